@@ -39,7 +39,8 @@ def _analyze(callee: Any) -> ConstantSchedule | LinearSchedule | ComputedSchedul
     reasons = []
     for release in (PYTHON_3_14,) if code is None else list_releases(code):
         try:
-            found.append(classify(Machine(release).run(callee)))
+            machine = Machine(release)
+            found.append(classify(machine.run(callee), machine.traces))
         except NotUnderstoodError as error:
             reasons.append(str(error))
     if not found:

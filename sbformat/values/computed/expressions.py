@@ -76,20 +76,23 @@ def apply(operation: Operation, *operands: Operand) -> Operand:
     numbers = tuple(part for part in operands if not isinstance(part, Expression))
     if len(numbers) == len(operands):
         return apply_operation(operation, numbers)
-    if operation is operations.FLOAT and _kind(operands[0]) == "float":
+    if operation is operations.FLOAT and find_kind(operands[0]) == "float":
         return operands[0]
-    return Expression(operation, operands, _find_kind(operation, operands))
+    return Expression(operation, operands, _find_result_kind(operation, operands))
 
 
-def _kind(operand: Operand) -> str:
+def find_kind(operand: Operand) -> str:
+    """Return the type of a number: ``float``, ``bool``, ``int``, or ``number`` when it is not known."""
     return operand.kind if isinstance(operand, Expression) else type(operand).__name__
 
 
-def _find_kind(operation: Operation, operands: tuple[Operand, ...]) -> str:
+def _find_result_kind(operation: Operation, operands: tuple[Operand, ...]) -> str:
     if operation.returns != "like":
         return operation.returns
+    if operation is operations.ROUND and len(operands) == 1:
+        return "int"
     chosen = operands[1:] if operation is operations.IF else operands
-    kinds = {_kind(part) for part in chosen}
+    kinds = {find_kind(part) for part in chosen}
     mixed = operation.precedence == 0 or operation is operations.IF  # min(1, p) is an int where p is 1.0
     if kinds == {"float"} or ("float" in kinds and not mixed):
         return "float"

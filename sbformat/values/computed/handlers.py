@@ -6,12 +6,13 @@ Every function of the table receives the machine, the frame and the argument of 
 
 from __future__ import annotations
 
+import builtins
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.values.code import Code
 from sbformat.values.computed.errors import refuse
-from sbformat.values.computed.expressions import Expression
 from sbformat.values.computed.frames import MOST_STACK, RUNNING
 from sbformat.values.computed.instructions import NULL
 from sbformat.values.computed.library import find_name, find_package, require_items
@@ -27,6 +28,7 @@ from sbformat.values.computed.objects import (
     Unusable,
     convert,
     describe,
+    is_plain,
 )
 from sbformat.values.computed.operators import OPERATORS
 
@@ -49,8 +51,10 @@ def execute(machine: Machine, frame: Frame) -> Any:
     return frame.result
 
 
-_NO_LOOP: Final = -2
-"""The target of a block that is not a loop."""
+_EXCEPT: Final = -2
+"""The target of a block that is not a loop: try, with handlers that no error reaches."""
+_FINALLY: Final = -3
+"""The target of a block whose end is executed however it is left."""
 
 
 # -- variables ----------------------------------------------------------------------------------------
@@ -62,6 +66,8 @@ def _const(_machine: Machine, frame: Frame, arg: Any) -> None:
 
 def _fast(_machine: Machine, frame: Frame, name: str) -> None:
     if name not in frame.locals:
+        refuse(UNBOUND.reason)
+    if frame.locals[name] is UNBOUND:
         refuse(UNBOUND.reason)
     frame.push(frame.locals[name])
 
@@ -75,7 +81,8 @@ def _store(_machine: Machine, frame: Frame, name: str) -> None:
 
 
 def _delete(_machine: Machine, frame: Frame, name: str) -> None:
-    frame.locals.pop(name, None)
+    if frame.locals.pop(name, UNBOUND) is UNBOUND:
+        refuse(UNBOUND.reason)
 
 
 def _make_cell(_machine: Machine, frame: Frame, name: str) -> None:
@@ -96,7 +103,10 @@ def _find_cell(frame: Frame, name: str) -> Cell:
 
 
 def _deref(_machine: Machine, frame: Frame, name: str) -> None:
-    frame.push(_find_cell(frame, name).content)
+    content = _find_cell(frame, name).content
+    if content is UNBOUND:
+        refuse(UNBOUND.reason)
+    frame.push(content)
 
 
 def _store_deref(_machine: Machine, frame: Frame, name: str) -> None:
@@ -106,7 +116,15 @@ def _store_deref(_machine: Machine, frame: Frame, name: str) -> None:
 
 
 def _global(machine: Machine, frame: Frame, name: str) -> None:
-    frame.push(machine.find_global(frame.closure, name))
+    found = machine.find_global(frame.closure, name)
+    if isinstance(found, Unusable) and name not in frame.closure.globals and name not in _ERRORS:
+        refuse(found.reason)
+    frame.push(found)
+
+
+_ERRORS: Final = frozenset(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, Exception)
+)
 
 
 def _attribute(machine: Machine, frame: Frame, name: str) -> None:
@@ -116,9 +134,7 @@ def _attribute(machine: Machine, frame: Frame, name: str) -> None:
     elif isinstance(owner, Object):
         frame.push(machine.get_attribute(owner, name))
     elif isinstance(owner, Table) and name == "get":
-        frame.push(Library("get", lambda _, key, default=None: _find_item(owner, key, default)))
-    elif isinstance(owner, (float, Expression)) and name == "item":
-        frame.push(Library("item", lambda _: owner))
+        frame.push(Library("get", lambda _, key, default=None, /: _find_item(owner, key, default)))
     elif isinstance(owner, Unusable):
         refuse(owner.reason)
     else:
@@ -127,7 +143,7 @@ def _attribute(machine: Machine, frame: Frame, name: str) -> None:
 
 def _find_item(table: Table, key: Any, default: Any) -> Any:
     """Return what ``get`` of a dict returns."""
-    if not isinstance(key, (str, int, float)):
+    if not is_plain(key) or key is None:
         refuse("it uses an unusual key of a dict")
     return convert(table.items[key]) if key in table.items else default
 
@@ -137,12 +153,18 @@ def _import(_machine: Machine, frame: Frame, name: str) -> None:
     if level != 0:
         refuse("it imports a part of its own package")
     package = name.partition(".")[0] if names is None else name
-    frame.push(find_package(package))
+    found = find_package(package)
+    if isinstance(found, Unusable):
+        refuse(found.reason)
+    frame.push(found)
 
 
 def _import_from(_machine: Machine, frame: Frame, name: str) -> None:
     owner = frame.peek(1)
-    frame.push(find_name(owner.name, name) if isinstance(owner, Package) else owner)
+    found = find_name(owner.name, name) if isinstance(owner, Package) else UNBOUND
+    if isinstance(found, Unusable):
+        refuse(found.reason)
+    frame.push(found)
 
 
 # -- the stack ----------------------------------------------------------------------------------------
@@ -207,6 +229,8 @@ def _for(_machine: Machine, frame: Frame, arg: Any) -> None:
     iterator = frame.peek(1)
     if not isinstance(iterator, Iterator):
         refuse("its bytecode loops over something other than an iterator")
+    if iterator.is_shared:
+        refuse("it uses an iterator twice")
     if iterator.position < len(iterator.items):
         frame.push(iterator.items[iterator.position])
         iterator.position += 1
@@ -222,9 +246,16 @@ def _setup_loop(_machine: Machine, frame: Frame, target: int) -> None:
     frame.loops.append((target, len(frame.stack)))
 
 
-def _setup_block(machine: Machine, frame: Frame, _: Any) -> None:
-    """SETUP_FINALLY and SETUP_EXCEPT: the handler is never reached, because an error ends the analysis."""
-    _setup_loop(machine, frame, _NO_LOOP)
+def _setup_except(machine: Machine, frame: Frame, _: Any) -> None:
+    """SETUP_EXCEPT: the handler is never reached, because an error ends the analysis."""
+    machine.has_handlers = True
+    _setup_loop(machine, frame, _EXCEPT)
+
+
+def _setup_finally(machine: Machine, frame: Frame, _: Any) -> None:
+    """SETUP_FINALLY: as SETUP_EXCEPT, but no jump leaves the block without the instructions at its end."""
+    machine.has_handlers = True
+    _setup_loop(machine, frame, _FINALLY)
 
 
 def _pop_block(_machine: Machine, frame: Frame, _: Any) -> None:
@@ -233,14 +264,27 @@ def _pop_block(_machine: Machine, frame: Frame, _: Any) -> None:
     frame.loops.pop()
 
 
-def _break(machine: Machine, frame: Frame, _: Any) -> None:
-    if not frame.loops:
-        refuse("its bytecode ends a block that it did not start")
-    target, height = frame.loops.pop()
-    if target == _NO_LOOP:
-        _break(machine, frame, None)
-        return
+def _leave_blocks(frame: Frame) -> tuple[int, int]:
+    """End the blocks within a loop; return the loop, which continues."""
+    while frame.loops:
+        target, height = frame.loops[-1]
+        if target >= 0:
+            return target, height
+        if target == _FINALLY:
+            break
+        frame.loops.pop()
+    return refuse("it leaves a block before its end")
+
+
+def _break(_machine: Machine, frame: Frame, _: Any) -> None:
+    target, height = _leave_blocks(frame)
+    frame.loops.pop()
     del frame.stack[height:]
+    frame.position = target
+
+
+def _continue(_machine: Machine, frame: Frame, target: int) -> None:
+    _leave_blocks(frame)
     frame.position = target
 
 
@@ -301,17 +345,19 @@ def _function_attribute(_machine: Machine, frame: Frame, flag: int) -> None:
         names = function.code.freevars
         if type(value) is not tuple or len(value) != len(names) or not all(isinstance(part, Cell) for part in value):
             refuse("its bytecode makes a function with an invalid closure")
-        function = function._replace(cells=dict(zip(names, value)))
+        function = replace(function, cells=dict(zip(names, value)))
     elif flag == 1:
         if type(value) is not tuple:
             refuse("its bytecode makes a function with invalid defaults")
-        function = function._replace(defaults=value)
+        function = replace(function, defaults=value)
     elif flag != 4:
         refuse("it makes a function with keyword defaults")
     frame.push(function)
 
 
-def _return(_machine: Machine, frame: Frame, _: Any) -> None:
+def _return(_machine: Machine, frame: Frame, _arg: Any) -> None:
+    if any(target == _FINALLY for target, _ in frame.loops):
+        refuse("it leaves a block before its end")
     frame.result = frame.pop()
 
 
@@ -331,6 +377,7 @@ _DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
     "call_keywords": _call_keywords,
     "cell": _cell,
     "const": _const,
+    "continue": _continue,
     "copy": _copy,
     "delete": _delete,
     "deref": _deref,
@@ -353,7 +400,8 @@ _DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
     "raise": _raise,
     "return": _return,
     "rotate": _rotate,
-    "setup_block": _setup_block,
+    "setup_except": _setup_except,
+    "setup_finally": _setup_finally,
     "setup_loop": _setup_loop,
     "store": _store,
     "store_deref": _store_deref,

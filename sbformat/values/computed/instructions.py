@@ -292,10 +292,11 @@ def _binary(raw: _Raw, _: _Context) -> Instruction:
         return Instruction("subscript", None)
     if not symbol:
         refuse("its bytecode has an operator that is not arithmetic")
-    return Instruction("binary", symbol)
+    return Instruction("binary" if raw.arg < _IN_PLACE else "in_place", symbol)
 
 
 _BINARY: Final = (*(2 * ("+", "&", "//", "", "", "*", "%", "|", "**", "", "-", "/", "^")), "[]")
+_IN_PLACE: Final = 13
 """The operators of BINARY_OP (3.11); those of ``+=`` follow, and in 3.14 the subscript."""
 
 
@@ -341,7 +342,8 @@ _OPERATORS: Final = {
 }  # fmt: skip
 
 _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
-    **{f"{kind}_{name}": _plain("binary", sign) for name, sign in _OPERATORS.items() for kind in ("BINARY", "INPLACE")},
+    **{f"BINARY_{name}": _plain("binary", sign) for name, sign in _OPERATORS.items()},
+    **{f"INPLACE_{name}": _plain("in_place", sign) for name, sign in _OPERATORS.items()},
     "BINARY_OP": _binary,
     "BINARY_SLICE": lambda *_: [Instruction("slice", 2), Instruction("subscript", None)],
     "BINARY_SUBSCR": _plain("subscript"),
@@ -357,7 +359,7 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "CALL_METHOD": _call,
     "COMPARE_OP": _compare,
     "CONTAINS_OP": lambda raw, _: Instruction("contains", bool(raw.arg)),
-    "CONTINUE_LOOP": lambda raw, context: Instruction("jump", _jump(raw, context)),
+    "CONTINUE_LOOP": lambda raw, context: Instruction("continue", _jump(raw, context)),
     "COPY": _number("copy"),
     "COPY_FREE_VARS": lambda *_: [],
     "DELETE_FAST": _of_local("delete"),
@@ -419,8 +421,8 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "ROT_N": _number("rotate"),
     "ROT_THREE": _plain("rotate", 3),
     "ROT_TWO": _plain("rotate", 2),
-    "SETUP_EXCEPT": _plain("setup_block"),
-    "SETUP_FINALLY": _plain("setup_block"),
+    "SETUP_EXCEPT": _plain("setup_except"),
+    "SETUP_FINALLY": _plain("setup_finally"),
     "SETUP_LOOP": lambda raw, context: Instruction("setup_loop", _jump(raw, context)),
     "SET_FUNCTION_ATTRIBUTE": _number("function_attribute"),
     "STORE_ATTR": _plain("unsupported", "it changes an attribute"),

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.values.computed import operations
 from sbformat.values.computed.errors import refuse
-from sbformat.values.computed.expressions import Expression
-from sbformat.values.computed.objects import MOST_ITEMS, Iterator, Library, Package, Unusable, require_number
+from sbformat.values.computed.expressions import Expression, find_kind
+from sbformat.values.computed.objects import MOST_ITEMS, Iterator, Library, List, Package, Row, Unusable
 from sbformat.values.computed.operations import ARITIES, BINARY, COMPARE, FUNCTIONS, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sbformat.values.computed.expressions import Operand
     from sbformat.values.computed.machine import Machine
@@ -44,16 +44,24 @@ _NUMPY: Final = (
 
 
 def require_items(value: Any) -> list[Any]:
-    """Return the items of a tuple, list, range or iterator."""
+    """Return the items of a tuple, list, range, array or iterator, of which nothing is left then."""
     if isinstance(value, Iterator):
-        rest = value.items[value.position :]
-        value.position = len(value.items)
-        return rest
+        return value.take_all()
     if isinstance(value, Unusable):
         refuse(value.reason)
-    if not isinstance(value, (tuple, list)):
+    if isinstance(value, (List, Row)):
+        return list(value.items)
+    if type(value) is not tuple:
         refuse("it iterates over something other than a list")
     return list(value)
+
+
+def _require_some_items(value: Any) -> list[Any]:
+    """Return the items of something from which Python takes them later, or not all of them."""
+    items = require_items(value)
+    if isinstance(value, Iterator):
+        value.is_shared = True
+    return items
 
 
 def _number_function(operation: Operation, least: int = 1, most: int | None = None) -> Callable[..., Operand]:
@@ -63,24 +71,43 @@ def _number_function(operation: Operation, least: int = 1, most: int | None = No
     def call(machine: Machine, *args: Any) -> Operand:
         if not least <= len(args) <= limit:
             refuse(f"it calls {operation.name} with {len(args)} arguments")
-        return machine.apply(operation, *(require_number(part) for part in args))
+        return machine.apply(operation, *(machine.require_number(part) for part in args))
 
     return call
 
 
 def _extremum(operation: Operation) -> Callable[..., Operand]:
+    """Return ``min`` or ``max``, of arguments or of a list."""
+
     def call(machine: Machine, *args: Any) -> Operand:
-        items = require_items(args[0]) if len(args) == 1 else args
-        if not items:
-            refuse(f"it calls {operation.name} of nothing")
-        numbers = [require_number(part) for part in items]
-        return numbers[0] if len(numbers) == 1 else machine.apply(operation, *numbers)
+        return _apply_to_all(machine, operation, require_items(args[0]) if len(args) == 1 else args)
 
     return call
 
 
+def _apply_to_all(machine: Machine, operation: Operation, items: Sequence[Any]) -> Operand:
+    if not items:
+        refuse(f"it calls {operation.name} of nothing")
+    numbers = [machine.require_number(part) for part in items]
+    return numbers[0] if len(numbers) == 1 else machine.apply(operation, *numbers)
+
+
+def _array_extremum(operation: Operation) -> Callable[..., Operand]:
+    """Return numpy's ``min`` or ``max`` of a list: a second argument would be an axis."""
+    return lambda machine, items, /: _apply_to_all(
+        machine, operation, [_as_float(machine, part) for part in _require_array(items)]
+    )
+
+
+def _require_array(value: Any) -> list[Any]:
+    """Return the items of what numpy makes an array from."""
+    if isinstance(value, Iterator):
+        refuse("it makes an array from an iterator")
+    return require_items(value)
+
+
 def _float_extremum(operation: Operation) -> Callable[..., Operand]:
-    """Return numpy's maximum or minimum: of two numbers, as a float where an operand is one."""
+    """Return numpy's maximum or minimum: of two numbers, as floats."""
 
     def call(machine: Machine, *args: Any) -> Operand:
         if len(args) != 2:
@@ -92,27 +119,30 @@ def _float_extremum(operation: Operation) -> Callable[..., Operand]:
 
 
 def _as_float(machine: Machine, value: Any) -> Operand:
-    return machine.apply(operations.FLOAT, require_number(value))
+    return machine.apply(operations.FLOAT, machine.require_number(value))
 
 
-def _clip(machine: Machine, value: Any, a_min: Any = None, a_max: Any = None) -> Operand:
-    found = require_number(value)
+def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Operand:
+    found = machine.require_number(value)
+    if a_min is None and a_max is None:
+        refuse("it clips nothing")
     if a_min is not None:
-        found = machine.apply(operations.MAX, found, require_number(a_min))
-    return found if a_max is None else machine.apply(operations.MIN, found, require_number(a_max))
+        found = machine.apply(operations.MAX, found, machine.require_number(a_min))
+    return found if a_max is None else machine.apply(operations.MIN, found, machine.require_number(a_max))
 
 
-def _where(machine: Machine, condition: Any, one: Any, other: Any) -> Operand:
-    test = require_number(condition)
-    values = require_number(one), require_number(other)
-    return machine.apply(operations.IF, test, *values) if isinstance(test, Expression) else values[not test]
+def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Operand:
+    test = _truth(machine, condition)
+    if any(find_kind(machine.require_number(part)) == "bool" for part in (one, other)):
+        refuse("it computes with conditions of numpy")
+    return _choose(machine, test, _as_float(machine, one), _as_float(machine, other))
 
 
-def _interpolate(machine: Machine, value: Any, points: Any, values: Any) -> Operand:
+def _interpolate(machine: Machine, value: Any, points: Any, values: Any, /) -> Operand:
     """``numpy.interp``: lines between points, and constants outside of them."""
-    x = require_number(value)
-    places = [_require_float(part) for part in require_items(points)]
-    levels = [_require_float(part) for part in require_items(values)]
+    x = machine.require_number(value)
+    places = [_require_float(machine, part) for part in _require_array(points)]
+    levels = [_require_float(machine, part) for part in _require_array(values)]
     if len(places) != len(levels) or not 1 <= len(places) <= 32:
         refuse("it interpolates between an unusual number of points")
     if any(right <= left for left, right in pairwise(places)):
@@ -133,27 +163,29 @@ def _choose(machine: Machine, condition: Operand, one: Operand, other: Operand) 
     return one if condition else other
 
 
-def _require_float(value: Any) -> float:
-    number = require_number(value)
+def _require_float(machine: Machine, value: Any) -> float:
+    number = machine.require_number(value)
     if isinstance(number, Expression) or not math.isfinite(number) or abs(number) > 1e100:
         return refuse("it interpolates between points that are not plain numbers")
     return float(number)
 
 
-def _any(machine: Machine, items: Any) -> bool:
-    return any(machine.is_true(part) for part in require_items(items))
+def _any(machine: Machine, items: Any, /) -> bool:
+    return any(machine.is_true(part) for part in _require_some_items(items))
 
 
-def _all(machine: Machine, items: Any) -> bool:
-    return all(machine.is_true(part) for part in require_items(items))
+def _all(machine: Machine, items: Any, /) -> bool:
+    return all(machine.is_true(part) for part in _require_some_items(items))
 
 
-def _float(machine: Machine, value: Any = 0.0) -> Operand:
+def _float(machine: Machine, value: Any, /) -> Operand:
     """``float`` of a number, or of the text of one."""
     if not isinstance(value, str):
         return _as_float(machine, value)
+    if len(value) > _MOST_DIGITS or not value.isascii():
+        refuse("it computes with text")
     try:
-        return float(value[:_MOST_DIGITS])
+        return machine.require_number(float(value))
     except ValueError:
         return refuse("it computes with text")
 
@@ -161,19 +193,21 @@ def _float(machine: Machine, value: Any = 0.0) -> Operand:
 _MOST_DIGITS: Final = 40
 
 
-def _mean(machine: Machine, items: Any) -> Operand:
-    found = require_items(items)
+def _mean(machine: Machine, items: Any, /) -> Operand:
+    found = [_as_float(machine, part) for part in _require_array(items)]
     if not found:
         refuse("it calls mean of nothing")
     return machine.apply(operations.DIVIDE, _sum(machine, found), len(found))
 
 
-def _is_close(machine: Machine, one: Any, other: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Operand:
+def _is_close(machine: Machine, one: Any, other: Any, /, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Operand:
     """``math.isclose`` of finite numbers."""
-    left, right = require_number(one), require_number(other)
+    left, right = machine.require_number(one), machine.require_number(other)
     absolute = [machine.apply(operations.ABS, part) for part in (left, right)]
-    allowed = machine.apply(operations.MULTIPLY, require_number(rel_tol), machine.apply(operations.MAX, *absolute))
-    allowed = machine.apply(operations.MAX, allowed, require_number(abs_tol))
+    allowed = machine.apply(
+        operations.MULTIPLY, machine.require_number(rel_tol), machine.apply(operations.MAX, *absolute)
+    )
+    allowed = machine.apply(operations.MAX, allowed, machine.require_number(abs_tol))
     difference = machine.apply(operations.ABS, machine.apply(operations.SUBTRACT, left, right))
     return machine.apply(COMPARE["<="], difference, allowed)
 
@@ -181,46 +215,71 @@ def _is_close(machine: Machine, one: Any, other: Any, *, rel_tol: Any = 1e-09, a
 def _range(_: Machine, *args: Any) -> Any:
     if not 1 <= len(args) <= 3 or any(type(part) is not int for part in args) or args[2:] == (0,):
         refuse("it calls range with something other than integers")
-    found = range(*args)
-    if len(found) > MOST_ITEMS:
+    if any(abs(part) > _MOST_COUNT for part in args) or len(range(*args)) > MOST_ITEMS:
         refuse("it loops too often")
-    return tuple(found)
+    return Row(tuple(range(*args)))
 
 
-def _sum(machine: Machine, items: Any, start: Any = 0) -> Operand:
-    total = require_number(start)
+_MOST_COUNT: Final = 1 << 31
+
+
+def _sum(machine: Machine, items: Any, /, start: Any = 0) -> Operand:
+    total = machine.require_number(start)
     for part in require_items(items):
-        total = machine.apply(operations.ADD, total, require_number(part))
+        total = machine.apply(operations.ADD, total, machine.require_number(part))
     return total
 
 
-def _length(_: Machine, value: Any) -> int:
+def _array_sum(machine: Machine, items: Any, /) -> Operand:
+    return _sum(machine, tuple(_as_float(machine, part) for part in _require_array(items)), 0.0)
+
+
+def _length(_: Machine, value: Any, /) -> int:
+    if isinstance(value, Iterator):
+        refuse("it asks for the length of an iterator")
     return len(require_items(value))
 
 
-def _truth(machine: Machine, value: Any) -> Operand:
-    number = require_number(value)
+def _truth(machine: Machine, value: Any, /) -> Operand:
+    number = machine.require_number(value)
     if not isinstance(number, Expression):
         return bool(number)
     return number if number.kind == "bool" else machine.apply(COMPARE["!="], number, 0)
 
 
-def _is_instance(_: Machine, value: Any, kinds: Any) -> bool:
-    """``isinstance`` of a number: the remaining progress is a float."""
-    wanted = {kind.name for kind in (kinds if type(kinds) is tuple else (kinds,)) if isinstance(kind, Library)}
-    known = value.kind if isinstance(value, Expression) else type(value).__name__
-    if not wanted or not wanted <= {"int", "float", "bool", "str", "tuple", "list"} or known == "number":
+def _is_instance(machine: Machine, value: Any, kinds: Any, /) -> bool:
+    """``isinstance`` of a value whose type is known, and types of Python; numpy's are of several."""
+    machine.asks_for_types = True
+    wanted = kinds if type(kinds) is tuple else (kinds,)
+    names = {kind.name for kind in wanted if isinstance(kind, Library) and _BUILTINS.get(kind.name) is kind.call}
+    known = value.kind if isinstance(value, Expression) else _TYPES.get(type(value), "number")
+    if len(names) != len(wanted) or not names <= set(_TYPES.values()) or known == "number":
         refuse("it asks for the type of a value")
-    return known in wanted or (known == "bool" and "int" in wanted)
+    return known in names or (known == "bool" and "int" in names)
 
 
-def _round(machine: Machine, value: Any, digits: Any = None) -> Operand:
-    args = (value,) if digits is None else (value, digits)
+_TYPES: Final = {int: "int", float: "float", bool: "bool", tuple: "tuple", List: "list"}
+
+
+def _round(machine: Machine, value: Any, /, ndigits: Any = None) -> Operand:
+    args = (value,) if ndigits is None else (value, ndigits)
+    machine.asks_for_types |= len(args) > 1  # numpy rounds to digits in another way
     return _number_function(operations.ROUND, 1, 2)(machine, *args)
 
 
-def _numpy_round(machine: Machine, value: Any, decimals: Any = 0) -> Operand:
-    return _as_float(machine, _round(machine, value, decimals))
+def _numpy_round(machine: Machine, value: Any, /, decimals: Any = 0) -> Operand:
+    """``numpy.round``, which multiplies by a power of 10, rounds, and divides."""
+    if type(decimals) is not int or not 0 <= decimals <= _MOST_DECIMALS:
+        refuse("it rounds to an unusual number of digits")
+    found = _as_float(machine, value)
+    if not decimals:
+        return machine.apply(FUNCTIONS["rint"], found)
+    scale = 10.0**decimals
+    rounded = machine.apply(FUNCTIONS["rint"], machine.apply(operations.MULTIPLY, found, scale))
+    return machine.apply(operations.DIVIDE, rounded, scale)
+
+
+_MOST_DECIMALS: Final = 15
 
 
 _BUILTINS: Final[dict[str, Any]] = {
@@ -238,11 +297,11 @@ _BUILTINS: Final[dict[str, Any]] = {
     "len": _length,
     "range": _range,
     "isinstance": _is_instance,
-    "tuple": lambda _, items=(): tuple(require_items(items)),
-    "list": lambda _, items=(): require_items(items),
-    "reversed": lambda _, items: tuple(reversed(require_items(items))),
-    "zip": lambda _, *rows: tuple(zip(*(require_items(row) for row in rows))),
-    "enumerate": lambda _, items: tuple(enumerate(require_items(items))),
+    "tuple": lambda _, items=(), /: tuple(require_items(items)),
+    "list": lambda _, items=(), /: List(require_items(items)),
+    "reversed": lambda _, items, /: Iterator(_require_array(items)[::-1]),
+    "zip": lambda _, *rows: Iterator(list(zip(*(_require_some_items(row) for row in rows)))),
+    "enumerate": lambda _, items, /: Iterator(list(enumerate(_require_some_items(items)))),
 }
 
 _NUMBERS: Final = {"pi": math.pi, "e": math.e, "inf": math.inf}
@@ -267,8 +326,15 @@ _NUMPY_NAMES: Final = {
 }  # fmt: skip
 
 
-def _float_power(machine: Machine, base: Any, exponent: Any) -> Operand:
+def _float_power(machine: Machine, base: Any, exponent: Any, /) -> Operand:
     return machine.apply(operations.POW, _as_float(machine, base), _as_float(machine, exponent))
+
+
+def _array_power(machine: Machine, base: Any, exponent: Any, /) -> Operand:
+    """``numpy.power``, which fails for integers with a negative exponent."""
+    if find_kind(machine.require_number(base)) != "float" and find_kind(machine.require_number(exponent)) != "float":
+        refuse("it computes with integers of numpy")
+    return _float_power(machine, base, exponent)
 
 
 _MATH: Final[dict[str, Any]] = {
@@ -279,24 +345,24 @@ _MATH: Final[dict[str, Any]] = {
 _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
     **{name: _FUNCTIONS[known] for name, known in _NUMPY_NAMES.items()},
     "log": _number_function(FUNCTIONS["log"]),
-    "float64": lambda machine, value=0.0: _as_float(machine, value),
-    "double": lambda machine, value=0.0: _as_float(machine, value),
+    "float64": lambda machine, value, /: _as_float(machine, value),
+    "double": lambda machine, value, /: _as_float(machine, value),
     "abs": _number_function(operations.ABS),
     "absolute": _number_function(operations.ABS),
-    "power": _number_function(operations.POW, 2),
+    "power": _array_power,
     "float_power": _float_power,
-    "square": lambda machine, value: machine.apply(operations.MULTIPLY, require_number(value), require_number(value)),
+    "square": lambda machine, value, /: machine.apply(operations.MULTIPLY, *2 * (machine.require_number(value),)),
     "add": _number_function(BINARY["+"], 2),
     "subtract": _number_function(BINARY["-"], 2),
     "multiply": _number_function(BINARY["*"], 2),
     "divide": _number_function(BINARY["/"], 2),
     "true_divide": _number_function(BINARY["/"], 2),
     "negative": _number_function(operations.NEGATE),
-    "max": _extremum(operations.MAX),
-    "amax": _extremum(operations.MAX),
-    "min": _extremum(operations.MIN),
-    "amin": _extremum(operations.MIN),
-    "sum": _sum,
+    "max": _array_extremum(operations.MAX),
+    "amax": _array_extremum(operations.MAX),
+    "min": _array_extremum(operations.MIN),
+    "amin": _array_extremum(operations.MIN),
+    "sum": _array_sum,
     "mean": _mean,
     "minimum": _float_extremum(operations.MIN),
     "maximum": _float_extremum(operations.MAX),
@@ -321,10 +387,20 @@ def _wrap(functions: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     return {name: Library(name, call) for name, call in functions.items()}
 
 
+def _of_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose result is a number of numpy."""
+
+    def noted(machine: Machine, *args: Any, **keywords: Any) -> Any:
+        machine.uses_numpy = True
+        return call(machine, *args, **keywords)
+
+    return noted
+
+
 _TABLES: Final[dict[str, dict[str, Any]]] = {
     "builtins": _wrap(_BUILTINS),
     "math": {**_wrap(_MATH), **_NUMBERS, "tau": math.tau},
-    "numpy": {**_wrap(_NUMPY_FUNCTIONS), **_NUMBERS},
+    "numpy": {**_wrap({name: _of_numpy(call) for name, call in _NUMPY_FUNCTIONS.items()}), **_NUMBERS},
     "operator": _wrap({name: _number_function(row, 2) for name, row in _OPERATORS.items()}),
 }
 

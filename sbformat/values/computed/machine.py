@@ -25,12 +25,12 @@ Example, ``lambda p: 3e-4 if p > 0.5 else 1e-4``::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
 from sbformat.values.computed import operations, piecewise
 from sbformat.values.computed.errors import refuse
-from sbformat.values.computed.expressions import PROGRESS, Expression, apply
+from sbformat.values.computed.expressions import PROGRESS, Expression, apply, find_kind
 from sbformat.values.computed.frames import Frame
 from sbformat.values.computed.handlers import execute
 from sbformat.values.computed.instructions import decode_instructions
@@ -41,11 +41,15 @@ from sbformat.values.computed.objects import (
     Closure,
     Known,
     Library,
+    List,
     Method,
     Object,
+    Scalar,
+    Table,
     Unusable,
     convert,
     describe,
+    is_plain,
     require_number,
 )
 
@@ -70,12 +74,46 @@ _SUSPENDED: Final = 0x20 | 0x80 | 0x200
 """Flags of generators and coroutines."""
 
 
+_SMALL: Final = 1 << 31
+_OF_INTEGERS: Final = (
+    *(operations.BINARY[sign] for sign in ("+", "-", "*", "/")),
+    operations.NEGATE,
+    *operations.COMPARE.values(),
+)
+"""Operations that give the same for integers of numpy as for floats."""
+_OF_TRUTHS: Final = (operations.FLOAT, operations.NOT, operations.INT, *operations.COMPARE.values())
+"""Operations that give the same for a bool of numpy as for one of Python."""
+
+
+def _is_exact(operand: Operand) -> bool:
+    """Return whether all points at which an operation on an operand may fail are known."""
+    return not isinstance(operand, Expression) or operand.affine is not None
+
+
+class Step(NamedTuple):
+    """What a run computed or decided, for trials with numbers."""
+
+    expression: Expression
+    expected: bool | None = None
+    """The truth of a condition, on which this run depends."""
+    is_choice: bool = False
+    """Whether another run follows the other branch."""
+
+
+class Trace(NamedTuple):
+    """All that one run computed, in order."""
+
+    steps: list[Step]
+    result: Operand
+
+
 class Path:
     """The conditions of one run, and the progress for which they all hold."""
 
     def __init__(self, plan: tuple[bool, ...]) -> None:
         self.plan = plan
         self.conditions: list[Expression] = []
+        self.steps: list[Step] = []
         self.points: Piecewise = piecewise.make_constant(1)
         """The set of progress that leads here, as far as conditions are exactly known."""
 
@@ -88,10 +126,13 @@ class Path:
             if where_true is None or where_false is None:
                 refuse("it has too many pieces")
             if piecewise.is_empty(where_false) or piecewise.is_empty(where_true):
-                return piecewise.is_empty(where_false)
+                found = piecewise.is_empty(where_false)
+                self.steps.append(Step(condition, found))
+                return found
         index = len(self.conditions)
         choice = self.plan[index] if index < len(self.plan) else True
         self.conditions.append(condition)
+        self.steps.append(Step(condition, choice, is_choice=True))
         if exact is not None and where_true is not None and where_false is not None:
             self.points = where_true if choice else where_false
         return choice
@@ -107,13 +148,22 @@ class Machine:
         self.depth = 0
         self.path = Path(())
         self.decoded: dict[int, list[Instruction]] = {}
+        self.traces: list[Trace] = []
+        self.has_handlers = False
+        """Whether errors may have another effect than to end the function."""
+        self.uses_numpy = False
+        self.asks_for_types = False
+        """Whether it does what depends on whether a number is Python's or numpy's."""
 
     def run(self, function: Any) -> Operand:
         """Return what a function returns for the remaining progress.
 
         :raises NotUnderstoodError: when it is not a pure function of it that is known here
         """
-        return self._explore(function, ())
+        found = self._explore(function, ())
+        if self.uses_numpy and self.asks_for_types:
+            refuse("it depends on whether a number is numpy's")
+        return found
 
     def _explore(self, function: Any, plan: tuple[bool, ...]) -> Operand:
         self.paths += 1
@@ -124,12 +174,14 @@ class Machine:
         result = self.call(function, (PROGRESS,), {})
         if result is None:
             refuse("it returns None")
-        found = require_number(result)
+        found = self.require_number(result)
         conditions = self.path.conditions
+        self.traces.append(Trace(self.path.steps, found))
         for index in reversed(range(len(plan), len(conditions))):
             followed = plan + (True,) * (index - len(plan))
             other = self._explore(function, (*followed, False))
-            found = self.apply(operations.IF, conditions[index], found, other)
+            self.charge()
+            found = apply(operations.IF, conditions[index], found, other)
         return found
 
     # -- what instructions need -----------------------------------------------------------------------
@@ -140,20 +192,54 @@ class Machine:
         if self.steps > _MOST_STEPS:
             refuse(f"it needs more than {_MOST_STEPS} steps")
 
+    def require_number(self, value: Any) -> Operand:
+        """Return a value that is a number or an expression; a number of numpy becomes a float."""
+        self.uses_numpy |= isinstance(value, Scalar)
+        return require_number(value)
+
+    def calculate(self, operation: Operation, *values: Any) -> Operand:
+        """Return the result of an operation on values, of which integers and numbers of numpy do not mix."""
+        if any(isinstance(part, Scalar) for part in values) and any(type(part) in (int, bool) for part in values):
+            if operation not in _OF_INTEGERS:
+                refuse("it computes with integers of numpy")
+            values = tuple(float(part) if type(part) is int and abs(part) < _SMALL else part for part in values)
+            if any(type(part) in (int, bool) for part in values):
+                refuse("it computes with integers of numpy")
+        if all(isinstance(part, Scalar) for part in values) and operation not in _OF_INTEGERS:
+            refuse("it computes with integers of numpy")
+        return self.apply(operation, *map(self.require_number, values))
+
     def apply(self, operation: Operation, *operands: Operand) -> Operand:
         """Return the result of an operation: a number, or an expression."""
         sizes = (len(part.affine.cells) if isinstance(part, Expression) and part.affine else 0 for part in operands)
         self.charge(1 + sum(sizes) // _CELLS)
-        return apply(operation, *operands)
+        chosen = operands[1:] if operation is operations.IF else operands
+        if operation not in _OF_TRUTHS and any(find_kind(part) == "bool" for part in chosen):
+            self.asks_for_types = True  # numpy's True + True is True
+        if self.has_handlers and operation.can_fail and not all(map(_is_exact, operands)):
+            refuse("it handles errors")
+        made = apply(operation, *operands)
+        if isinstance(made, Expression) and not any(made is part for part in operands):
+            self.path.steps.append(Step(made))
+        return made
 
     def is_true(self, value: Any) -> bool:
         """Return whether a value is true, on this path."""
         if isinstance(value, Expression):
             is_condition = value.kind == "bool"
             condition = value if is_condition else self.apply(operations.COMPARE["!="], value, 0)
-            return self.path.decide(condition) if isinstance(condition, Expression) else bool(condition)
-        if value is None or isinstance(value, (int, float, str, tuple, list)):
+            if not isinstance(condition, Expression):
+                return bool(condition)
+            exact = condition.affine
+            self.charge(1 + (len(self.path.points.cells) + len(exact.cells)) // _CELLS if exact else 1)
+            return self.path.decide(condition)
+        if is_plain(value) or type(value) is tuple:
             return bool(value)
+        if isinstance(value, List):
+            return bool(value.items)
+        if isinstance(value, Scalar):
+            self.uses_numpy = True
+            return bool(require_number(value))
         if isinstance(value, (Closure, Method, Library)):
             return True
         return refuse(value.reason if isinstance(value, Unusable) else f"it tests {describe(value)}")
@@ -170,28 +256,30 @@ class Machine:
             except TypeError:
                 return refuse(f"it calls {function.name} with unusual arguments")
         if isinstance(function, Known) and len(args) == 1 and not keywords:
-            return _apply_schedule(self, function, require_number(args[0]))
+            return _apply_schedule(self, function, self.require_number(args[0]))
         if isinstance(function, Object) and "__call__" in function.methods and not function.is_class:
-            return self.call(self.get_attribute(function, "__call__"), args, keywords)
+            method = convert(function.methods["__call__"])  # of the class, whatever attributes the object has
+            if isinstance(method, Closure):
+                return self.call(method, (function, *args), keywords)
         return refuse(function.reason if isinstance(function, Unusable) else f"it calls {describe(function)}")
 
     def call_as_float(self, function: Any, args: tuple[Any, ...]) -> Operand:
         """Return the result of a call as a float."""
-        return self.apply(operations.FLOAT, require_number(self.call(function, args, {})))
+        return self.apply(operations.FLOAT, self.require_number(self.call(function, args, {})))
 
     def get_attribute(self, owner: Object, name: str) -> Any:
         """Return an attribute of an object of a class pickled by value."""
         methods = owner.methods
-        if "__getattribute__" in methods or ("__getattr__" in methods and name not in owner.attributes):
+        if "__getattribute__" in methods:
             refuse("it uses an object that computes its attributes")
-        found = convert(methods[name]) if name in methods and name not in owner.attributes else None
-        if isinstance(found, Closure):
-            return found if owner.is_class else Method(found, (owner,), {})
+        found = convert(methods[name]) if name in methods else None
+        if name in methods and not (is_plain(found) or isinstance(found, (Closure, Scalar, Table, tuple, List))):
+            refuse(f"it uses an attribute {escape(name, 100)} that is not a number or method")
         if name in owner.attributes:
             return convert(owner.attributes[name])
         if name not in methods:
             refuse(f"it uses an attribute {escape(name, 100)} that an object lacks")
-        return found
+        return found if owner.is_class or not isinstance(found, Closure) else Method(found, (owner,), {})
 
     def find_global(self, closure: Closure, name: str) -> Any:
         """Return what a global name means."""
@@ -211,6 +299,7 @@ class Machine:
         instructions = self.decoded.get(id(code))
         if instructions is None:
             instructions = self.decoded[id(code)] = decode_instructions(code, self.release)
+        self.has_handlers |= bool(code.exceptiontable)
         frame = Frame(closure, _bind(closure, args, keywords), instructions)
         frame.cells = _make_cells(closure, frame.locals)
         if self.release.has_caches:  # one numbering: a variable of the closure is a local whose content is the cell

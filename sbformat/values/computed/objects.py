@@ -1,13 +1,15 @@
 """What the machine's variables contain, and what values of a file become for it (FORMAT.md 13.5).
 
-Numbers, None, short text, tuples and lists are Python's own. Everything else is one of the classes here, none of which
-can run anything but the machine's own instructions and the operations of a table.
+Numbers, None, short text and tuples are Python's own. Everything else is one of the classes here, none of which is a
+tuple, or can run anything but the machine's own instructions and the operations of a table. What a kind of value can be
+used for is listed where it is used; any other use is refused.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, quote
 from sbformat.pkl.numpy import ArrayInfo
@@ -40,9 +42,12 @@ MOST_ITEMS: Final = 200
 _BITS: Final = 256
 _CHARACTERS: Final = 1000
 _LEVELS: Final = 6
+_INTEGER: Final = 1 << 31
+"""Of an integer of numpy, whose operations are those of a float."""
 
 
-class Closure(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Closure:
     """A function whose bytecode is executed."""
 
     code: Code
@@ -53,7 +58,8 @@ class Closure(NamedTuple):
     """As in the file; converted when they are used."""
 
 
-class Method(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Method:
     """A function, and what it receives as its first arguments."""
 
     function: Any
@@ -61,26 +67,30 @@ class Method(NamedTuple):
     keywords: dict[str, Any]
 
 
-class Library(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Library:
     """A function of Python, math or numpy that is known, by its row of the table."""
 
     name: str
     call: Callable[..., Any]
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Known:
     """A schedule of SB3."""
 
     schedule: ConstantSchedule | LinearSchedule
 
 
-class Package(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Package:
     """A module: math or numpy."""
 
     name: str
 
 
-class Object(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Object:
     """An object of a class pickled by value, the class itself, or a namespace."""
 
     attributes: dict[str, object]
@@ -88,16 +98,39 @@ class Object(NamedTuple):
     is_class: bool = False
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Table:
     """A dict of the file; it is not changed."""
 
     items: dict[object, object]
 
 
-class Unusable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Unusable:
     """A value that is not known here; using it fails for this reason."""
 
     reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A number of numpy in the file: a float64, or an int64 that no operation distinguishes from one."""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A short array of numpy (items are :class:`Scalar`), or a range (items are integers)."""
+
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class List:
+    """A list. Only the instructions that create it add items, when nothing else refers to it."""
+
+    items: list[Any]
 
 
 class Cell:
@@ -110,13 +143,23 @@ class Cell:
 
 
 class Iterator:
-    """The remaining items of a loop."""
+    """The remaining items of a loop, which are taken once."""
 
-    __slots__ = ("items", "position")
+    __slots__ = ("is_shared", "items", "position")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
         self.position = 0
+        self.is_shared = False
+        """Whether something else takes items from it later than it does here."""
+
+    def take_all(self) -> list[Any]:
+        """Return the rest of the items."""
+        if self.is_shared:
+            refuse("it uses an iterator twice")
+        rest = self.items[self.position :]
+        self.position = len(self.items)
+        return rest
 
 
 UNBOUND: Final = Unusable("it uses a variable before it is assigned")
@@ -156,7 +199,10 @@ class _Conversion:
         if isinstance(value, str):
             return value if len(value) <= _CHARACTERS else Unusable("it uses a long text")
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):  # an ArrayInfo is a tuple, too
-            return tuple(map(self.convert, value)) if len(value) <= MOST_ITEMS else Unusable("it uses a long list")
+            if len(value) > MOST_ITEMS:
+                return Unusable("it uses a long list")
+            items = tuple(map(self.convert, value))
+            return items if type(value) is tuple else List(list(items))
         if type(value) is dict:
             return Table(value)
         for kind, rule in _CONVERTERS:
@@ -169,11 +215,12 @@ def _convert_array(value: ArrayInfo, _: _Conversion) -> Any:
     if len(value.shape) > 1 or math.prod(value.shape) > MOST_ITEMS:
         return _ARRAY
     try:
-        if value.shape == () and value.dtype[1:] in ("i8", "b1"):
-            return to_number(value, "a number of the function")
+        if value.shape == () and value.dtype[1:] == "i8":
+            number = to_number(value, "a number of the function")
+            return Scalar(float(number)) if abs(number) <= _INTEGER else _ARRAY
         if value.shape == ():
-            return to_float64(value, "a number of the function")
-        return unpack_items(value) if value.dtype[1:] == "f8" else _ARRAY
+            return Scalar(to_float64(value, "a number of the function"))
+        return Row(tuple(map(Scalar, unpack_items(value)))) if value.dtype[1:] == "f8" else _ARRAY
     except UnrecognizedError:
         return Unusable(f"it computes with a number of the dtype {value.dtype}, as numpy does")
     except SbformatError:
@@ -218,21 +265,30 @@ def _convert_object(value: CarriedObject, _: _Conversion) -> Any:
 
 
 def _collect_methods(cls: CarriedClass) -> dict[str, object]:
-    """Return the attributes of a class and its bases, each of the first class that has it."""
-    found: dict[str, object] = {}
-    todo: list[object] = [cls]
-    for _ in range(_LEVELS):
-        if not todo:
-            return found
-        current = todo.pop(0)
-        if isinstance(current, CarriedClass):
-            found = {**current.attributes, **found}
-            todo.extend(current.bases)
-        elif not isinstance(current, Reference) or current.pair not in _PLAIN_BASES:
-            break
-    name = "__getattribute__"
-    return {name: None}  # a class whose bases are not known: every use of the object is refused
+    """Return the attributes of a class and its bases, each of the first class that has it.
 
+    Only classes with one base each, whose order nothing changes.
+    """
+    found: dict[str, object] = {}
+    current = cls
+    for _ in range(_LEVELS):
+        found = {**current.attributes, **found}
+        carried = [base for base in current.bases if isinstance(base, CarriedClass)]
+        others = [base for base in current.bases if not isinstance(base, CarriedClass)]
+        if not all(isinstance(base, Reference) and base.pair in _PLAIN_BASES for base in others):
+            break
+        if len(carried) > 1 or not _CHANGES.isdisjoint(found):
+            break
+        if not carried:
+            return found
+        current = carried[0]
+    return {"__getattribute__": None}  # a class that is not known: every use of the object is refused
+
+
+_CHANGES: Final = frozenset(
+    {"__getattribute__", "__getattr__", "__slots__", "__setstate__", "__get__", "__set__", "__init_subclass__"}
+)
+"""Attributes of a class that change what its attributes mean."""
 
 _PLAIN_BASES: Final = frozenset({("builtins", "object"), ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")})
 
@@ -303,11 +359,20 @@ def require_number(value: Any) -> Operand:
     """
     from sbformat.values.computed.expressions import Expression
 
+    if isinstance(value, Scalar):
+        value = value.value
     if isinstance(value, (int, float, Expression)):
+        if isinstance(value, float) and math.isnan(value):
+            refuse("it computes with NaN")
         return value
     if isinstance(value, Unusable):
         refuse(value.reason)
     return refuse(f"it computes with {describe(value)}")
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value is None, text or a number of Python: what is compared with == as Python does."""
+    return value is None or type(value) in (str, int, bool) or (type(value) is float and not math.isnan(value))
 
 
 def describe(value: object) -> str:
@@ -322,6 +387,6 @@ def describe(value: object) -> str:
         return f"the function {value.name}"
     if isinstance(value, Package):
         return f"the module {quote(value.name)}"
-    if type(value) in (tuple, list):
+    if isinstance(value, (tuple, List, Row, Iterator)):
         return "a list"
     return "a dict" if isinstance(value, Table) else "an object"

@@ -37,6 +37,16 @@ class Operation(NamedTuple):
     returns: str = "like"
     """``float``, ``bool``, ``int``, or ``like`` for a float if all operands are floats."""
 
+    @property
+    def can_fail(self) -> bool:
+        """Whether it raises an error for some numbers."""
+        return self.name not in _SAFE
+
+
+_SAFE: Final = frozenset(
+    {"+", "-", "*", "-x", "not", "if", "float", "min", "max", "abs", "<", "<=", "==", "!=", ">", ">="}
+)
+
 
 def apply_operation(operation: Operation, values: tuple[Number, ...]) -> Number:
     """Return the result for numbers.
@@ -49,7 +59,9 @@ def apply_operation(operation: Operation, values: tuple[Number, ...]) -> Number:
         refuse(f"it fails: {error}")
     if isinstance(result, int) and result.bit_length() <= _BITS:
         return result
-    if isinstance(result, float) and (math.isfinite(result) or operation.name in _OF_INFINITIES):
+    if isinstance(result, float) and (
+        math.isfinite(result) or (operation.name in _OF_INFINITIES and not math.isnan(result))
+    ):
         return result
     return refuse("it computes something other than a finite number")
 
@@ -118,7 +130,7 @@ def _extremum(holds: Callable[[Fraction], bool]) -> Callable[..., Piecewise | No
         for function in functions[1:]:
             if found is None:
                 return None
-            condition = piecewise.compare(found, function, holds)
+            condition = piecewise.compare(found, function, holds, ties=True)
             found = None if condition is None else piecewise.combine(piecewise.choose, condition, found, function)
         return found
 

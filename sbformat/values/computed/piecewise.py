@@ -95,17 +95,17 @@ def combine(make: Callable[..., Line | None], *functions: Piecewise) -> Piecewis
         line = make(*lines)
         if line is None:
             return None
-        cells.append(Line(_shorten(line.offset), _shorten(line.slope)))
+        try:
+            cells.append(Line(_shorten(line.offset), _shorten(line.slope)))
+        except OverflowError:
+            return None
     return Piecewise(cuts, tuple(cells))
 
 
 def _shorten(value: Fraction) -> Fraction:
     if value.numerator.bit_length() <= _BITS and value.denominator.bit_length() <= _BITS:
         return value
-    try:
-        return Fraction(float(value))
-    except OverflowError:
-        return Fraction(0)
+    return Fraction(float(value))
 
 
 def add(one: Line, other: Line) -> Line:
@@ -138,16 +138,22 @@ def choose(condition: Line, one: Line, other: Line) -> Line:
     return one if condition != FALSE else other
 
 
-def compare(one: Piecewise, other: Piecewise, holds: Callable[[Fraction], bool]) -> Piecewise | None:
+def compare(
+    one: Piecewise, other: Piecewise, holds: Callable[[Fraction], bool], *, ties: bool = False
+) -> Piecewise | None:
     """Return the condition that the difference of two functions has a sign.
 
     :param holds: whether a difference, of which only the sign matters, makes the condition true
+    :param ties: whether it does not matter what the condition is where the functions are equal
+    :return: None also where the functions are one line, because rounding decides
     """
     difference = combine(subtract, one, other)
     cuts = None if difference is None else _cut_at_roots(difference)
     if difference is None or cuts is None:
         return None
     lines = _refine(difference, cuts)
+    if not ties and any(not any(line) and own.slope for line, own in zip(lines, _refine(one, cuts))):
+        return None
     cells = (TRUE if holds(line.at(point)) else FALSE for line, point in zip(lines, probes(cuts)))
     return Piecewise(cuts, tuple(cells))
 
@@ -177,3 +183,12 @@ def intersect(one: Piecewise, other: Piecewise, *, inverted: bool) -> Piecewise 
 def is_empty(points: Piecewise) -> bool:
     """Return whether a set has no point."""
     return all(line == FALSE for line in points.cells)
+
+
+def find_roots(function: Piecewise, levels: tuple[int, ...]) -> set[Fraction]:
+    """Return the points at which a function takes one of some values, other than where it is constant."""
+    found: set[Fraction] = set()
+    for left, right, line in zip(function.cuts, function.cuts[1:], function.cells[1::2]):
+        roots = [(level - line.offset) / line.slope for level in levels] if line.slope else []
+        found.update(root for root in roots if left <= root <= right)
+    return found

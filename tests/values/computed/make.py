@@ -1,4 +1,4 @@
-"""Write what a CPython pickles for the schedules of ``sources.py``: ``python make.py RELEASE.json.gz``.
+"""Write what a CPython pickles for the schedules of a file: ``python make.py sources.py RELEASE.json.gz``.
 
 Needs cloudpickle; numpy's few functions are replaced, because only their names are pickled. The values are what the
 functions return when this CPython calls them. CPython 3.14 runs it in Pyodide where it is not installed otherwise.
@@ -22,6 +22,7 @@ def stand_in_for_numpy():
     numpy.float32 = float
     numpy.maximum = max
     numpy.power = pow
+    numpy.max = numpy.min = numpy.sum = max
     numpy.random = types.ModuleType("numpy.random")
     numpy.clip = lambda x, a_min=None, a_max=None: min(max(x, a_min), math.inf if a_max is None else a_max)
     numpy.where = lambda test, one, other: one if test else other
@@ -45,11 +46,11 @@ def call(function, progress):
         return None
 
 
-def main(path):
+def main(source_name, path):
     stand_in_for_numpy()
     import cloudpickle
 
-    with open(os.path.join(os.path.dirname(__file__), "sources.py")) as file:
+    with open(os.path.join(os.path.dirname(__file__), source_name)) as file:
         source = file.read()
     exec(compile(source, "train.py", "exec"), globals())  # functions of __main__ are pickled by value
     made = {}
@@ -63,4 +64,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

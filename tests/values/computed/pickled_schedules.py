@@ -13,7 +13,9 @@ from sbformat.limits import Budget
 from sbformat.values import decode_blob
 
 FOLDER: Final = Path(__file__).parent / "pickled"
+MISLEADING: Final = Path(__file__).parent / "misleading"
 RELEASES: Final = ("3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+MISLEADING_RELEASES: Final = ("3.6", "3.8", "3.10", "3.11", "3.12", "3.13")
 
 
 class Pickled(NamedTuple):
@@ -26,8 +28,8 @@ class Pickled(NamedTuple):
 
 
 @cache
-def load(release: str) -> dict[str, Pickled]:
-    found = json.loads(gzip.decompress((FOLDER / f"{release}.json.gz").read_bytes()))
+def load(release: str, folder: Path = FOLDER) -> dict[str, Pickled]:
+    found = json.loads(gzip.decompress((folder / f"{release}.json.gz").read_bytes()))
     assert found["python"].startswith(f"{release}.")
     return {
         name: Pickled(row["kind"], base64.b64decode(row["pickle"]), row["values"])

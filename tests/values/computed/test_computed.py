@@ -7,6 +7,7 @@ import opcode
 import random
 import struct
 import sys
+import time
 from typing import Any, Final
 
 import pytest
@@ -24,7 +25,7 @@ from sbformat.values.computed.opcodes import (
 )
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 from tests.helpers.build_blobs import call, dtype, understood
-from tests.values.computed.pickled_schedules import RELEASES, load
+from tests.values.computed.pickled_schedules import MISLEADING, MISLEADING_RELEASES, RELEASES, load
 
 KINDS: Final = {
     ConstantSchedule: "constant",
@@ -289,3 +290,22 @@ def test_the_number_of_branches_is_bounded(times: int, is_understood: bool) -> N
         load("3.8")["lambda"].decode(), bytecode=bytecode + bytes.fromhex("7c007c0014005300"), linetable=b""
     )
     assert (understand(function) is not None) is is_understood
+
+
+# -- schedules that are easily misread ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", MISLEADING_RELEASES)
+def test_no_schedule_is_taken_for_another(release: str) -> None:
+    for name, pickled in load(release, MISLEADING).items():
+        schedule = understand(pickled.decode())
+        assert pickled.kind == "any" or KINDS[type(schedule)] == pickled.kind, (name, examine(pickled.decode()))
+        for step, value in enumerate((schedule and pickled.values) or ()):
+            assert math.isclose(value_at(schedule, step / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, step)
+
+
+def test_work_for_a_condition_of_many_pieces_is_bounded() -> None:
+    function = load("3.13", MISLEADING)["many_decisions"].decode()
+    start = time.process_time()
+    assert examine(function).reason == "it needs more than 10000 steps"
+    assert time.process_time() - start < 2

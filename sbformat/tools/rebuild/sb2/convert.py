@@ -136,17 +136,19 @@ def _make_variables(network: ConvertedNetwork, keys: Keys) -> dict[str, np.ndarr
 
 def _report_unused(agent: Sb2Agent) -> list[Row]:
     """Return a row for each scope with parameters that no converter read or reported."""
-    scopes = dict.fromkeys(name.rpartition("/")[0] for name in agent.parameters if name not in agent.used)
-    copies = [row for scope in scopes if scope for row in _report_scope(agent, scope)]
-    left = [name for name in agent.parameters if name not in agent.used]
-    return copies + [Row(SB2_PARAMETERS_ENTRY, name, "dropped", "SB3 has nothing like it") for name in left]
+    scopes: dict[str, list[str]] = {}
+    for name in agent.parameters:
+        if name not in agent.used:
+            scopes.setdefault(name.rpartition("/")[0] or name, []).append(name)
+    agent.used.update(name for names in scopes.values() for name in names)
+    return [_report_scope(scope, names) for scope, names in scopes.items()]
 
 
-def _report_scope(agent: Sb2Agent, scope: str) -> list[Row]:
-    left = [name for name in agent.parameters if name.startswith(f"{scope}/") and name not in agent.used]
-    is_copy = all("#" in name for name in left)
+def _report_scope(scope: str, names: list[str]) -> Row:
+    is_copy = all("#" in name for name in names)
     message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
-    return agent.drop_parameters(scope, message, is_finding=not is_copy)
+    is_finding = not is_copy and scope not in names
+    return Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)
 
 
 def _report_entries(archive: Archive) -> list[Row]:
