@@ -95,6 +95,8 @@ def open_agent(
         return _files.read_archive(args.path, args), statistics
     args.chosen = chosen
     _output.warn(f"{escape(args.path, 1000)}: {chosen.remark}")
+    if statistics is None and chosen.warning:
+        warnings.warn(chosen.warning, UserWarning, stacklevel=2)
     if statistics is None and chosen.statistics is not None:
         from sbformat.policies.loading import read_given_statistics
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, UnsupportedError, quote
 from sbformat.folders.listing import join_name
-from sbformat.folders.names import BEST, parse_name
+from sbformat.folders.names import BEST, has_usual_suffix, parse_name
 from sbformat.folders.report import inspect_folder
 from sbformat.folders.settings import read_normalize
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from sbformat.folders.report import AgentFiles, FolderReport
+    from sbformat.folders.settings import Normalization
 
 _LISTED: Final = 8
 _BEST_FILE: Final = f"{BEST}.zip"
@@ -31,6 +32,8 @@ class ChosenAgent(NamedTuple):
     """Whether ``config.yml`` says that observations were normalized; None if there is none, or without PyYAML."""
     remark: str
     """Which files were chosen, as a sentence."""
+    warning: str
+    """Which statistics were left out and why, or that settings were not read; empty when nothing is uncertain."""
 
 
 def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent | None:
@@ -53,7 +56,8 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
     """Return the agent that ``load_policy(folder)`` loads, and its statistics (FORMAT.md 21).
 
     It is ``best_model.zip``; without one the only agent that is not a checkpoint, or else the last checkpoint. Its
-    statistics are not used where ``normalize`` of ``config.yml`` is false, which PyYAML reads (extra ``yaml``)::
+    statistics are not used where ``normalize`` of ``config.yml`` is false, or missing in a ``config.yml`` of rl_zoo3,
+    which PyYAML reads (extra ``yaml``)::
 
         chosen = sbformat.find_agent("logs/ppo/Pendulum-v1_1")
         policy = sbformat.load_policy(chosen.path, vecnormalize=chosen.statistics)
@@ -76,10 +80,12 @@ def choose_agent(report: FolderReport) -> AgentFiles:
 
     :raises UnsupportedError: when several are left
     """
-    best = [agent for agent in report.agents if agent.role == "best"]
-    plain = [agent for agent in report.agents if agent.role == "agent"]
+    agents = [agent for agent in report.agents if agent.kind == "folder" or has_usual_suffix(agent.path)]
+    agents = agents or list(report.agents)
+    best = [agent for agent in agents if agent.role == "best"]
+    plain = [agent for agent in agents if agent.role == "agent"]
     plain = [agent for agent in plain if agent.kind != "policy-file"] or plain
-    checkpoints = [agent for agent in report.agents if agent.role == "checkpoint"]
+    checkpoints = [agent for agent in agents if agent.role == "checkpoint"]
     if len(best) == 1 and not _are_apart(best[0], plain):
         return best[0]
     if not best and len(plain) == 1:
@@ -90,7 +96,7 @@ def choose_agent(report: FolderReport) -> AgentFiles:
     names = [agent.path for agent in (*best, *plain)] or [agent.path for agent in checkpoints]
     listed = ", ".join(quote(name, 100) for name in names[:_LISTED])
     more = f", \N{HORIZONTAL ELLIPSIS} {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    message = f"the folder has {len(report.agents)} agents: name the file of one of them: {listed}{more}"
+    message = f"the folder has {len(agents)} agents: name the file of one of them: {listed}{more}"
     raise UnsupportedError(message)
 
 
@@ -101,15 +107,45 @@ def _are_apart(best: AgentFiles, others: list[AgentFiles]) -> bool:
 
 
 def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:
-    is_normalized = read_normalize(report.path, agent.settings, limits)
+    normalization = read_normalize(report.path, agent.settings, limits)
+    is_used = bool(agent.statistics) and normalization.is_normalized is not False
     statistics = None
-    if agent.statistics and is_normalized is not False:
+    if is_used:
         statistics = join_name(report.path, agent.statistics[0])
         if len(agent.statistics) > 1:
             statistics = os.path.dirname(statistics)
+    names = " and ".join(quote(name) for name in agent.statistics)
     remark = f"the agent is {quote(agent.path)}"
-    if statistics is not None:
-        remark += f", its statistics {' and '.join(quote(name) for name in agent.statistics)}"
-    elif agent.statistics:
-        remark += ", which config.yml says was trained without VecNormalize"
-    return ChosenAgent(join_name(report.path, agent.path), statistics, is_normalized, remark)
+    if names:
+        remark += (
+            f", its statistics {names}"
+            if is_used
+            else f", and its statistics {names} are not used: {normalization.why}"
+        )
+    path = join_name(report.path, agent.path)
+    return ChosenAgent(path, statistics, normalization.is_normalized, remark, describe_doubt(names, normalization))
+
+
+def describe_doubt(names: str, normalization: Normalization) -> str:
+    """Return which statistics are left out and why, or that the settings beside them were not read.
+
+    Empty when the settings have ``normalize``.
+
+    :param names: the statistics, quoted; empty when there are none
+    :param normalization: what the settings say
+    """
+    if not names:
+        return ""
+    if normalization.is_normalized is False:
+        if normalization.is_stated:
+            return ""
+        return (
+            f"the statistics {names} are not used: {normalization.why}; if the agent was trained with them, "
+            f"pass them as vecnormalize (--vecnormalize FILE)"
+        )
+    if normalization.not_read:
+        return (
+            f"the statistics {names} are used, but {normalization.not_read}, so that it is not known whether the agent "
+            f"was trained with them"
+        )
+    return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import DATA_ENTRY, LOCAL_SIGNATURE
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.folders.names import AGENT_SUFFIXES, order_key
-from sbformat.folders.other_zips import is_other_zip
+from sbformat.folders.names import has_usual_suffix, order_key
+from sbformat.folders.other_zips import is_other_zip, is_zip_of_agent
 from sbformat.formats.opener import open_archive
 from sbformat.io.links import find_roots, is_within
 from sbformat.limits import Budget
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
     from sbformat.archive.kinds import Kind
     from sbformat.limits import Limits
+
+_WANTED: Final[frozenset[str]] = frozenset({
+    "sb3", "sbx", "sb2-zip", "sb2-pickle", "policy-file", "vecnormalize", "running-mean-std", "replay-buffer",
+})  # fmt: skip
+"""Kinds of files that people keep together, whatever they are called."""
+_PICKLE: Final = b"\x80"
+_HEAD_BYTES: Final = 512
 
 
 class ListedFile(NamedTuple):
@@ -43,7 +51,9 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     :param leave_out: real paths of folders that are not listed
     :raises OSError: when the folder itself cannot be opened
     """
-    return [_list_file(top, name, limits) for name in sorted(_walk(top, leave_out), key=order_key)]
+    names = sorted(_walk(top, leave_out), key=order_key)
+    linked = {os.path.realpath(path) for path in map(partial(join_name, top), names) if os.path.islink(path)}
+    return [_list_file(top, name, limits, linked) for name in names]
 
 
 def join_name(top: str, name: str) -> str:
@@ -83,12 +93,34 @@ def _is_file(item: os.DirEntry[str], roots: tuple[str, ...]) -> bool:
     return item.is_file(follow_symlinks=False)
 
 
-def _list_file(top: str, name: str, limits: Limits) -> ListedFile:
-    """Return a file of a folder; one that is not called like an archive is not opened."""
+def _list_file(top: str, name: str, limits: Limits, linked: Collection[str]) -> ListedFile:
+    """Return a file of a folder. One that is called otherwise than an archive is opened if it starts like one.
+
+    Such a file is listed with its kind if it is an agent, statistics or a replay buffer, and as damaged if the first
+    entry of a zip is one of an agent. Otherwise it is a file of another program, such as a document. What a link in the
+    folder leads to, such as the ``blobs`` of the Hugging Face cache, is opened by the name of the link only.
+    """
     path = join_name(top, name)
-    if not name.lower().endswith(AGENT_SUFFIXES) and not os.path.isdir(path):
+    if has_usual_suffix(name) or os.path.isdir(path):
+        return classify_file(path, limits, name)
+    head = _read_head(path)
+    if not head.startswith((LOCAL_SIGNATURE, _PICKLE)) or (
+        not os.path.islink(path) and os.path.realpath(path) in linked
+    ):
         return ListedFile(name, None, "", "")
-    return classify_file(path, limits, name)
+    file = classify_file(path, limits, name)
+    if file.kind in _WANTED or (file.outcome and is_zip_of_agent(head)):
+        return file
+    return ListedFile(name, None, "", "")
+
+
+def _read_head(path: str) -> bytes:
+    """Return the first bytes of a file; none of one that cannot be opened."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def classify_file(path: str, limits: Limits, name: str | None = None) -> ListedFile:

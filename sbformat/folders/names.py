@@ -16,7 +16,7 @@ _LONGEST_NUMBER: Final = 18
 BEST: Final = "best_model"
 """The name that SB3's EvalCallback gives the best agent."""
 AGENT_SUFFIXES: Final = (".zip", ".pkl", ".pth")
-"""Suffixes of files that are opened."""
+"""Suffixes of files that are opened, whatever they start with."""
 YAML_SUFFIXES: Final = (".yml", ".yaml")
 SETTINGS: Final = frozenset({"args", "config", "env_kwargs", "hyperparams", "hyperparameters"})
 """Names of settings files of rl_zoo3 and of others that follow it, without the suffix."""
@@ -75,6 +75,11 @@ def parse_name(name: str) -> FileName:
     found = _STEPS.search(stem)
     rest = stem[: found.start()] if found else stem
     return FileName(folder, stem, int(found[1]) if found else None, _KINDS.sub("", rest).strip("_-"))
+
+
+def has_usual_suffix(name: str) -> bool:
+    """Return whether a file is called like one that may be an agent; others are opened for what they start with."""
+    return name.lower().endswith(AGENT_SUFFIXES)
 
 
 def order_key(name: str) -> tuple[tuple[int, int, str], ...]:

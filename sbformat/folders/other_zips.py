@@ -7,6 +7,7 @@ from typing import Final
 
 from sbformat.constants import (
     DATA_ENTRY,
+    LOCAL_SIGNATURE,
     PICKLE_RECORD,
     SB2_PARAMETER_LIST_ENTRY,
     SB2_PARAMETERS_ENTRY,
@@ -17,6 +18,9 @@ _ENTRIES: Final = frozenset({
     DATA_ENTRY, VERSION_ENTRY, PICKLE_RECORD, SB2_PARAMETERS_ENTRY, SB2_PARAMETER_LIST_ENTRY,
 })  # fmt: skip
 _SUFFIXES: Final = (".pth", ".pt")
+_HEADER_BYTES: Final = 30
+_NAME_LENGTH: Final = 26
+"""Where the length of the name is in the header of an entry."""
 
 
 def is_other_zip(path: str) -> bool:
@@ -34,4 +38,19 @@ def is_other_zip(path: str) -> bool:
             names = [name.rpartition("/")[2].casefold() for name in file.namelist()]
     except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
         return False
-    return not any(name in _ENTRIES or name.endswith(_SUFFIXES) for name in names)
+    return not any(map(_is_of_agent, names))
+
+
+def is_zip_of_agent(head: bytes) -> bool:
+    """Return whether the first entry of a zip, which may be damaged, is one of an agent.
+
+    :param head: the first bytes of the file
+    """
+    if not head.startswith(LOCAL_SIGNATURE) or len(head) < _HEADER_BYTES:
+        return False
+    length = int.from_bytes(head[_NAME_LENGTH : _NAME_LENGTH + 2], "little")
+    return _is_of_agent(head[_HEADER_BYTES : _HEADER_BYTES + length].decode("utf-8", "replace").casefold())
+
+
+def _is_of_agent(name: str) -> bool:
+    return name in _ENTRIES or name.endswith(_SUFFIXES)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.errors import DataError, SbformatError, UnsupportedError, escape
+from sbformat.errors import DataError, SbformatError, UnsupportedError, escape, quote
 from sbformat.folders.listing import join_name
 from sbformat.limits import Budget
 
@@ -40,7 +40,10 @@ _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,40})", re.ASCII)
 _FLOAT: Final = re.compile(
     r"(?:[-+]?[0-9][0-9_]{0,40}\.[0-9_]{0,40}|\.[0-9][0-9_]{0,40})(?:[eE][-+][0-9]{1,4})?", re.ASCII
 )
-_NORM_OBS: Final = re.compile(r"""['"]norm_obs['"]\s*:\s*(True|False)\b""", re.ASCII)
+_NORM_OBS: Final = re.compile(r"""(?:['"]norm_obs['"]\s*:|\bnorm_obs\s*=)\s*(True|False)\b""", re.ASCII)
+_RL_ZOO_FILE: Final = "config.yml"
+_RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})
+"""Hyper-parameters that rl_zoo3 requires."""
 
 
 class Opaque(NamedTuple):
@@ -48,6 +51,10 @@ class Opaque(NamedTuple):
 
     text: str
     """The tag, or the alias."""
+
+
+class OrderedSettings(dict[str, Any]):
+    """A dict that was written as an ``OrderedDict`` of pairs, as rl_zoo3 writes settings."""
 
 
 def read_settings(path: str, limits: Limits) -> dict[str, Any]:
@@ -100,34 +107,62 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
     return parse_object(data, Budget(limits))
 
 
-def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> bool | None:
-    """Return whether observations were normalized, by ``normalize`` of ``config.yml``; None when it does not say.
+class Normalization(NamedTuple):
+    """What the settings beside an agent say about ``VecNormalize``."""
+
+    is_normalized: bool | None
+    """Whether observations were normalized; None when no settings say so."""
+    why: str = ""
+    """Why they were not."""
+    is_stated: bool = False
+    """Whether the settings have ``normalize``."""
+    not_read: str = ""
+    """The file of settings that could not be read, and why."""
+
+
+def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normalization:
+    """Return whether observations were normalized, by ``normalize`` of ``config.yml`` (FORMAT.md 21).
+
+    In a ``config.yml`` that rl_zoo3 wrote, no ``normalize`` is false: rl_zoo3 evaluates such an agent without
+    statistics, also if there are some. Such a file is an ``OrderedDict`` of pairs, or has ``n_timesteps`` and
+    ``policy``.
 
     :param top: the folder
     :param settings: paths in it
     :param limits: for each file
     """
     for name in settings:
-        if not name.rpartition("/")[2].lower().startswith("config."):
+        last = name.rpartition("/")[2]
+        if not last.lower().startswith("config."):
             continue
         try:
-            value = read_settings(join_name(top, name), limits).get("normalize")
-        except (SbformatError, OSError):
-            return None
-        return _means_normalized(value)
-    return None
+            values = read_settings(join_name(top, name), limits)
+        except SbformatError as error:
+            return Normalization(None, not_read=f"{quote(name)} was not read ({error.message})")
+        except OSError as error:
+            return Normalization(
+                None, not_read=f"{quote(name)} was not read ({error.strerror or type(error).__name__})"
+            )
+        if "normalize" in values:
+            is_normalized = _means_normalized(values["normalize"])
+            return Normalization(is_normalized, f"normalize in {quote(name)} says so", is_stated=True)
+        if last == _RL_ZOO_FILE and (isinstance(values, OrderedSettings) or values.keys() >= _RL_ZOO_KEYS):
+            why = f"{quote(name)} has no normalize, and rl_zoo3 evaluates such an agent without statistics"
+            return Normalization(is_normalized=False, why=why)
+        return Normalization(None)
+    return Normalization(None)
 
 
 def _means_normalized(value: object) -> bool | None:
-    """Return what ``normalize`` means: a bool, a dict of arguments of VecNormalize, or the text of one."""
-    if isinstance(value, bool):
-        return value
+    """Return what ``normalize`` means: false, or true, a dict of arguments of VecNormalize, or the text of one."""
+    if not value or value == "False":
+        return False
     if isinstance(value, dict):
-        return value.get("norm_obs", True) is not False
+        return bool(value.get("norm_obs", True))
     if isinstance(value, str):
         found = _NORM_OBS.search(value)
         return found[1] == "True" if found else True
-    return None
+    return True if isinstance(value, (int, float)) else None
 
 
 def _bound(events: Iterator[Any]) -> Iterator[Any]:
@@ -185,7 +220,7 @@ def _make_collection(start: Any, items: list[Any], *, is_mapping: bool) -> Any:
     if start.tag == _ORDERED_DICT:
         pairs = items[0] if len(items) == 1 and isinstance(items[0], list) else items
         if not is_mapping and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            return _make_dict(pairs)
+            return OrderedSettings(_make_dict(pairs))
         return Opaque(start.tag)
     if start.tag not in _PLAIN_TAGS:
         return Opaque(start.tag)

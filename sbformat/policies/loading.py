@@ -94,7 +94,8 @@ def load_policy(
     :raises ValidationError: when the weights contradict what ``data`` describes, or the statistics do not fit
     :raises SbformatError: when the file breaks the format
     :raises TypeError: for an argument of the wrong type
-    :warns UserWarning: when the agent was trained behind VecNormalize, and no statistics are given
+    :warns UserWarning: when the agent was trained behind VecNormalize, and no statistics are given; and when statistics
+        of a folder are left out, or its settings cannot be read
     """
     from sbformat.policies.run.policy import Policy
 
@@ -179,7 +180,9 @@ def _build_model(
 
     :raises ValueError: for a module that the policy does not have
     """
-    source, vecnormalize, is_normalized = resolve_folder(source, vecnormalize, budget.limits)
+    source, vecnormalize, is_normalized, warning = resolve_folder(source, vecnormalize, budget.limits)
+    if warning:
+        warnings.warn(warning, UserWarning, stacklevel=3)
     archive = open_archive(source, budget)
     _require_policy(archive)
     statistics = read_statistics(archive, vecnormalize, budget.limits)
@@ -212,22 +215,23 @@ def _build_model(
 
 def resolve_folder(
     source: Archive | SourceLike, vecnormalize: object, limits: Limits
-) -> tuple[Archive | SourceLike, object, bool]:
+) -> tuple[Archive | SourceLike, object, bool, str]:
     """Return the agent of a folder, and its statistics unless the caller passes some (FORMAT.md 21).
 
     :return: the source and the statistics, unchanged for what is not a folder of files; and whether ``config.yml`` says
-        that observations were normalized
+        that observations were normalized; and a warning about statistics that are left out, empty if there is none
     :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
     """
     if not isinstance(source, (str, os.PathLike)) or not os.path.isdir(source):
-        return source, vecnormalize, False
+        return source, vecnormalize, False, ""
     from sbformat.folders import find_in_folder
 
     chosen = find_in_folder(source, limits)
     if chosen is None:
-        return source, vecnormalize, False
-    found = chosen.statistics if vecnormalize is None else vecnormalize
-    return chosen.path, found, bool(chosen.is_normalized)
+        return source, vecnormalize, False, ""
+    if vecnormalize is not None:
+        return chosen.path, vecnormalize, bool(chosen.is_normalized), ""
+    return chosen.path, chosen.statistics, bool(chosen.is_normalized), chosen.warning
 
 
 def _require_policy(archive: Archive) -> None:

@@ -35,6 +35,8 @@ WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta
 _FORMS: Final = (
     'a number, {"constant": NUMBER} or {"linear": [START, END]} with END_FRACTION as an optional third number'
 )
+_LEAST_FRACTION: Final = 1e-12
+"""SB3 divides by the end fraction."""
 _SB3_UTILS: Final = "stable_baselines3.common.utils"
 
 
@@ -71,7 +73,8 @@ def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | 
     if isinstance(value, LinearSchedule):
         return _check_linear(key, *value)
     if _is_number(value):
-        return ConstantSchedule(_check_number(key, value, "a constant schedule")) if key in _CALLED else None
+        number = _check_number(key, value, "a constant schedule")
+        return ConstantSchedule(number) if key in _CALLED else None
     is_form = isinstance(value, Mapping) and ":serialized:" not in value  # such an object is refused as what it is
     return _parse_form(key, value) if is_form else None
 
@@ -98,10 +101,10 @@ def _parse_form(key: str, value: Mapping[Any, Any]) -> ConstantSchedule | Linear
 def _check_linear(key: str, start: object, end: object, end_fraction: object = 1.0) -> LinearSchedule:
     numbers = [_check_number(key, number, "the start and end of a linear schedule") for number in (start, end)]
     fraction = _check_number(key, end_fraction, "the end fraction of a linear schedule")
-    if not 0 < fraction <= 1:
+    if not _LEAST_FRACTION <= fraction <= 1:
         message = (
-            "expected an end fraction in (0, 1], the part of the training after which a linear schedule has its end "
-            f"value, got {fraction}"
+            f"expected an end fraction from {_LEAST_FRACTION} to 1, the part of the training after which a linear "
+            f"schedule has its end value, got {fraction}"
         )
         _refuse(key, message, "value")
     return LinearSchedule(numbers[0], numbers[1], fraction)

@@ -72,7 +72,10 @@ def test_a_folder_acts_as_its_agent_with_its_statistics(tmp_path: Path) -> None:
         ("normalize: \"{'norm_obs': False}\"", False),
         ("normalize: \"{'norm_reward': False}\"", True),
         ("n_steps: 8", True),
-        ("[a list]", True),
+        ('normalize: "dict(norm_obs=False)"', False),
+        ("normalize: null", False),
+        ("normalize: {}", False),
+        ("normalize: 1", True),
     ],
 )
 def test_config_says_whether_statistics_are_used(tmp_path: Path, normalize: str, is_used: bool) -> None:  # noqa: FBT001
@@ -85,7 +88,62 @@ def test_config_says_whether_statistics_are_used(tmp_path: Path, normalize: str,
 def test_without_pyyaml_the_statistics_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     make_folder(tmp_path, {"a.zip": PENDULUM, "vecnormalize.pkl": STATISTICS, "config.yml": b"normalize: false"})
-    assert act(tmp_path) == NORMALIZED
+    with pytest.warns(
+        UserWarning, match=r"'vecnormalize.pkl' are used, but 'config.yml' was not read \(PyYAML reads it"
+    ):
+        policy = sbformat.load_policy(tmp_path)
+    assert policy.predict(OBSERVATION, deterministic=True)[0].tolist() == NORMALIZED
+
+
+def test_settings_that_cannot_be_read_are_warned_of(tmp_path: Path) -> None:
+    make_folder(tmp_path, {"a.zip": PENDULUM, "vecnormalize.pkl": STATISTICS, "config.yml": b"[a list]"})
+    assert "config.yml' was not read (expected YAML of a mapping)" in sbformat.find_agent(tmp_path).warning
+    (tmp_path / "vecnormalize.pkl").unlink()
+    assert sbformat.find_agent(tmp_path).warning == ""
+
+
+RL_ZOO = b"""!!python/object/apply:collections.OrderedDict
+- - - gamma
+    - 0.98
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "is_used"),
+    [
+        (RL_ZOO, "config.yml", False),
+        (b"n_timesteps: 20000.0\npolicy: MlpPolicy\n", "config.yml", False),
+        (b"n_timesteps: 20000.0\n", "config.yml", True),  # of another program
+        (RL_ZOO, "config.yaml", True),  # which rl_zoo3 does not read
+        (RL_ZOO, "args.yml", True),
+    ],
+)
+def test_statistics_are_left_out_if_config_of_rl_zoo_has_no_normalize(
+    tmp_path: Path,
+    capsys: Capture,
+    config: bytes,
+    name: str,
+    is_used: bool,  # noqa: FBT001
+) -> None:
+    make_folder(tmp_path, {"a.zip": PENDULUM, "a/vecnormalize.pkl": STATISTICS, f"a/{name}": config})
+    chosen = sbformat.find_agent(tmp_path)
+    assert (chosen.statistics is not None, chosen.warning == "") == (is_used, is_used)
+    message = "the statistics 'a/vecnormalize.pkl' are not used: 'a/config.yml' has no normalize"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        policy = sbformat.load_policy(tmp_path)
+    assert policy.predict(OBSERVATION, deterministic=True)[0].tolist() == (NORMALIZED if is_used else PLAIN)
+    assert [message in str(warning.message) for warning in caught] == [True] * (not is_used)
+    assert act(tmp_path, vecnormalize=tmp_path / "a" / "vecnormalize.pkl") == NORMALIZED
+    arguments = ["predict", str(tmp_path), "--observation", json.dumps(OBSERVATION.tolist()), "--format", "json"]
+    assert main(arguments) == 0
+    (report,) = parse_reports(capsys.readouterr().out)
+    assert report["actions"] == [NORMALIZED if is_used else PLAIN]
+    assert any(message in text for text in report["warnings"]) is not is_used
+    assert main(["export", str(tmp_path), "-o", str(tmp_path / "policy.c"), "--format", "json"]) == 0
+    (report,) = parse_reports(capsys.readouterr().out)
+    assert report["metadata"]["normalized"] == ("true" if is_used else "false")
+    assert any(message in text for text in report["warnings"]) is not is_used
 
 
 def test_statistics_that_are_missing_are_warned_of(tmp_path: Path, capsys: Capture) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sbformat
+from sbformat import find_agent, inspect_folder
 from sbformat.folders.names import order_key, parse_name
-from tests.helpers.bundled import PPO
+from tests.helpers.bundled import PPO, zipped
 from tests.helpers.run_folders import AGENT, BUFFER, CONFIG, STATISTICS, make_folder, make_hub, make_zoo
 
 if TYPE_CHECKING:
@@ -177,3 +178,31 @@ def test_what_a_name_says(name: str, steps: int | None, series: str) -> None:
 def test_numbers_in_names_are_sorted_as_numbers() -> None:
     names = ["run_10/a", "run_2/a", "run_2", "b", f"run_{'9' * 5000}", "10", "9"]
     assert sorted(names, key=order_key) == ["9", "10", "b", "run_2", "run_2/a", "run_10/a", f"run_{'9' * 5000}"]
+
+
+def test_content_decides_what_a_file_is_whatever_its_name(tmp_path: Path) -> None:
+    make_folder(tmp_path, {
+        "noext": AGENT, "a.zip@123": AGENT, "stats.bin": STATISTICS, "damaged.old": AGENT[:900],
+        "picture.docx": zipped({"word/document.xml": b"<a/>"}), "log.npz": zipped({"a.npy": b""}), "notes.txt": b"hi",
+        "cut.docx": zipped({"word/document.xml": b"<a/>"})[:-20],
+    })  # fmt: skip
+    report = inspect_folder(tmp_path)
+    assert [agent.path for agent in report.agents] == ["a.zip@123", "noext"]
+    others = {file.path: (file.kind, file.outcome) for file in report.others}
+    assert others.pop("stats.bin") == ("vecnormalize", "ok")
+    assert others.pop("damaged.old") == (None, "container failure")
+    assert set(others.values()) == {(None, "ok")}
+
+
+def test_the_blobs_that_links_lead_to_are_not_agents_twice(tmp_path: Path) -> None:
+    make_folder(tmp_path / "models--x", {"blobs/0a1b": AGENT, "blobs/0c": AGENT, "snapshots/1/README.md": b"#"})
+    (tmp_path / "models--x" / "snapshots" / "1" / "agent.zip").symlink_to("../../blobs/0a1b")
+    paths = [agent.path for agent in inspect_folder(tmp_path).agents]
+    assert paths == ["models--x/blobs/0c", "models--x/snapshots/1/agent.zip"]
+
+
+def test_an_agent_with_the_usual_suffix_is_preferred_to_its_copies(tmp_path: Path) -> None:
+    make_folder(tmp_path, {"agent.zip": AGENT, "agent.zip.bak": AGENT})
+    assert find_agent(tmp_path).path == str(tmp_path / "agent.zip")
+    (tmp_path / "agent.zip").unlink()
+    assert find_agent(tmp_path).path == str(tmp_path / "agent.zip.bak")

@@ -80,8 +80,12 @@ def test_no_clipping_of_the_value_function_stays_null() -> None:
         ({"linear": [1, math.nan]}, "got nan"),
         ({"constant": math.inf}, "got inf"),
         ({"constant": 10**400}, "got inf"),
-        ({"linear": [1, 0, 0]}, "expected an end fraction in (0, 1]"),
+        ({"linear": [1, 0, 0]}, "expected an end fraction from 1e-12 to 1"),
         ({"linear": [1, 0, 1.5]}, "got 1.5"),
+        ({"linear": [1, 0, 1e-320]}, "got 1e-320"),
+        (math.nan, "got nan"),
+        (10**400, "got inf"),
+        (-1e-3, "got -0.001"),
         (LinearSchedule(1.0, 0.0, 2.0), "got 2.0"),
         (ConstantSchedule("a" * 1000), "got"),  # type: ignore[arg-type]
     ],

@@ -8,6 +8,7 @@ ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -148,7 +149,9 @@ def _load(source: Policy | ArchiveLike, vecnormalize: Any, wrapper: _Wrapper, li
         return source
     if wrapper.frames is None:
         return load_policy(source, vecnormalize=vecnormalize, limits=limits)
-    source, vecnormalize, _ = resolve_folder(source, vecnormalize, limits)
+    source, vecnormalize, _, warning = resolve_folder(source, vecnormalize, limits)
+    if warning:
+        warnings.warn(warning, UserWarning, stacklevel=3)
     archive = read(source, limits=limits)
     statistics = read_statistics(archive, vecnormalize, limits)
     if statistics is not None:

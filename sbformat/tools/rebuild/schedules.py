@@ -14,7 +14,15 @@ from sbformat.tools.rebuild.releases import SCHEDULE_DEFAULTS
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_line
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
-from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial, Reference
+from sbformat.values.types import (
+    ConstantSchedule,
+    FloatSchedule,
+    Function,
+    InterpolatedSchedule,
+    LinearSchedule,
+    Partial,
+    Reference,
+)
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import RebuildContext
@@ -85,6 +93,8 @@ def _check_meaning(key: str, found: ScheduleMeaning, meaning: object) -> None:
         raise UnsupportedError(message)
     if isinstance(schedule, ConstantSchedule):
         _check_rate(schedule.value)
+    elif isinstance(schedule, InterpolatedSchedule):
+        _check_rate(schedule.sample(1.0))
     else:
         _check_rate(schedule.start)  # torch checks the first one only
         if not math.isfinite(schedule.end) or not 0 < schedule.end_fraction < math.inf:

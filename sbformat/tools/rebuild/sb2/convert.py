@@ -28,7 +28,7 @@ from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
 from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
-from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
@@ -98,7 +98,7 @@ def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
     for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
         if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
-            note = f"the default of {network.algorithm}: the file has no such key"
+            note = DEFAULT_NOTE.format(network.algorithm)
             is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
             keys.set(key, value, None, note if is_reported else "")
 
@@ -136,17 +136,19 @@ def _make_variables(network: ConvertedNetwork, keys: Keys) -> dict[str, np.ndarr
 
 def _report_unused(agent: Sb2Agent) -> list[Row]:
     """Return a row for each scope with parameters that no converter read or reported."""
-    scopes = dict.fromkeys(name.rpartition("/")[0] for name in agent.parameters if name not in agent.used)
-    copies = [row for scope in scopes if scope for row in _report_scope(agent, scope)]
-    left = [name for name in agent.parameters if name not in agent.used]
-    return copies + [Row(SB2_PARAMETERS_ENTRY, name, "dropped", "SB3 has nothing like it") for name in left]
+    scopes: dict[str, list[str]] = {}
+    for name in agent.parameters:
+        if name not in agent.used:
+            scopes.setdefault(name.rpartition("/")[0] or name, []).append(name)
+    agent.used.update(name for names in scopes.values() for name in names)
+    return [_report_scope(scope, names) for scope, names in scopes.items()]
 
 
-def _report_scope(agent: Sb2Agent, scope: str) -> list[Row]:
-    left = [name for name in agent.parameters if name.startswith(f"{scope}/") and name not in agent.used]
-    is_copy = all("#" in name for name in left)
+def _report_scope(scope: str, names: list[str]) -> Row:
+    is_copy = all("#" in name for name in names)
     message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
-    return agent.drop_parameters(scope, message, is_finding=not is_copy)
+    is_finding = not is_copy and scope not in names
+    return Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)
 
 
 def _report_entries(archive: Archive) -> list[Row]:
