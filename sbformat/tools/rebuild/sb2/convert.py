@@ -29,7 +29,7 @@ from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
 from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
-from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
@@ -100,7 +100,7 @@ def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
     for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
         if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
-            note = f"the default of {network.algorithm}: the file has no such key"
+            note = DEFAULT_NOTE.format(network.algorithm)
             is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
             keys.set(key, value, None, note if is_reported else "")
 
