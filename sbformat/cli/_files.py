@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,6 +12,7 @@ from sbformat.cli._limits import add_limit_option, name_option
 from sbformat.cli._options import add_output_options, is_verbose
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import (
+    ContainerError,
     LimitError,
     MissingEntryError,
     SbformatError,
@@ -37,6 +39,8 @@ ALREADY_EXISTS: Final = "already exists"
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
+_PLACE: Final = re.compile(r"(at byte \d+): ")
+"""Where in a file something is, before a message."""
 _ROWS: Final = ("problems", "findings")
 """Parts of a report that may have the message of an error."""
 EXIT_FINE: Final = 0
@@ -256,4 +260,8 @@ def describe_failure(report: dict[str, Any]) -> str:
     name = escape(report.get("file", report["path"]), 1000) or "''"
     if report["outcome"] == COULD_NOT_WRITE and report["message"].startswith(f"{name} "):
         return str(report["message"])
+    if report["outcome"] == ContainerError.outcome:  # of a damaged or another file: what it has comes first
+        place = _PLACE.match(report["message"])
+        text = report["message"][place.end() :] if place else report["message"]
+        return f"{name}: {text} ({report['outcome']}{f' {place[1]}' if place else ''})"
     return f"{name}: {report['outcome']}: {report['message']}"
