@@ -12,6 +12,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.sb3.installed import find_class, find_installed_release, find_loader, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
+from sbformat.sb3.run_folders import choose_source
 from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import RENAMED
@@ -95,7 +96,9 @@ def load(
 
     :param algorithm: a class of SB3 or sb3-contrib, its name (``"PPO"``), or a class that is derived from one; None for
         the algorithm that the archive determines
-    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2
+    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2. Of the
+        folder of a run its agent is loaded, as by :func:`sbformat.load_policy`; a warning names its statistics, which
+        :func:`sbformat.sb3.load_vecnormalize` loads
     :param env: as in SB3, as are ``device``, ``print_system_info`` and ``force_reset``. Without one, an agent that was
         trained with ``HerReplayBuffer`` is loaded without that buffer, which needs an environment, and with a warning
     :param custom_objects: values by key of ``data`` to use instead of the archive's, as in SB3: a custom schedule or
@@ -146,6 +149,9 @@ def load_with(
     :param algorithm: a class, or None for that which the archive determines
     :param sb3_load: SB3's method, bound to the class; by default the method of the class
     """
+    source, remark = choose_source(source, env, limits)
+    if remark:
+        warnings.warn(remark, UserWarning, stacklevel=3)
     original = read(source, limits=limits)
     given = {**make_live_schedules(original), **dict(custom_objects or {})}
     archive, account = rebuild(
