@@ -5,10 +5,11 @@ The bytecode is what each release compiles; its source is beside it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
-from conformance.generators.carried import CLOUD, Opcodes, call, call_of
-from conformance.generators.scanning import document, pickled
+from conformance.generators.carried import CLOUD, Opcodes, call, call_of, name_of, opcodes
+from conformance.generators.scanning import document, pickled, scans
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def vectors() -> Iterator[Vector]:
     yield from jumps()
     yield from not_understood()
     yield from kinds()
+    yield from tables()
 
 
 def schedule(
@@ -165,3 +167,54 @@ def kinds() -> Iterator[Vector]:
     ):
         data = schedule("3.8", STEPS["3.8"].replace("6401530064025300", "6402530064035300"), (None, 0.5, start, 0.5))
         yield computes(rule, name, data, expected)
+
+
+INTERP: Final = name_of("numpy", "interp")
+POINTS: Final = (0, 0.5, 1.0)
+VALUES: Final = (0.0, 0.25, 1.0)
+
+
+def table(function: Any = INTERP, args: tuple[Any, ...] = (), attributes: Any = None, **keywords: Any) -> Opcodes:
+    """``functools.partial(numpy.interp, xp=POINTS, fp=VALUES)``, with other arguments."""
+    given = {name: part for name, part in {"xp": POINTS, "fp": VALUES, **keywords}.items() if part is not ...}
+    state = opcodes((function, args, given, attributes))
+    return Opcodes(call("functools", "partial", function).code + state + b"b")
+
+
+def tables() -> Iterator[Vector]:
+    rule = Rule("13.5", "It is known in this form alone: the function is `numpy.interp`")
+    earlier = name_of("numpy.lib.function_base", "interp")
+    for name, made in (("numpy", table()), ("numpy-1.15", table(earlier))):
+        data = document(pickled(made.code), KEY)
+        yield computes(rule, f"table-{name}", data, {"computed": [1.0, 0.625, 0.25, 0.125, 0.0]})
+        yield scans(rule, f"table-{name}", data, "clean")
+    rule = Rule("13.5", "no positional arguments, no attributes, and no keywords other than these two")
+    for name, made in (
+        ("positional", table(args=(0.5,))),
+        ("attributes", table(attributes={"x": 1})),
+        ("left", table(left=None)),
+        ("period", table(period=1.0)),
+        ("without-values", table(fp=...)),
+    ):
+        yield scans(
+            rule, f"table-{name}", document(pickled(made.code), KEY), "dangerous", "called-name", "dangerous-name"
+        )
+    rule = Rule("13.5", "Both are lists, tuples, or arrays of one dimension, of the same length")
+    for name, made in (
+        ("fewer-values", table(fp=VALUES[:2])),
+        ("no-points", table(xp=(), fp=())),
+        ("equal-points", table(xp=(0.0, 0.5, 0.5))),
+        ("infinite", table(fp=(0.0, 1.0, math.inf))),
+        ("nan", table(xp=(0.0, math.nan, 1.0))),
+        ("bool", table(xp=(Opcodes(b"\x89"), 1.0, 2.0))),
+        ("text", table(fp="abc")),
+    ):
+        yield scans(
+            rule, f"table-{name}", document(pickled(made.code), KEY), "dangerous", "called-name", "dangerous-name"
+        )
+    rule = Rule(
+        "13.5", "Anywhere else, `numpy.interp` is an unknown name, also if the same pickle contains such a table."
+    )
+    stored = Opcodes(INTERP.code + b"\x94")  # MEMOIZE, then BINGET
+    both = b"](" + stored.code + table(Opcodes(b"h\x00")).code + b"e"
+    yield scans(rule, "table-and-its-name", document(pickled(both)), "dangerous", "called-name")

@@ -22,7 +22,7 @@ from sbformat.rendering import format_size
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import render_line, render_linear
 from sbformat.values.schedule_meaning import EXAMINED_KEYS, describe_samples, find_meaning
-from sbformat.values.types import ConstantSchedule, LinearSchedule
+from sbformat.values.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,7 +204,7 @@ def _render_plain(value: Any, key: str | None = None) -> Cell:
     schedule = find_meaning(value, examines=key in EXAMINED_KEYS).schedule
     if isinstance(schedule, LinearSchedule):
         return _make_schedule_cell(render_linear(schedule), schedule.start)
-    if isinstance(schedule, ComputedSchedule):
+    if isinstance(schedule, (ComputedSchedule, InterpolatedSchedule)):
         return _make_schedule_cell(describe_samples(schedule), schedule.sample(1.0))
     if isinstance(schedule, ConstantSchedule) and not isinstance(value, ArrayInfo):
         value = schedule.value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 from sbformat import rendering
 from sbformat.cli import _streams
 from sbformat.cli._files import describe_failure
-from sbformat.cli._layout import allot_widths, list_fields
+from sbformat.cli._layout import allot_widths, fold_text, list_fields
 from sbformat.cli._options import is_quiet, is_verbose, wants_color
 from sbformat.errors import escape
 from sbformat.rendering import render_table, write_numbers
@@ -194,7 +194,8 @@ class Rich(Plain):
             justify: Literal["left", "right"] = "right" if column in right else "left"
             table.add_column(name, justify=justify, overflow="fold", width=widths[column] if widths else None)
         for row in rows:
-            table.add_row(Text(row[0], style=VERDICT_STYLES.get(row[0], "")), *map(Text, row[1:]))
+            cells = [fold_text(cell, width, cell_len) for cell, width in zip(row, widths)] if widths else row
+            table.add_row(Text(cells[0], style=VERDICT_STYLES.get(row[0], "")), *map(Text, cells[1:]))
         return self._console.print(table)
 
     def _draw_fields(self, title: str, fields: list[tuple[str, str]]) -> None:

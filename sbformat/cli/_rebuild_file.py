@@ -9,7 +9,7 @@ from sbformat.cli import _files, _progress, _streams
 from sbformat.cli._assignments import parse_assignments
 from sbformat.cli._hints import require_suffix
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError
+from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
     import argparse
@@ -58,8 +58,13 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
     from sbformat.tools.rebuild import rebuild
     from sbformat.writer import write
 
+    original = _files.read_archive(path, args)
+    if original.format == "policy-file":
+        name = escape(os.path.splitext(output)[0], 1000) if output != _streams.STANDARD_STREAM else "policy"
+        message = f"a file of policy.save() is rebuilt as such a file, not as an archive: -o {name}{_POLICY_SUFFIX}"
+        raise UnsupportedError(message)
     archive, report = rebuild(
-        _files.read_archive(path, args),
+        original,
         target=args.target,
         algorithm=args.algorithm,
         on_unknown=args.on_unknown,

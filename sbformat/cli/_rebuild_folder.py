@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._options import is_quiet
 from sbformat.cli._rebuild_file import rebuild_agent, rebuild_file, rebuild_statistics
 from sbformat.cli._rebuild_plan import PROGRAM, Job, make_plan
+from sbformat.cli._rebuild_text import WORDS, count_words
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
 from sbformat.io.links import is_within
 
@@ -165,7 +166,7 @@ def print_many(
     parts += [f"{failed:,} failed"] if failed else []
     printer.line(f"{escape(output, 1000)}: {', '.join(parts)}")
     header, rows = _list_rows(written, output)
-    printer.table("rebuilt", header, rows, right=(3, 4, 5), longest=_LONGEST)
+    printer.table("rebuilt", header, rows, right=(3, 4, 5, 6), longest=_LONGEST)
     bad = [
         (_shorten(report["path"], args.paths), f"{report['outcome']}: {report['message']}")
         for report in reports
@@ -177,15 +178,14 @@ def print_many(
 
 
 def _list_rows(written: list[dict[str, Any]], output: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from sbformat.tools.rebuild import Action
-
     rows = []
     for report in written:
         findings = dict.fromkeys(str(row["key"] or row["entry"]) for row in report["rows"] if row["is_finding"])
         name = os.path.relpath(report["output"], output)
-        counts = (str(report["counts"][action]) for action in get_args(Action))
+        found = count_words(report)
+        counts = (str(found.get(word, 0)) for word in WORDS)
         rows.append((name, report["algorithm"], describe_release(report), *counts, ", ".join(findings)))
-    return ("file", "algorithm", "written by", *get_args(Action), "now something else"), rows
+    return ("file", "algorithm", "written by", *WORDS, "now something else"), rows
 
 
 def describe_release(report: dict[str, Any]) -> str:

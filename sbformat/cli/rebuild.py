@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._assignments import add_set_option
-from sbformat.cli._options import is_verbose
 from sbformat.cli._rebuild_file import rebuild_file
+from sbformat.cli._rebuild_text import print_text
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
-
-_HEADER: Final = ("hyper-parameter", "before", "now", "how")
-_SENTENCE: Final = 240
-_VALUE: Final = 60
-"""Characters of a value before and now."""
-_STATISTICS: Final = "VecNormalize"
-"""In a report on statistics, the value of ``algorithm``."""
 
 
 def configure(subparsers: Any) -> None:
@@ -104,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     path = args.paths[0]
     report = _files.report_errors(path, lambda: rebuild_file(path, args.output, args), outputs=[args.output])
     is_finding = any(row["is_finding"] for row in report.get("rows", ()))
-    _output.print_report(args, report, _print_text, is_finding=is_finding)
+    _output.print_report(args, report, print_text, is_finding=is_finding)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if is_finding else _files.EXIT_FINE
@@ -134,64 +126,8 @@ def _run_many(args: argparse.Namespace) -> int:
             for report in reports:
                 if report["outcome"] == "ok":
                     printer.line()
-                    _print_text(printer, report)
+                    print_text(printer, report)
     if any(report["outcome"] != "ok" for report in reports):
         return _files.EXIT_COULD_NOT
     has_findings = any(row["is_finding"] for report in reports for row in report["rows"])
     return _files.EXIT_FINDINGS if has_findings else _files.EXIT_FINE
-
-
-def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
-    from sbformat.tools.rebuild import Action
-
-    counts = ", ".join(f"{report['counts'][action]} {action}" for action in get_args(Action))
-    written = f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
-    if report["algorithm"] == _STATISTICS:
-        written = "SB3"  # its pickles do not name a release
-    if report["sb2_algorithm"]:
-        written = f"SB2's {report['sb2_algorithm']}"
-    printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
-    settings = [_render_setting(row) for row in report["rows"] if row["is_hyperparameter"]]
-    printer.table("hyper-parameters", _HEADER, settings, longest=_SENTENCE)
-    others = [row for row in report["rows"] if not row["is_hyperparameter"]]
-    for action in ("translated", "dropped"):
-        rows = [(_render_place(row), _render_message(row)) for row in others if row["action"] == action]
-        printer.table(action, ("where", "how" if action == "translated" else "why"), rows, longest=_SENTENCE)
-    found = [_render_place(row) for row in report["rows"] if row["is_finding"]]
-    if found:
-        printer.line(f"\n  The agent now computes or trains with something else: {', '.join(found)}")
-    if any(row["is_finding"] and "not known" in row["message"] for row in report["rows"]):
-        printer.line(
-            "\n  --allow NAME keeps a class or function that is not known: SB3 then imports and calls it. "
-            "--set KEY=JSON sets another value."
-        )
-    if report["requires"]:
-        printer.line("\n  The loader imports and trusts:")
-        for required in report["requires"]:
-            printer.line(f"    {escape(required['name'], 200)} ({escape(required['key'])})")
-
-
-def _render_place(row: dict[str, Any]) -> str:
-    if row["key"] is None:
-        return str(row["entry"])
-    return str(row["key"]) if row["entry"] == DATA_ENTRY else f"{row['entry']}:{row['key']}"
-
-
-def _render_setting(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a value that the algorithm trains with: its key, before, now, and what was done."""
-    old, new = row["was"] or "", row["now"] or row["instead"] or "left out"
-    words = row["message"].removeprefix(f"{old}: ").removeprefix(f"{new}: ")
-    if words.startswith(f"{new} (") and words.endswith(")"):  # what a schedule is, and how that is known
-        words = words[len(new) + 2 : -1]
-    done = row["action"] if words in ("", old, new) else f"{row['action']}: {words}"
-    key = _render_place(row) if row["new_key"] is None else f"{_render_place(row)} -> {row['new_key']}"
-    return key, _shorten(old), _shorten(new), done
-
-
-def _shorten(value: str) -> str:
-    return escape(value, _SENTENCE if is_verbose() else _VALUE)
-
-
-def _render_message(row: dict[str, Any]) -> str:
-    instead = f" (instead: {row['instead']})" if row["instead"] else ""
-    return f"{row['message']}{instead}"

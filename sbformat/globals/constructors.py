@@ -190,6 +190,9 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
 }
 """Classes whose objects consist of their attributes alone, with the attributes that they write."""
 
+INTERPOLATION: Final[frozenset[Pair]] = frozenset({("numpy", "interp"), ("numpy.lib.function_base", "interp")})
+"""``numpy.interp`` since numpy 1.16, and before. A partial of it with plain numbers is a schedule."""
+
 PARTIAL_MODULES: Final = (
     "torch.nn.modules.",
     "torch.optim.",

@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import TensorError, escape
-from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, INTERPOLATION, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
@@ -111,8 +111,9 @@ class Context:
     """
 
     __slots__ = (
-        "_names_by_value", "_substitutes", "_values", "budget", "checks_unread", "claimed", "fillers", "issues",
-        "lineages", "names_as_values", "pickle", "setters", "storages", "tensors", "understood", "waiting",
+        "_converted", "_names_by_value", "_substitutes", "_uses", "_values", "budget", "checks_unread", "claimed",
+        "fillers", "issues", "lineages", "names_as_values", "pickle", "setters", "storages", "tensors", "understood",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +140,8 @@ class Context:
         """The ``id()`` of every name that is used as a value, and may be."""
         self.claimed: set[int] = set()
         """The ``id()`` of every node that may belong to one other node only, and does."""
+        self._converted = 0
+        self._uses: dict[int, int] = {}
         self._values: dict[int, object] = {}
         self._substitutes: dict[int, Node] = {}
         self._names_by_value: Container[Pair] = ()
@@ -173,6 +176,8 @@ class Context:
         if node.pair in self._names_by_value:
             self.accept_if_by_value(node)
             return Reference(*node.pair)
+        if node.pair in INTERPOLATION:
+            self._uses[id(node)] = self._uses.get(id(node), 0) + 1
         if len(self.issues) < _MOST_ISSUES:  # beyond that, not being understood is enough
             self.add_issue(node, "unknown", "")
         return node
@@ -218,6 +223,14 @@ class Context:
             reject("it is not given exactly one state")
         return self.value(updates[0].value)
 
+    def charge_items(self, count: int) -> None:
+        """Charge the items of an array that a node decoder makes numbers of: several nodes may share an array.
+
+        :raises LimitError: when a small file makes many
+        """
+        self._converted += count
+        self.budget.spend("pickle_nodes", self._converted - self.pickle.size)
+
     def state_setters(self, node: Call) -> list[Call]:
         """Return the calls of cloudpickle that set the state of a function or class."""
         return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
@@ -243,6 +256,14 @@ class Context:
         self.accept(*nodes)
         for node in nodes:
             self.add_issue(node, "name", "")
+
+    def accept_uses(self, *names: Global) -> None:
+        """Record that a node decoder accepts one use of each of these names; any other use of it remains unknown."""
+        for name in names:
+            self._uses[id(name)] -= 1
+            if not self._uses[id(name)]:
+                self.accept(name)
+                self.issues.pop(id(name), None)
 
     def add_issue(self, node: Node | Update, rule: str, message: str) -> None:
         """Record why a node is not understood; the first reason stays."""

@@ -30,6 +30,7 @@ from sbformat.values.types import (
     FloatSchedule,
     Function,
     Instance,
+    InterpolatedSchedule,
     LinearSchedule,
     MultiBinary,
     MultiDiscrete,
@@ -219,6 +220,10 @@ class _Encoder:
             return self.tree(value.schedule)  # type: ignore[no-any-return]
         return self.schedule("FloatSchedule", value_schedule=self.tree(value.schedule))
 
+    def interpolated(self, value: InterpolatedSchedule) -> Call:
+        keywords = Dict([("xp", list(map(float, value.progress))), ("fp", list(map(float, value.values)))])
+        return _make_partial(Global("numpy", "interp"), (), keywords)
+
     def function(self, value: Function) -> Call:
         if value.schedule is None:
             _refuse(f"the function {quote(value.qualname, 100)} is pickled by value: its meaning is its code")
@@ -240,10 +245,7 @@ class _Encoder:
             _refuse("a partial of a function that is pickled by value")
         if function.pair not in self._foreign and not function.pair[0].startswith(PARTIAL_MODULES):
             _refuse(f"expected a layer or optimizer in a partial, got {quote(str(function))}")
-        made = Call("REDUCE", Global("functools", "partial"), (function,))
-        state = (function, tuple(self.trees(value.args)), self.pairs(value.keywords), None)  # type: ignore[arg-type]
-        made.updates = [Update("BUILD", made, state)]
-        return made
+        return _make_partial(function, tuple(self.trees(value.args)), self.pairs(value.keywords))  # type: ignore[arg-type]
 
     def instance(self, value: Instance) -> Call:
         if value.type.pair not in _INSTANCES:
@@ -319,6 +321,12 @@ def _is_below(high: Any) -> Any:
     return high < float("inf")
 
 
+def _make_partial(function: Global, args: tuple[Any, ...], keywords: Dict) -> Call:
+    made = Call("REDUCE", Global("functools", "partial"), (function,))
+    made.updates = [Update("BUILD", made, (function, args, keywords, None))]
+    return made
+
+
 def _called(name: str, *values: float) -> Call:
     """Return a schedule for SB3 < 2.7: a call of one of its functions with plain numbers."""
     return Call("REDUCE", Global(_SB3_UTILS, name), values)
@@ -346,6 +354,7 @@ _ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Any]]] = {
     ConstantSchedule: _Encoder.constant,
     LinearSchedule: _Encoder.linear,
     FloatSchedule: _Encoder.floats,
+    InterpolatedSchedule: _Encoder.interpolated,
     Function: _Encoder.function,
     EnumMember: _Encoder.enum,
     TrainFreq: _Encoder.train_freq,

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.globals.constructors import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, INTERPOLATION, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.globals.jax import NAMED_TUPLES
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import ATTRIBUTES
@@ -14,6 +14,7 @@ from sbformat.pkl.numpy import latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global, Node
 from sbformat.values.context import describe_node, reject
 from sbformat.values.numbers import to_int
+from sbformat.values.schedules import decode_interpolation
 from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
@@ -22,6 +23,7 @@ from sbformat.values.types import (
     EnumMember,
     Function,
     Instance,
+    InterpolatedSchedule,
     Partial,
     Reference,
     RNNStates,
@@ -211,13 +213,18 @@ def decode_reconstructed(context: Context, node: Call) -> Instance:
     return made
 
 
-def decode_partial(context: Context, node: Call) -> Partial:
-    """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments."""
+def decode_partial(context: Context, node: Call) -> Partial | InterpolatedSchedule:
+    """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments.
+
+    That of ``numpy.interp`` is a schedule.
+    """
     args: Any = node.args
     state = context.read_state(node)
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
         reject("a partial has unknown arguments or an unknown state")
     function, given, keywords, attributes = state
+    if isinstance(function, Global) and function.pair in INTERPOLATION:
+        return decode_interpolation(context, node, state)
     if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
         reject("a partial calls something unknown")
     if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):

@@ -36,6 +36,7 @@ from sbformat.values.types import (
     Function,
     Graph,
     Instance,
+    InterpolatedSchedule,
     LinearSchedule,
     Module,
     MultiBinary,
@@ -168,7 +169,9 @@ def _key(key: object) -> str:
 
 
 def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
-    """Return the fields of a value, a random generator by its kind alone."""
+    """Return the fields of a value, a random generator by its kind alone, and a table by samples."""
+    if isinstance(value, InterpolatedSchedule):
+        return {"points": len(value.values), "samples": [value.sample(progress) for progress in SAMPLED]}
     made = {}
     for name, part in zip(value._fields, value):
         if (isinstance(value, Space) and _is_omitted(value, name, part)) or (
@@ -344,6 +347,10 @@ def render_linear(value: LinearSchedule) -> str:
     return f"linear {value.start} -> {value.end}{part}"
 
 
+def _render_table(value: InterpolatedSchedule, _: int) -> str:
+    return f"{describe_samples(value)} during training: interpolated between {len(value.values):,} values"
+
+
 def _render_function(value: Function, depth: int) -> str:
     if value.schedule is not None:
         return f"{_render(value.schedule, depth)}, from {value.qualname}"
@@ -377,6 +384,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (ConstantSchedule, lambda value, _: f"constant {value.value}"),
     (LinearSchedule, lambda value, _: render_linear(value)),
     (ComputedSchedule, lambda value, _: f"{describe_samples(value)} during training: {value.text}"),
+    (InterpolatedSchedule, _render_table),
     (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
     (Function, _render_function),
     (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),

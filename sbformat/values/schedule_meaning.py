@@ -13,12 +13,20 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values.computed import ComputedSchedule, examine
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
-from sbformat.values.types import CarriedObject, ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial
+from sbformat.values.types import (
+    CarriedObject,
+    ConstantSchedule,
+    FloatSchedule,
+    Function,
+    InterpolatedSchedule,
+    LinearSchedule,
+    Partial,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule
+Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule | InterpolatedSchedule
 
 SCHEDULE_KEYS: Final = frozenset(
     {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
@@ -68,6 +76,8 @@ def find_meaning(value: object, *, examines: bool = True) -> ScheduleMeaning:
             return ScheduleMeaning(None, None, "")
         schedule, reason = examine(inner)
         return ScheduleMeaning(schedule, inner, reason)
+    if isinstance(inner, InterpolatedSchedule):
+        return ScheduleMeaning(inner, None, "")
     if isinstance(inner, LinearSchedule):
         is_plain = all(type(number) in (int, float) for number in inner)
         return ScheduleMeaning(inner if is_plain else None, None, "")
@@ -102,7 +112,7 @@ def sample(schedule: Meaning, progress: float) -> float:
     """
     if isinstance(schedule, ConstantSchedule):
         return schedule.value
-    if isinstance(schedule, ComputedSchedule):
+    if isinstance(schedule, (ComputedSchedule, InterpolatedSchedule)):
         return schedule.sample(progress)
     if 1 - progress > schedule.end_fraction:
         return schedule.end
@@ -112,7 +122,7 @@ def sample(schedule: Meaning, progress: float) -> float:
         return math.nan
 
 
-def describe_samples(schedule: ComputedSchedule) -> str:
+def describe_samples(schedule: ComputedSchedule | InterpolatedSchedule) -> str:
     """Return the values of a schedule during the training, for people: ``0.0003, 0.000169, ..., 0``."""
     return ", ".join(f"{schedule.sample(progress):.3g}" for progress in SAMPLED)
 

@@ -6,31 +6,40 @@ digest of its code. What the digest leaves out is checked, because cells and glo
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.pkl.tree import Node
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Global, Node
 from sbformat.values.context import UnrecognizedError, reject
-from sbformat.values.numbers import to_float64, to_number
+from sbformat.values.numbers import to_float64, to_number, unpack_items
 from sbformat.values.types import (
     CarriedObject,
     ConstantSchedule,
     FloatSchedule,
     Function,
+    InterpolatedSchedule,
     LinearSchedule,
     Reference,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sbformat.globals.published import Published
     from sbformat.pkl.tree import Call
     from sbformat.values.code import FunctionParts
     from sbformat.values.context import Context
     from sbformat.values.types import Schedule
 
-_SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
+_SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule)
 _CARRIED: Final = (Function, CarriedObject)
 """A user's schedules, which have issues of their own."""
+_MOST_POINTS: Final = 100_000
+_EXACT: Final = 2**53
+"""Integers up to this are exact as floats."""
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
@@ -91,6 +100,54 @@ def _numbers(context: Context, node: Call, count: int) -> list[float]:
     values = [(to_number if count == 1 else to_float64)(context.value(arg), "a value of a schedule") for arg in args]
     context.accept(node)
     return values
+
+
+def decode_interpolation(context: Context, node: Call, state: Any) -> InterpolatedSchedule:
+    """Decode ``functools.partial(numpy.interp, xp=points, fp=values)`` of plain numbers.
+
+    :param state: of the partial: its function, arguments, keywords and attributes
+    """
+    function, given, keywords, attributes = state
+    first: Any = node.args[0] if len(node.args) == 1 else None  # type: ignore[arg-type, index]
+    context.value(first)  # a use of the name
+    is_own = id(node.updates[0].value) not in context.pickle.shared  # type: ignore[index]
+    is_same = type(first) is Global and first.pair == function.pair and not first.updates and not function.updates
+    if not is_own or not is_same or given != () or attributes not in (None, {}):
+        reject("a partial of numpy.interp has positional arguments, attributes, two functions or a shared state")
+    if type(keywords) is not dict or set(keywords) != {"xp", "fp"}:
+        reject("expected xp and fp, and nothing else, as the arguments of numpy.interp")
+    points, values = (_numbers_of_table(context, keywords[name]) for name in ("xp", "fp"))
+    if not 1 <= len(points) == len(values):
+        reject("expected as many values as points in numpy.interp, and at least one")
+    if any(right <= left for left, right in pairwise(points)):
+        reject("expected points that increase in numpy.interp")
+    context.accept(node)
+    context.accept_uses(first, function)
+    return InterpolatedSchedule(points, values)
+
+
+def _numbers_of_table(context: Context, value: object) -> tuple[float, ...]:
+    """Return the finite numbers of a list, a tuple or an array without further dimensions."""
+    found: Sequence[object] = ()
+    if isinstance(value, ArrayInfo):
+        if len(value.shape) != 1 or value.shape[0] > _MOST_POINTS or value.dtype[1:2] not in "fiu":
+            reject(f"expected at most {_MOST_POINTS:,} plain numbers in an array for numpy.interp")
+        context.charge_items(value.shape[0])
+        found = unpack_items(value)
+    elif type(value) in (list, tuple):
+        found = value  # type: ignore[assignment]
+    if len(found) > _MOST_POINTS:
+        reject(f"expected at most {_MOST_POINTS:,} points in numpy.interp")
+    return tuple([_finite_float(part) for part in found])
+
+
+def _finite_float(value: object) -> float:
+    if isinstance(value, ArrayInfo) and (not value.is_scalar or value.dtype[1:2] not in "fiu"):
+        reject("expected numbers in a list for numpy.interp")
+    number = to_number(value, "a number of numpy.interp")
+    if type(number) is bool or not math.isfinite(number) or (type(number) is int and abs(number) > _EXACT):
+        reject("expected finite numbers in numpy.interp")
+    return float(number)
 
 
 def _linear_from_initial(value: float) -> LinearSchedule:

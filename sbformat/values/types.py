@@ -7,6 +7,8 @@ Python's own. What is not known stays a node of :mod:`sbformat.pkl.tree`.
 
 from __future__ import annotations
 
+import bisect
+import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sbformat.values.base import Cycle, Reference, Value
@@ -49,6 +51,7 @@ __all__ = [
     "Function",
     "Graph",
     "Instance",
+    "InterpolatedSchedule",
     "Library",
     "LinearSchedule",
     "Module",
@@ -113,7 +116,35 @@ class FloatSchedule(Value):
     """An unknown object stays inert."""
 
 
-Schedule: TypeAlias = ConstantSchedule | LinearSchedule | FloatSchedule
+class InterpolatedSchedule(Value):
+    """A table of values with lines between them: ``functools.partial(numpy.interp, xp=..., fp=...)``.
+
+    SB3 has no class for it, and every release calls it. Example::
+
+        InterpolatedSchedule((0.0, 0.5, 1.0), (1e-5, 1e-4, 3e-4)).sample(0.75)  # 0.0002
+    """
+
+    progress: tuple[float, ...]
+    """The remaining progress of each point, increasing: ``xp``. At least one point, and all numbers are finite."""
+    values: tuple[float, ...]
+    """The value at each point: ``fp``."""
+
+    def sample(self, progress: float) -> float:
+        """Return the value at a remaining progress, as numpy computes it.
+
+        :param progress: from 1 (start of the training) to 0 (its end)
+        :return: below and above all points that of the nearest
+        """
+        points, values = self.progress, self.values
+        right = bisect.bisect_right(points, progress)
+        if right in (0, len(points)) or points[right - 1] == progress:
+            return values[max(right - 1, 0)]
+        slope = (values[right] - values[right - 1]) / (points[right] - points[right - 1])
+        found = slope * (progress - points[right - 1]) + values[right - 1]
+        return slope * (progress - points[right]) + values[right] if math.isnan(found) else found
+
+
+Schedule: TypeAlias = ConstantSchedule | LinearSchedule | FloatSchedule | InterpolatedSchedule
 
 
 class Function(Value):

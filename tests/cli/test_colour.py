@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbformat.cli import main
-from sbformat.cli._layout import allot_widths
+from sbformat.cli._layout import allot_widths, fold_text
 from tests.helpers.attacks import serialized
 from tests.helpers.bundled import PPO, ROOT, changed, with_data
+from tests.helpers.old_archives import OLD
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
+AGENTS = [OLD, *(SB2 / f"{name}.zip" for name in ("dqn-noise", "ppo2-elu-box64", "sac-auto", "td3-noise", "ddpg-walk"))]
 GREEN = "\x1b[32m"
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 
@@ -147,7 +150,57 @@ def test_findings_are_folded_between_words_in_a_narrow_terminal(
 def test_a_table_that_fits_is_one_in_a_narrow_terminal() -> None:
     assert allot_widths(["a", "b"], [["one two", "x" * 60]], 40) == [7, 33]
     assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 38) == [3, 5, 30]
-    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 37) is None
+    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 24) == [3, 5, 16]
+    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 23) is None
+
+
+def test_the_last_column_is_narrower_before_other_columns_cut_words() -> None:
+    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 5]], 60) == [24, 20, 16]
+    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 5]], 52) == [24, 12, 16]
+    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 5]], 51) is None
+    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 30]], 60) is None
+
+
+def test_long_words_are_cut_after_punctuation() -> None:
+    assert fold_text("kept as it is", 20) == "kept as it is"
+    assert fold_text("/one/two/three.zip is here", 10) == "/one/two/\nthree.zip\nis here"
+    assert fold_text("x" * 25, 10) == "\n".join(["x" * 10, "x" * 10, "x" * 5])
+
+
+def print_in_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, *words: object
+) -> list[str]:
+    """Return the lines that a command prints in a terminal of a width."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    main([*map(str, words), "--color", "always"])
+    lines = ESCAPE.sub("", capsys.readouterr().out).splitlines()
+    assert [line for line in lines if len(line) > width] == []
+    return lines
+
+
+@pytest.mark.parametrize("source", AGENTS, ids=lambda path: path.stem)
+def test_hyperparameters_are_a_table_at_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    pytest.importorskip("rich")
+    lines = print_in_terminal(capsys, monkeypatch, 80, "rebuild", source, "-o", tmp_path / "out.zip")
+    assert ["hyper-parameter", "before", "now", "how"] in [line.split() for line in lines]
+    assert ["learning_rate"] not in [line.split()[1:] for line in lines]  # one field a line
+    assert len(lines) < 130
+
+
+def test_a_folder_of_many_files_is_a_table_at_140_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("rich")
+    folder = tmp_path / "runs"
+    for index in range(14):
+        path = folder / f"environment_with_a_long_name-v{index}" / f"environment_with_a_long_name-v{index}.zip"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(OLD.read_bytes())
+    lines = print_in_terminal(capsys, monkeypatch, 140, "rebuild", folder, "-o", tmp_path / "out")
+    assert [line.split()[:2] for line in lines if " PPO " in line] != []
+    assert len(lines) < 40
 
 
 def test_columns_are_narrowed_from_the_widest() -> None:

@@ -14,12 +14,13 @@ from sbformat.cli import main
 from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run, run_json
 from tests.cli.test_writing import failure
-from tests.helpers.bundled import PPO
+from tests.helpers.bundled import PPO, ROOT
 from tests.helpers.old_archives import OLD, blob, reference, with_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+SB2_DQN = ROOT / "tests" / "policies" / "sb2" / "archives" / "dqn-noise.zip"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -48,6 +49,43 @@ def test_every_hyperparameter_is_printed_before_and_now(capsys: Capture, tmp_pat
     assert cells["learning_rate"][:2] == ["not known: os.system('true')", "0.0003, the default of PPO"]
     assert cells["learning_rate"][2].startswith("dropped: ")
     assert {row.key for row in sbformat.rebuild(source).report.hyperparameters} == set(cells) - {"hyper-parameter"}
+
+
+def test_long_reasons_are_notes_below_the_hyperparameters(capsys: Capture, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.zip", tmp_path / "out.zip"
+    sbformat.write(with_keys(learning_rate=blob(Call("REDUCE", Global("mine", "f"), ()))), source)
+    status, (report,) = run_json(capsys, "rebuild", source, "-o", out)
+    message = next(row["message"] for row in report["rows"] if row["key"] == "learning_rate")
+    lines = run(capsys, "rebuild", source, "-o", out, "--force")[1].splitlines()
+    table = lines[: lines.index("  notes")]
+    assert (status, [line.split()[-4:] for line in table if "learning_rate " in line]) == (
+        1,
+        [["dropped:", "see", "the", "note"]],
+    )
+    assert lines[lines.index("  notes") + 2].split(maxsplit=1) == ["learning_rate", message]
+
+
+def test_values_that_sb3_does_not_have_are_printed_with_what_is_used_instead(capsys: Capture, tmp_path: Path) -> None:
+    text = run(capsys, "rebuild", SB2_DQN, "-o", tmp_path / "out.zip")[1]
+    lines = text[text.index("\n  dropped\n") :].splitlines()
+    rows = [re.split(r" {2,}", line.strip()) for line in lines]
+    assert ["where", "before", "instead", "why"] in rows
+    assert ["double_q", "True", "DQN's own target", "double Q-learning, which SB3 has not"] in rows
+    assert ["prioritized_replay", "False", "SB3 has no replay buffer with priorities"] in rows
+
+
+def test_keys_that_the_file_does_not_have_are_added_and_those_with_defaults_are_one_line(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    text = run(capsys, "rebuild", SB2_DQN, "-o", tmp_path / "out.zip")[1]
+    assert "\n  added with the defaults of DQN: use_sde False, sde_sample_freq -1, " in text
+    assert "the file has no such key" not in text
+    assert "added: SB2 makes one step each time" in text
+    first = text.splitlines()[0]
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", first.rpartition(": ")[2])}
+    _, (report,) = run_json(capsys, "rebuild", SB2_DQN, "-o", tmp_path / "out.zip", "--force")
+    assert report["counts"]["translated"] == counts["translated"] + counts["added"]
+    assert set(counts) == {"kept", "translated", "added", "dropped"}
 
 
 def test_what_was_asked_for_is_passed_on(capsys: Capture, tmp_path: Path) -> None:

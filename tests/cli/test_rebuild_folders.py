@@ -72,7 +72,7 @@ def test_the_text_has_a_row_for_each_file(capsys: Capture, tmp_path: Path) -> No
     assert status == 0
     lines = [line.split() for line in text.splitlines()]
     assert lines[0][1:] == ["2", "files", "rebuilt,", "1", "not", "copied"]
-    assert ["a/one.zip", "PPO", "SB3", "1.0", "25", "14", "1"] in lines
+    assert ["a/one.zip", "PPO", "SB3", "1.0", "25", "14", "0", "1"] in lines
     assert any(line[:2] == ["a/vecnormalize.pkl", "VecNormalize"] for line in lines)
     assert any(line[:1] == ["README.md"] for line in lines)
     assert run(capsys, "rebuild", tmp_path / "runs", "-o", tmp_path / "new", "--quiet") == (0, "")

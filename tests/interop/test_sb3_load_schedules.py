@@ -75,6 +75,32 @@ def test_an_agent_that_was_loaded_is_saved_without_sbformat() -> None:
     assert [again.lr_schedule(progress) for progress in PROGRESS] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["learning_rate", "clip_range", "clip_range_vf"])
+def test_what_is_saved_is_clean_and_stays_the_same(name: str) -> None:
+    """A table of values: saved again, rebuilt for each target, and loaded in either way."""
+    _, loaded = save_and_load(**{name: cosine(0.1)})
+    file = BytesIO()
+    loaded.save(file)
+    assert sbformat.scan(file.getvalue()).verdict == "clean"
+    attribute = "lr_schedule" if name == "learning_rate" else name
+    again = stable_baselines3.PPO.load(BytesIO(file.getvalue()))
+    expected = [getattr(again, attribute)(progress) for progress in PROGRESS]
+    sources = [file.getvalue()]
+    for target in ("2.0", "2.6", "2.7", "2.9"):
+        made, report = sbformat.rebuild(file.getvalue(), target=target)
+        assert report.findings == ()
+        sources.append(sbformat.writes(made))
+        assert sbformat.scan(sources[-1]).verdict == "clean"
+    for source in sources:
+        for agent in (
+            stable_baselines3.PPO.load(BytesIO(source)), sbformat.sb3.load(stable_baselines3.PPO, source)
+        ):  # fmt: skip
+            assert callable(getattr(agent, name))
+            assert [getattr(agent, attribute)(progress) for progress in PROGRESS] == expected
+    again.set_env(loaded.get_env() or stable_baselines3.PPO("MlpPolicy", "CartPole-v1").get_env())
+    again.learn(16)
+
+
 def test_a_schedule_of_custom_objects_takes_its_place() -> None:
     original = stable_baselines3.PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, learning_rate=lambda p: p**2)
     file = BytesIO()

@@ -20,7 +20,7 @@ from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import decode_pickle
 from sbformat.values.computed import understand
-from sbformat.values.types import ConstantSchedule, LinearSchedule
+from sbformat.values.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +89,8 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _schedule(function: object) -> Any:
-    """What a function that was pickled by value computes, or None."""
-    schedule = understand(function)
+    """What a function that was pickled by value computes, or a table of values; or None."""
+    schedule = function if isinstance(function, InterpolatedSchedule) else understand(function)
     if isinstance(schedule, ConstantSchedule):
         return {"constant": schedule.value}
     if isinstance(schedule, LinearSchedule):

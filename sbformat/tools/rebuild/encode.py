@@ -17,6 +17,7 @@ from sbformat.values.types import (
     Discrete,
     FloatSchedule,
     Instance,
+    InterpolatedSchedule,
     LinearSchedule,
     MultiBinary,
     MultiDiscrete,
@@ -137,6 +138,8 @@ def _describe_type(value: object) -> str:
         name = f"gymnasium.spaces.{SPACE_MODULES[value.class_name]}.{value.class_name}"
     elif isinstance(value, _SCHEDULES):
         name = f"stable_baselines3.common.utils.{name}"
+    elif isinstance(value, InterpolatedSchedule):
+        name = "functools.partial"
     elif isinstance(value, TrainFreq):
         name = "stable_baselines3.common.type_aliases.TrainFreq"
     elif isinstance(value, Instance):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
 
 Action: TypeAlias = Literal["kept", "translated", "dropped"]
+
+DEFAULT_NOTE: Final = "the default of {}: the file has no such key"
+"""The message on a key of the result that the file does not have, with the name of the algorithm."""
 
 
 class Row(NamedTuple):

@@ -24,6 +24,7 @@ from sbformat.values.types import (
     FloatSchedule,
     Function,
     Instance,
+    InterpolatedSchedule,
     LinearSchedule,
     Partial,
     Reference,
@@ -50,7 +51,7 @@ _CALLABLES: Final = frozenset(
     }
 )  # fmt: skip
 """Keys of ``data`` under which SB3 and SB2 store classes and functions."""
-_CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, Instance)
+_CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule, Instance)
 _BYTES: Final = ("encode", "bytes")
 
 

@@ -26,9 +26,10 @@ from sbformat.policies.shapes.entropy import FIXED, fixed_coefficient
 from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
+from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
 from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
-from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
@@ -66,11 +67,12 @@ class Conversion(NamedTuple):
     """Keys whose values cannot be decoded, each with the reason."""
 
 
-def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conversion:
+def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: Advice = FOR_REBUILD) -> Conversion:
     """Return an agent of SB2 as an archive in SB3's form.
 
     :param archive: a zip or pickle of SB2
     :param policy_class: the class of SB2 to treat a user's class as: ``MlpPolicy``
+    :param advice: for the function that the caller used
     :raises UnsupportedError: when SB3 has no such agent; the message says why, and what works for it
     :raises SbformatError: when the file cannot be read, or contradicts itself
     """
@@ -81,7 +83,7 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
             refused = REFUSED.get(agent.algorithm, f"{quote(agent.algorithm)} of SB2 is not converted")
             raise UnsupportedError(refused, entry=DATA_ENTRY)
         network = conversion.network(agent)
-        keys = Keys(agent)
+        keys = Keys(agent, advice)
         conversion.keys(agent, keys)
         if network.algorithm == "RecurrentPPO":
             convert_recurrent_keys(agent, keys)
@@ -98,7 +100,7 @@ def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
     for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
         if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
-            note = f"the default of {network.algorithm}: the file has no such key"
+            note = DEFAULT_NOTE.format(network.algorithm)
             is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
             keys.set(key, value, None, note if is_reported else "")
 
