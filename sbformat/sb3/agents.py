@@ -7,13 +7,18 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
+from sbformat.globals.releases import parse_target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
+from sbformat.sb3.custom_objects import check_attributes, iter_misspelt, make_schedules
 from sbformat.sb3.installed import find_class, find_installed_release, find_loader, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
+from sbformat.sb3.run_folders import choose_source
 from sbformat.sb3.schedules import keep_callable, make_live_schedules
-from sbformat.tools.rebuild import rebuild
+from sbformat.tools.rebuild import rebuild_with
+from sbformat.tools.rebuild.advice import FOR_LOAD
+from sbformat.tools.rebuild.context import Options
 from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
 from sbformat.values.types import Reference
@@ -95,21 +100,27 @@ def load(
 
     :param algorithm: a class of SB3 or sb3-contrib, its name (``"PPO"``), or a class that is derived from one; None for
         the algorithm that the archive determines
-    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2
+    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2. Of the
+        folder of a run its agent is loaded, as by :func:`sbformat.load_policy`; a warning names its statistics, which
+        :func:`sbformat.sb3.load_vecnormalize` loads
     :param env: as in SB3, as are ``device``, ``print_system_info`` and ``force_reset``. Without one, an agent that was
         trained with ``HerReplayBuffer`` is loaded without that buffer, which needs an environment, and with a warning
     :param custom_objects: values by key of ``data`` to use instead of the archive's, as in SB3: a custom schedule or
-        policy class is passed here. A key that ``data`` does not contain is ignored
+        policy class is passed here. Under a key of a schedule, :class:`sbformat.LinearSchedule`,
+        :class:`sbformat.ConstantSchedule`, ``{"linear": [3e-4, 0]}`` and ``{"constant": 3e-4}`` become SB3's own. A key
+        that ``data`` does not contain is ignored, with a warning if it resembles one
     :param allow: exact dotted names outside SB3 that may be imported and called, as the warning or error names them
     :param report: a list to which the report of the rebuild is appended, or a function that is called with it, before
         SB3 loads the result
     :param limits: as in :func:`sbformat.read`
-    :param kwargs: attributes to set on the agent, as in SB3
+    :param kwargs: attributes to set on the agent, as in SB3; schedules as in ``custom_objects``
     :return: the agent
     :raises UnsupportedError: when it is an agent of another algorithm, when SB3 cannot load it without a class that is
         not allowed, when it cannot be rebuilt, and when SB3 is not installed
     :raises SbformatError: when the archive cannot be read
-    :raises TypeError: when ``algorithm`` is neither a class nor a name nor None, and when ``allow`` is a str
+    :raises ValidationError: for a schedule with other numbers than SB3 accepts
+    :raises TypeError: when ``algorithm`` is neither a class nor a name nor None, when ``allow`` is a str, and for an
+        argument that only :func:`sbformat.rebuild` has
     """
     return load_with(
         None if algorithm is None else find_class(algorithm),
@@ -146,16 +157,23 @@ def load_with(
     :param algorithm: a class, or None for that which the archive determines
     :param sb3_load: SB3's method, bound to the class; by default the method of the class
     """
+    check_attributes(kwargs)
+    own, kwargs = make_schedules(custom_objects or {}), make_schedules(kwargs)
+    source, remark = choose_source(source, env, limits)
+    if remark:
+        warnings.warn(remark, UserWarning, stacklevel=3)
     original = read(source, limits=limits)
-    given = {**make_live_schedules(original), **dict(custom_objects or {})}
-    archive, account = rebuild(
-        original,
-        target=find_installed_release(),
-        algorithm=None if algorithm is None else find_name(algorithm),
-        supplied_at_load=_find_supplied(original, given),
-        allow=allow,
-        limits=limits,
+    given = {**make_live_schedules(original), **own}
+    options = Options(
+        target=parse_target(find_installed_release()),
+        on_unknown="drop",
+        policy_class=None,
+        keep_system_info=False,
+        supplied_at_load=frozenset(_find_supplied(original, given)),
+        allow=frozenset(require_names(allow, "allow")),
+        advice=FOR_LOAD,
     )
+    archive, account = rebuild_with(original, options, None if algorithm is None else find_name(algorithm))
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)
@@ -163,6 +181,7 @@ def load_with(
     changed = [row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}]
     for sentence in (
         *_describe_changes(changed),
+        *iter_misspelt(own, {*original.data, *archive.data}),
         *iter_older_layouts(original, archive),
         *([_NO_HER_BUFFER] if without_her else []),
     ):
@@ -182,7 +201,7 @@ def load_with(
             raise
         message = (
             f"SB3 cannot load it without what was dropped: {'; '.join(dropped)}; pass it in custom_objects "
-            f"(policy_class, policy_kwargs), or allow the name"
+            "(policy_class, policy_kwargs), or its name in allow"
         )
         raise UnsupportedError(message, entry=DATA_ENTRY) from error
 
@@ -232,7 +251,9 @@ def _describe_changes(findings: list[Row]) -> Iterator[str]:
 def _describe(row: Row) -> str:
     """Return the place, the old value, the new value and the reason."""
     place = row.key if row.entry == DATA_ENTRY and row.key is not None else row.entry
-    return f"{place}: {row.was or 'not readable'} -> {row.instead or 'the default of SB3'} ({row.message})"
+    was = row.was or "not readable"
+    reason = row.message.removeprefix(was.removeprefix("not known: ")).lstrip(" :")
+    return f"{place}: {was} -> {row.instead or 'the default of SB3'} ({reason})"
 
 
 def _key_of(row: Row) -> str:

@@ -1,14 +1,17 @@
 """The older layouts of state dicts that SB3's own ``load`` accepts with a warning (FORMAT.md 15.3, 15.5).
 
-They are recognized by their tensors, not by the version; :func:`sbformat.rebuild` converts both.
+They are recognized by their tensors; :func:`sbformat.rebuild` converts both, and nothing is lost. A warning is due only
+if a later release saved the archive: the layout is not that release's own.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
+from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,21 +21,40 @@ if TYPE_CHECKING:
 _OPTIMIZER_ENTRY: Final = f"policy.optimizer{PTH_SUFFIX}"
 _ONE_EXTRACTOR: Final = "features_extractor."
 _BRANCH_EXTRACTOR: Final = "pi_features_extractor."
+_TWO_EXTRACTORS: Final = Target(1, 7)
+"""The first release whose policies have an extractor for each network."""
 _SAVE_AGAIN: Final = "save it again to get rid of this warning"
 
 
 def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
-    """Yield a sentence for each older layout that SB3 itself would warn of.
+    """Yield a sentence for each older layout in an archive of a release that has a newer one.
 
     :param original: the archive that was read
     :param rebuilt: the same for the installed release
     """
+    release = _find_release(original)
     old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
-    if _has(old, _ONE_EXTRACTOR) and _has(new, _BRANCH_EXTRACTOR) and not _has(old, _BRANCH_EXTRACTOR):
-        yield f"the policy has the layout of SB3 < 1.7, with fewer names for its features extractor: {_SAVE_AGAIN}"
+    has_one = _has(old, _ONE_EXTRACTOR) and not _has(old, _BRANCH_EXTRACTOR)
+    if release >= _TWO_EXTRACTORS and has_one and _has(new, _BRANCH_EXTRACTOR):
+        yield (
+            f"the policy has the layout of SB3 < {_TWO_EXTRACTORS}, with fewer names for its features extractor, and "
+            f"SB3 {release} saved it: {_SAVE_AGAIN}"
+        )
     old_size, new_size = (_count_parameters(_read_tree(archive, _OPTIMIZER_ENTRY)) for archive in (original, rebuilt))
-    if new_size and old_size == 2 * new_size:
-        yield f"the optimizer has the layout of SB3 < 2.4, with the target network's parameters: {_SAVE_AGAIN}"
+    if release >= ONE_NETWORK_OPTIMIZER and new_size and old_size == 2 * new_size:
+        yield (
+            f"the optimizer has the layout of SB3 < {ONE_NETWORK_OPTIMIZER}, with the target network's parameters, and "
+            f"SB3 {release} saved it: {_SAVE_AGAIN}"
+        )
+
+
+def _find_release(archive: Archive) -> Target:
+    """Return the release that wrote an archive; 0.0 if it is not known, as before SB3 0.9."""
+    try:
+        match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", archive.stable_baselines3_version or "")
+    except SbformatError:
+        match = None
+    return Target(int(match[1]), int(match[2])) if match else Target(0, 0)
 
 
 def _read_tree(archive: Archive, name: str) -> Any:

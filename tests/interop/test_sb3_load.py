@@ -3,6 +3,8 @@
 # ruff: noqa: E402 -- importorskip stands before what needs it
 from __future__ import annotations
 
+import inspect
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.interop
+
+
+ARGUMENTS = {"source", "algorithm", "allow", "limits"}
+"""The arguments of ``rebuild`` that ``load`` has too."""
 
 
 class Mine(ActorCriticPolicy):
@@ -76,7 +82,11 @@ def test_one_warning_names_all_that_is_replaced() -> None:
     assert [(warning.category, warning.filename) for warning in ours] == [(UserWarning, __file__)]
     message = str(ours[0].message)
     assert "clip_range: mine.clip -> 0.2 (" in message
-    assert "--allow mine.clip" in message
+    assert (
+        "(is not known as a schedule: SB3 would import and call it; allow=['mine.clip'] keeps it; custom_objects={'clip"
+        in message
+    )
+    assert not re.search("assign|--[a-z]", message)
     assert "policy_class: mine.Policy -> stable_baselines3.common.policies.ActorCriticPolicy (" in message
     assert "learning_rate: not known: mine.schedule() -> 0.0003, the default of PPO (" in message
     assert "lr_schedule:" not in message
@@ -146,6 +156,45 @@ def test_a_custom_object_whose_key_data_lacks_is_ignored() -> None:
     )
 
 
+@pytest.mark.parametrize("name", [*sorted({*inspect.signature(sbformat.rebuild).parameters} - ARGUMENTS)])
+def test_an_argument_of_rebuild_is_refused_by_name(name: str) -> None:
+    with pytest.raises(TypeError, match=f"load has no argument {name}, which is one of rebuild: "):
+        sbformat.sb3.load(sb3.PPO, PPO, device="cpu", **{name: "MlpPolicy"})
+
+
+def test_a_class_of_a_policy_is_an_attribute_as_in_sb3() -> None:
+    assert type(sbformat.sb3.load(sb3.PPO, PPO, device="cpu", policy_class=Mine).policy) is Mine
+
+
+@pytest.mark.parametrize("how", ["custom_objects", "attributes"])
+def test_schedules_are_given_as_to_rebuild(how: str) -> None:
+    given: dict[str, Any] = {
+        "learning_rate": sbformat.LinearSchedule(1e-3, 0.0),
+        "clip_range": {"linear": [0.5, 0.25, 0.5]},
+        "clip_range_vf": {"constant": 0.125},
+    }
+    arguments: dict[str, Any] = {"custom_objects": given} if how == "custom_objects" else given
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = sbformat.sb3.load(sb3.PPO, PPO, device="cpu", **arguments)
+    assert [model.lr_schedule(progress) for progress in (1.0, 0.5, 0.0)] == pytest.approx([1e-3, 5e-4, 0])
+    assert [model.clip_range(progress) for progress in (1.0, 0.75, 0.5, 0.0)] == pytest.approx([0.5, 0.375, 0.25, 0.25])
+    assert model.clip_range_vf(0.5) == 0.125
+    assert type(model.learning_rate).__module__ == "stable_baselines3.common.utils"
+    with pytest.raises(sbformat.ValidationError, match="expected a number, .* or "):
+        sbformat.sb3.load(sb3.PPO, PPO, custom_objects={"learning_rate": {"linear": 3}})
+    with pytest.raises(sbformat.ValidationError, match="/gamma: a schedule is possible for"):
+        sbformat.sb3.load(sb3.PPO, PPO, custom_objects={"gamma": sbformat.ConstantSchedule(0.5)})
+
+
+def test_a_misspelt_custom_object_is_named() -> None:
+    match = "custom_objects: learning_rte is ignored, since data has no such key; did you mean learning_rate"
+    with pytest.warns(UserWarning, match=match) as caught:
+        model = sbformat.sb3.load(sb3.PPO, PPO, device="cpu", custom_objects={"learning_rte": 0.5})
+    assert [warning.filename for warning in caught] == [__file__]
+    assert not hasattr(model, "learning_rte")
+
+
 def test_a_missing_verbosity_is_not_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -176,6 +225,12 @@ def test_the_layout_of_an_older_release_is_converted_with_a_warning(tmp_path: Pa
     q.save(tmp_path / "dqn.zip")
     with pytest.warns(UserWarning, match="SB3 < 2.4"):
         sbformat.sb3.load(sb3.DQN, tmp_path / "dqn.zip", device="cpu")
+    of_its_release = sbformat.read(tmp_path / "dqn.zip").replace(stable_baselines3_version="2.3.2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = sbformat.sb3.load(sb3.DQN, of_its_release, device="cpu")
+    size = len(whole.policy.optimizer.state_dict()["param_groups"][0]["params"])
+    assert size == len(list(whole.policy.q_net.parameters()))
 
 
 def test_an_agent_of_her_is_loaded_without_an_environment(tmp_path: Path) -> None:
@@ -261,7 +316,9 @@ def test_an_agent_of_sb2_becomes_one_of_sb3() -> None:
 
 def test_a_class_outside_sb3_is_imported_only_when_it_is_allowed() -> None:
     archive = with_keys(policy_class=reference(Mine.__module__, "Mine"))
-    with pytest.warns(UserWarning, match=r"policy_class: .*Mine -> .*ActorCriticPolicy .*--allow .*Mine \(allow"):
+    with pytest.warns(
+        UserWarning, match=r"policy_class: .*Mine -> .*ActorCriticPolicy .*allow=\['[^']*Mine'\] keeps it"
+    ):
         model = sbformat.sb3.load(sb3.PPO, archive, device="cpu")
     assert type(model.policy) is ActorCriticPolicy
     model = sbformat.sb3.load(sb3.PPO, archive, allow=[f"{Mine.__module__}.Mine"], device="cpu")
@@ -297,3 +354,23 @@ def test_what_is_for_load_goes_to_load() -> None:
     model = sbformat.sb3.load(sb3.PPO, PPO, env=environment, device="cpu", n_steps=8, batch_size=8)
     assert (model.n_envs, model.n_steps) == (2, 8)
     assert model.learn(16).num_timesteps >= 16
+
+
+def test_the_folder_of_a_run_is_loaded_by_its_agent(tmp_path: Path) -> None:
+    from stable_baselines3.common.env_util import make_vec_env
+
+    from tests.helpers.run_folders import make_folder, make_zoo
+
+    zoo = make_zoo(tmp_path / "zoo")
+    with pytest.warns(UserWarning, match=r"'best_model.zip', its statistics .*sbformat.sb3.load_vecnormalize\("):
+        model = sbformat.sb3.load(None, zoo)
+    assert type(model) is sb3.SAC
+    statistics = zoo / "Pendulum-v1" / "vecnormalize.pkl"
+    env = sbformat.sb3.load_vecnormalize(statistics, make_vec_env("Pendulum-v1"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sbformat.sb3.load("SAC", zoo, env=env)
+    assert not [warning for warning in caught if "load_vecnormalize" in str(warning.message)]
+    make_folder(tmp_path / "two", {"a.zip": PPO.read_bytes(), "b.zip": PPO.read_bytes()})
+    with pytest.raises(UnsupportedError, match="the folder has 2 agents"):
+        sbformat.sb3.load(sb3.PPO, tmp_path / "two")

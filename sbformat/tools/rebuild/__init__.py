@@ -40,6 +40,7 @@ is in ``roles``; a default is in ``defaults``; a key that needs more than its va
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from sbformat.archive.kinds import STATISTICS
@@ -160,24 +161,37 @@ def rebuild(
     :raises SbformatError: when an entry cannot be decoded
     :raises TypeError: when ``allow`` is a str
     """
-    allow, supplied_at_load = require_names(allow, "allow"), require_names(supplied_at_load, "supplied_at_load")
+    options = Options(
+        parse_target(target),
+        on_unknown,
+        None,
+        keep_system_info,
+        frozenset(require_names(supplied_at_load, "supplied_at_load")),
+        frozenset(require_names(allow, "allow")),
+    )
     require_type(algorithm, (str, type(None)), "the name of an algorithm")
     require_type(policy_class, (str, type, type(None)), "a policy class or its name")
     require_type(assign, (Mapping, type(None)), "assign to be values by key")
     if on_unknown not in get_args(OnUnknown):
         message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
         raise ValueError(message)
-    archive = read(source, limits=limits)
+    return rebuild_with(read(source, limits=limits), options, algorithm, policy_class, assign or {})
+
+
+def rebuild_with(
+    archive: Archive,
+    options: Options,
+    algorithm: str | None = None,
+    policy_class: str | type | None = None,
+    assign: Mapping[str, Any] = MappingProxyType({}),
+) -> Rebuilt:
+    """Rebuild an archive as :func:`rebuild` does, with checked options.
+
+    :param options: without the policy class
+    :param policy_class: of the caller, for an agent of SB3 or SB2
+    """
     if archive.format in _SB2_FORMATS:
-        return _rebuild_sb2(
-            archive,
-            Options(
-                parse_target(target), on_unknown, None, keep_system_info, frozenset(supplied_at_load), frozenset(allow)
-            ),
-            algorithm,
-            policy_class,
-            assign or {},
-        )
+        return _rebuild_sb2(archive, options, algorithm, policy_class, assign)
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         if archive.format == "policy-file":
@@ -187,14 +201,14 @@ def rebuild(
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
         raise UnsupportedError(message)
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
-    release = parse_target(target)
+    release = options.target
     if release < _SINCE.get(name, release):
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
-    _require_known_keys(name, assign or {})
+    _require_known_keys(name, assign)
     chosen = None if policy_class is None else _resolve_policy_class(policy_class, name)
-    options = Options(release, on_unknown, chosen, keep_system_info, frozenset(supplied_at_load), frozenset(allow))
-    assigned = {key: encode_assigned(key, thaw(value), release) for key, value in (assign or {}).items()}
+    options = options._replace(policy_class=chosen)
+    assigned = {key: encode_assigned(key, thaw(value), release) for key, value in assign.items()}
     context = RebuildContext(archive, name, ALGORITHMS[name], options, assigned)
     if her is not None and not context.has_sb3_policy:
         her, why_no_her = None, "its policy class is a custom one"
@@ -222,7 +236,7 @@ def _rebuild_sb2(
         raise UnsupportedError(message)
     if isinstance(policy_class, type):
         policy_class = policy_class.__qualname__
-    converted = convert_agent(archive, policy_class=policy_class)
+    converted = convert_agent(archive, policy_class=policy_class, advice=options.advice)
     name = converted.algorithm
     if algorithm not in (None, name):
         message = f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sbformat.globals.torch import Pair
+    from sbformat.tools.rebuild.advice import Advice
 
 _PARTIAL: Final = ("functools", "partial")
 _PARTIAL_STATE: Final = 4
@@ -81,10 +82,11 @@ def _refuse_harmful(pair: Pair) -> None:
         raise UnsupportedError(message)
 
 
-def describe_unknown(value: object, role: str) -> str:
+def describe_unknown(value: object, role: str, advice: Advice) -> str:
     """Return why a class or function is not kept, and which option keeps it.
 
     :param role: what it should have been, with an article: ``a policy``
+    :param advice: for the function that the caller used
     """
     shown = escape(render_line(value), 200)
     name = value if isinstance(value, (Global, Reference)) else _find_function(value)
@@ -95,10 +97,7 @@ def describe_unknown(value: object, role: str) -> str:
     harm = describe_harm(name.pair)
     if harm:
         return f"{escape(str(name), 200)} {harm}"
-    return (
-        f"{escape(str(name), 200)} is not known as {role}: SB3 would import and call it; "
-        f"--allow {escape(str(name), 200)} (allow=[...]) keeps it"
-    )
+    return f"{escape(str(name), 200)} is not known as {role}: SB3 would import and call it; {advice.allow(str(name))}"
 
 
 def _find_function(value: object) -> Any:

@@ -50,7 +50,7 @@ def rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> An
             context.decode_or_none("observation_space"), DictSpace
         )
         if pair not in list_buffers(key, context.algorithm, is_dict=is_dict):
-            raise UnsupportedError(describe_unknown(meaning, "a buffer of such observations"))
+            raise UnsupportedError(describe_unknown(meaning, "a buffer of such observations", context.options.advice))
         if pair == NSTEP_BUFFER:  # SB3 warns of one that it did not choose itself
             context.report("translated", "null: SB3 chooses it for n_steps > 1", key=key)
             return None

@@ -85,9 +85,4 @@ def _advise(context: RebuildContext, problem: str) -> str:
     if context.why_policy_replaced:
         others = [line for line in dropped if not line.startswith("policy_class:")]
         dropped = [f"policy_class: {context.why_policy_replaced}", *others]
-    options = (
-        "--allow NAME (allow=[NAME]) keeps a class by its name, --policy-class NAME (policy_class=NAME) uses one of "
-        "SB3's own, --set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments; "
-        "sbformat.sb3.load accepts both as custom_objects"
-    )
-    return "; ".join([*dropped, f"SB3 could not load the result: {problem}", options])
+    return "; ".join([*dropped, f"SB3 could not load the result: {problem}", context.options.advice.other_network])

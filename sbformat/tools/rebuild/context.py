@@ -12,6 +12,7 @@ from sbformat.pkl.tree import Global
 from sbformat.policies.shapes import PRESETS
 from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.policies.shapes.entropy import fixed_coefficient
+from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.allowed import Allowed
 from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.releases import is_hyperparameter
@@ -44,6 +45,8 @@ class Options(NamedTuple):
     keep_system_info: bool
     supplied_at_load: frozenset[str]
     allow: frozenset[str] = frozenset()
+    advice: Advice = FOR_REBUILD
+    """What messages recommend."""
 
 
 class RebuildContext:

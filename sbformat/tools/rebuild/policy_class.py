@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import UnsupportedError, escape
 from sbformat.pkl.tree import Global
@@ -12,8 +12,6 @@ from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import RebuildContext
-
-_OPTION: Final = "--policy-class NAME (policy_class=NAME) uses one of SB3's own"
 
 
 def rebuild_policy_class(context: RebuildContext, key: str, value: object) -> Any:
@@ -48,15 +46,15 @@ def _handle_unknown_class(context: RebuildContext, key: str, value: object) -> A
     if isinstance(meaning, (Global, Reference)) and meaning in context.allowed:
         allowed = context.allowed.replace_names(key, meaning)
         return context.keep_allowed(key, allowed, escape(str(meaning)))
-    why = describe_unknown(meaning, "a policy")
+    why = describe_unknown(meaning, "a policy", context.options.advice)
     if context.options.on_unknown == "keep":
         return context.handle_unknown(key, value, why)
-    standard = context.sb3_policy
+    standard, option = context.sb3_policy, context.options.advice.standard_policy
     if standard is None:
-        message = f"{key}: {why}, and {context.algorithm} has no policy for its observations; {_OPTION}"
+        message = f"{key}: {why}, and {context.algorithm} has no policy for its observations; {option}"
         raise UnsupportedError(message, entry="data")
     context.why_policy_replaced = why
-    why = f"{why}; names and shapes of all weights fit SB3's own, but it may compute something else; {_OPTION}"
+    why = f"{why}; names and shapes of all weights fit SB3's own, but it may compute something else; {option}"
     if context.options.on_unknown == "error":
         context.refused.append(f"{key}: {why}")
     context.drop(key, why, str(standard), was=meaning, is_finding=True)

@@ -209,7 +209,7 @@ def _check_argument(context: RebuildContext, name: str, value: object) -> None:
         except UnsupportedError:
             if isinstance(value, (str, int, float, type(None), Partial)):
                 raise
-            raise UnsupportedError(describe_unknown(value, name)) from None
+            raise UnsupportedError(describe_unknown(value, name, context.options.advice)) from None
     else:
         check_plain(value, allowed, is_foreign=not context.has_sb3_policy or name in _CLASS_OF)
         if name in _NUMBERS and context.has_sb3_policy and not is_number(value):

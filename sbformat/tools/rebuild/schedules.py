@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,15 +13,7 @@ from sbformat.tools.rebuild.releases import SCHEDULE_DEFAULTS
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_line
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
-from sbformat.values.types import (
-    ConstantSchedule,
-    FloatSchedule,
-    Function,
-    InterpolatedSchedule,
-    LinearSchedule,
-    Partial,
-    Reference,
-)
+from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, InterpolatedSchedule, Partial, Reference
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import RebuildContext
@@ -50,7 +41,7 @@ def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
     except UnsupportedError as error:
         rate = context.last_learning_rate
         last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
-        message = f"{error.message}{last}; --set {key}=NUMBER (assign={{'{key}': NUMBER}}) sets one"
+        message = f"{error.message}{last}; {context.options.advice.set_value(key)}"
         return context.handle_unknown(key, value, message, default)
 
 
@@ -63,7 +54,7 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
         shown = escape(render_line(meaning), 200)
         return context.keep_allowed(key, meaning, shown)
     found = find_meaning(meaning)
-    _check_meaning(key, found, meaning)
+    _check_meaning(context, key, found, meaning)
     how = FROM_BYTECODE if found.is_from_bytecode else ""
     if isinstance(found.schedule, ConstantSchedule) and key != "delta_std_schedule":  # ARS calls that without a check
         form = "a function" if isinstance(meaning, Function) or how else "an object"
@@ -79,17 +70,17 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
     return result
 
 
-def _check_meaning(key: str, found: ScheduleMeaning, meaning: object) -> None:
+def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> None:
     """Check that SB3 has a schedule for what was found, and accepts its numbers.
 
     :raises UnsupportedError: when it has not, or when the schedule is not understood
     """
     schedule = found.schedule
     if isinstance(schedule, ComputedSchedule):
-        raise _ComputedError(_describe_computed(key, schedule))
+        raise _ComputedError(_describe_computed(context, key, schedule))
     if schedule is None:
         reason = "" if not found.reason else f" ({escape(found.reason, _REASON)})"
-        message = f"{describe_unknown(unwrap(meaning), 'a schedule')}{reason}"
+        message = f"{describe_unknown(unwrap(meaning), 'a schedule', context.options.advice)}{reason}"
         raise UnsupportedError(message)
     if isinstance(schedule, ConstantSchedule):
         _check_rate(schedule.value)
@@ -102,19 +93,13 @@ def _check_meaning(key: str, found: ScheduleMeaning, meaning: object) -> None:
             raise UnsupportedError(message)
 
 
-def _describe_computed(key: str, schedule: ComputedSchedule) -> str:
+def _describe_computed(context: RebuildContext, key: str, schedule: ComputedSchedule) -> str:
     """Return what a schedule computes, and the option that sets the nearest one."""
     message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
     nearest = find_nearest(schedule)
-    return message if nearest is None else f"{message}; the nearest is {_render_option(key, nearest)}"
-
-
-def _render_option(key: str, schedule: ConstantSchedule | LinearSchedule) -> str:
-    """Return the option of the command line that sets a schedule."""
-    if isinstance(schedule, ConstantSchedule):
-        return f"--set {key}={schedule.value!r}"
-    numbers = list(schedule) if schedule.end_fraction != 1 else [schedule.start, schedule.end]
-    return f"--set '{key}={json.dumps({'linear': numbers})}'"
+    return (
+        message if nearest is None else f"{message}; the nearest is {context.options.advice.set_schedule(key, nearest)}"
+    )
 
 
 def _check_rate(value: float | None) -> None:

@@ -95,7 +95,7 @@ def _apply_to_all(machine: Machine, operation: Operation, items: Sequence[Any]) 
 def _array_extremum(operation: Operation) -> Callable[..., Operand]:
     """Return numpy's ``min`` or ``max`` of a list: a second argument would be an axis."""
     return lambda machine, items, /: _apply_to_all(
-        machine, operation, [_as_float(machine, part) for part in _require_array(items)]
+        machine, operation, [_require_no_condition(machine, part) for part in _require_array(items)]
     )
 
 
@@ -112,7 +112,7 @@ def _float_extremum(operation: Operation) -> Callable[..., Operand]:
     def call(machine: Machine, *args: Any) -> Operand:
         if len(args) != 2:
             refuse(f"it calls numpy's {operation.name} with {len(args)} arguments")
-        one, other = (_as_float(machine, part) for part in args)
+        one, other = (_require_no_condition(machine, part) for part in args)
         return machine.apply(operation, one, other)
 
     return call
@@ -120,6 +120,13 @@ def _float_extremum(operation: Operation) -> Callable[..., Operand]:
 
 def _as_float(machine: Machine, value: Any) -> Operand:
     return machine.apply(operations.FLOAT, machine.require_number(value))
+
+
+def _require_no_condition(machine: Machine, value: Any) -> Operand:
+    """Return a number as a float, unless it is a bool, of which numpy makes another."""
+    if find_kind(machine.require_number(value)) == "bool":
+        refuse("it computes with conditions of numpy")
+    return _as_float(machine, value)
 
 
 def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Operand:
@@ -133,9 +140,7 @@ def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Operand:
 
 def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Operand:
     test = _truth(machine, condition)
-    if any(find_kind(machine.require_number(part)) == "bool" for part in (one, other)):
-        refuse("it computes with conditions of numpy")
-    return _choose(machine, test, _as_float(machine, one), _as_float(machine, other))
+    return _choose(machine, test, _require_no_condition(machine, one), _require_no_condition(machine, other))
 
 
 def _interpolate(machine: Machine, value: Any, points: Any, values: Any, /) -> Operand:

@@ -84,6 +84,8 @@ _OF_INTEGERS: Final = (
 _OF_TRUTHS: Final = (operations.FLOAT, operations.NOT, operations.INT, *operations.COMPARE.values())
 """Operations that give the same for a bool of numpy as for one of Python."""
 
+_DIVISIONS: Final = tuple(operations.BINARY[sign] for sign in ("/", "//", "%"))
+
 
 def _is_exact(operand: Operand) -> bool:
     """Return whether all points at which an operation on an operand may fail are known."""
@@ -114,6 +116,8 @@ class Path:
         self.plan = plan
         self.conditions: list[Expression] = []
         self.steps: list[Step] = []
+        self.known: dict[int, bool] = {}
+        """The truth of conditions, by identity: ``steps`` keeps them all."""
         self.points: Piecewise = piecewise.make_constant(1)
         """The set of progress that leads here, as far as conditions are exactly known."""
 
@@ -216,7 +220,8 @@ class Machine:
         chosen = operands[1:] if operation is operations.IF else operands
         if operation not in _OF_TRUTHS and any(find_kind(part) == "bool" for part in chosen):
             self.asks_for_types = True  # numpy's True + True is True
-        if self.has_handlers and operation.can_fail and not all(map(_is_exact, operands)):
+        critical = operands[1:] if operation in _DIVISIONS else operands
+        if self.has_handlers and operation.can_fail and not all(map(_is_exact, critical)):
             refuse("it handles errors")
         made = apply(operation, *operands)
         if isinstance(made, Expression) and not any(made is part for part in operands):
@@ -231,8 +236,10 @@ class Machine:
             if not isinstance(condition, Expression):
                 return bool(condition)
             exact = condition.affine
-            self.charge(1 + (len(self.path.points.cells) + len(exact.cells)) // _CELLS if exact else 1)
-            return self.path.decide(condition)
+            if id(condition) not in self.path.known:
+                self.charge(1 + len(self.path.points.cells) + len(exact.cells) if exact else 1)
+                self.path.known[id(condition)] = self.path.decide(condition)
+            return self.path.known[id(condition)]
         if is_plain(value) or type(value) is tuple:
             return bool(value)
         if isinstance(value, List):

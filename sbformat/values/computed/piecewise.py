@@ -152,7 +152,11 @@ def compare(
     if difference is None or cuts is None:
         return None
     lines = _refine(difference, cuts)
-    if not ties and any(not any(line) and own.slope for line, own in zip(lines, _refine(one, cuts))):
+    if (
+        not ties
+        and one is not other
+        and any(not any(line) and own.slope for line, own in zip(lines, _refine(one, cuts)))
+    ):
         return None
     cells = (TRUE if holds(line.at(point)) else FALSE for line, point in zip(lines, probes(cuts)))
     return Piecewise(cuts, tuple(cells))

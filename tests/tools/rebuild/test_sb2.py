@@ -258,7 +258,7 @@ def test_a_schedule_that_sb3_does_not_have_is_a_finding_with_the_nearest_one(nam
     archive, rows = rebuild(source)
     assert archive.decode("learning_rate") == 0.001
     assert rows["lr_schedule"].is_finding
-    nearest = rows["lr_schedule"].instead.partition("learning_rate='")[2].partition("'")[0]
+    nearest = rows["lr_schedule"].instead.partition("--set 'learning_rate=")[2].partition("'")[0]
     again, _ = rebuild(source, assign={"learning_rate": json.loads(nearest)})
     assert not isinstance(again.decode("learning_rate"), (int, float))
 

@@ -146,6 +146,16 @@ def handled_division(p):
     return 3e-4
 
 
+@case("computed")
+def handled_division_by_number(p):
+    total = 0.0
+    try:
+        total += (p * p - p * p + p) / 3
+    except ZeroDivisionError:
+        total = 1.0
+    return total
+
+
 @case("none")
 def handled_name(p):
     try:
@@ -216,6 +226,7 @@ add("overflow", "none", lambda p: 1e-3 if p * 1e300 * 1e300 > 1 else 5.0)
 add("cancelled", "none", lambda p: 1e-3 if (p * 3 + 1e16) - 1e16 > 3.5 else 5.0)
 add("cancelled_value", "computed", lambda p: (p * 3 + 1e16) - 1e16)
 add("equal_but_for_rounding", "computed", lambda p: 1e-3 if p / 49 * 49 == p else 5.0)
+add("equal_to_itself", "linear", lambda p: p if p == p else 1.0)
 add("narrow_piece", "computed", lambda p: p * 1e-3 + (1000 * (p - 0.5015) if 0.5 < p < 0.503 else 0))
 add("narrow_rise", "computed", lambda p: 1.0 + (1e6 * (p - 0.50390625) if 0.5 < p < 0.5078125 else 0))
 add("zero_between_samples", "none", lambda p: 1e-4 / (p - 0.3))
@@ -314,6 +325,7 @@ add("maximum_of_list", "linear", lambda p: np.max([p, 0.25]))
 add("power_of_integers", "none", lambda p: np.power(2, -1) * p)
 add("sum_of_conditions", "none", lambda p: np.float64(p > 0.5) + ((np.float64(p) > 0.5) + (np.float64(p) > 0.2)))
 add("where_of_conditions", "none", lambda p: np.where(p > 0.5, True, False) + np.where(p > 0.2, True, False))
+add("maximum_of_conditions", "none", lambda p: np.maximum(p > 0.5, p > 0.2) + np.maximum(p > 0.5, p > 0.2))
 add("where_of_number", "computed", lambda p: np.where(p - 0.5, 1e-3, 1.0))
 
 # -- work: a condition of many pieces, which thousands of jumps depend on ---------------------------------------
@@ -323,4 +335,4 @@ namespace = {"__name__": "__main__"}
 exec(
     "def f(p):\n" + PIECES + "    for i in range(199):\n" + 20 * "        if d: return 1\n" + "    return p", namespace
 )
-add("many_decisions", "none", namespace["f"])
+add("many_decisions", "linear", namespace["f"])

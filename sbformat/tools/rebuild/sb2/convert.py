@@ -26,6 +26,7 @@ from sbformat.policies.shapes.entropy import FIXED, fixed_coefficient
 from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
+from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
 from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
 from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
@@ -66,11 +67,12 @@ class Conversion(NamedTuple):
     """Keys whose values cannot be decoded, each with the reason."""
 
 
-def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conversion:
+def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: Advice = FOR_REBUILD) -> Conversion:
     """Return an agent of SB2 as an archive in SB3's form.
 
     :param archive: a zip or pickle of SB2
     :param policy_class: the class of SB2 to treat a user's class as: ``MlpPolicy``
+    :param advice: for the function that the caller used
     :raises UnsupportedError: when SB3 has no such agent; the message says why, and what works for it
     :raises SbformatError: when the file cannot be read, or contradicts itself
     """
@@ -81,7 +83,7 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
             refused = REFUSED.get(agent.algorithm, f"{quote(agent.algorithm)} of SB2 is not converted")
             raise UnsupportedError(refused, entry=DATA_ENTRY)
         network = conversion.network(agent)
-        keys = Keys(agent)
+        keys = Keys(agent, advice)
         conversion.keys(agent, keys)
         if network.algorithm == "RecurrentPPO":
             convert_recurrent_keys(agent, keys)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.policies.operators import DTYPES
+from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
@@ -135,10 +136,12 @@ class Keys:
     """Collects the keys of ``data`` of the result, and the fate of each key of SB2.
 
     :param agent: of SB2
+    :param advice: for the function that the caller used
     """
 
-    def __init__(self, agent: Sb2Agent) -> None:
+    def __init__(self, agent: Sb2Agent, advice: Advice = FOR_REBUILD) -> None:
         self._agent = agent
+        self.advice = advice
         self.settings: dict[str, Setting] = {}
         """By SB3's name."""
         self.policy_kwargs: dict[str, object] = {}

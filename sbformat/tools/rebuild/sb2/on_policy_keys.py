@@ -172,17 +172,17 @@ def _convert_lr_schedule(agent: Sb2Agent, keys: Keys) -> None:
         keys.drop(
             "lr_schedule",
             f"SB3 has no such schedule: {_DROPS[name]}",
-            f"the constant learning_rate {rate}; {_advise(rate, name)}",
+            f"the constant learning_rate {rate}; {_advise(keys, rate, name)}",
         )
     elif "lr_schedule" in agent.data:
         keys.drop("lr_schedule", "not a schedule of SB2", "a constant learning_rate")
 
 
-def _advise(rate: float | None, name: str) -> str:
+def _advise(keys: Keys, rate: float | None, name: str) -> str:
     """Return the option that sets the linear schedule that comes nearest: least squares over the training."""
     start, end, fraction = _NEAREST[name]
-    numbers = f"{start * (rate or 0):.3g}, {end * (rate or 0):.3g}, {fraction}"
-    return f"--set learning_rate='{{\"linear\": [{numbers}]}}' comes nearest"
+    nearest = LinearSchedule(float(f"{start * (rate or 0):.3g}"), float(f"{end * (rate or 0):.3g}"), fraction)
+    return f"{keys.advice.set_schedule('learning_rate', nearest)} comes nearest"
 
 
 def convert_acktr_keys(agent: Sb2Agent, keys: Keys) -> None:
