@@ -158,7 +158,12 @@ def _describe_training(file: FileData, values: Mapping[str, Hyperparameter]) -> 
     if steps is not None and type(steps.value) is int:
         cells["timesteps"] = Cell(f"{steps.value:,}", float(steps.value)) if abs(steps.value) < 1 << 63 else Cell("")
     episodes = collect_episodes(file)
-    if episodes is not None and episodes.rewards:
+    if (
+        episodes is not None
+        and episodes.rewards
+        and file.inspected is not None
+        and file.inspected.format not in OBJECTS
+    ):
         mean = math.fsum(episodes.rewards) / len(episodes.rewards)
         cells["mean_reward"] = Cell(f"{mean:.6g}", mean)
         cells["episodes"] = Cell(f"{len(episodes.rewards):,}", len(episodes.rewards))

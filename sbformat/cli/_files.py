@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,6 +12,7 @@ from sbformat.cli._limits import add_limit_option, name_option
 from sbformat.cli._options import add_output_options, is_verbose
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import (
+    ContainerError,
     LimitError,
     MissingEntryError,
     SbformatError,
@@ -37,6 +39,8 @@ ALREADY_EXISTS: Final = "already exists"
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
+_PLACE: Final = re.compile(r"(at byte \d+): ")
+"""Where in a file something is, before a message."""
 _ROWS: Final = ("problems", "findings")
 """Parts of a report that may have the message of an error."""
 EXIT_FINE: Final = 0
@@ -169,7 +173,10 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
 
 
 def expand_paths(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive."""
+    """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive.
+
+    An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with.
+    """
     for path in paths:
         if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
             yield path
@@ -184,11 +191,25 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
                 continue
             for name in sorted(files):
                 file = os.path.join(folder, name)
-                if name.lower().endswith(ARCHIVE_SUFFIXES) and os.path.isfile(file):
+                if os.path.isfile(file) and (name.lower().endswith(ARCHIVE_SUFFIXES) or _is_other_name(file)):
                     found = True
                     yield file
         if not found:
             yield path  # reading it gives the error
+
+
+def _is_other_name(path: str) -> bool:
+    """Return whether a file of a folder is an agent or belongs to one, by its contents.
+
+    Not a hidden file, and none of the ``blobs`` of the Hugging Face cache, which have their names in ``snapshots``.
+    """
+    from sbformat.folders.listing import is_known_by_content
+
+    folder, name = os.path.split(path)
+    above, last = os.path.split(folder)
+    if name.startswith(".") or (last == "blobs" and os.path.isdir(os.path.join(above, "snapshots"))):
+        return False
+    return is_known_by_content(path)
 
 
 def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Sequence[str] = ()) -> dict[str, Any]:
@@ -256,4 +277,8 @@ def describe_failure(report: dict[str, Any]) -> str:
     name = escape(report.get("file", report["path"]), 1000) or "''"
     if report["outcome"] == COULD_NOT_WRITE and report["message"].startswith(f"{name} "):
         return str(report["message"])
+    if report["outcome"] == ContainerError.outcome:  # of a damaged or another file: what it has comes first
+        place = _PLACE.match(report["message"])
+        text = report["message"][place.end() :] if place else report["message"]
+        return f"{name}: {text} ({report['outcome']}{f' {place[1]}' if place else ''})"
     return f"{name}: {report['outcome']}: {report['message']}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from sbformat.cli._output import Plain
-    from sbformat.folders import FolderReport
+    from sbformat.folders import AgentFiles, FolderReport
     from sbformat.limits import Limits
 
 _RESULTS: Final = "results.json"
@@ -22,10 +22,14 @@ _SHOWN: Final = (
     "algo", "env", "n_timesteps", "seed", "normalize", "n_envs", "frame_stack", "env_wrapper", "policy",
     "mean_reward", "std_reward", "n_eval_episodes", "is_deterministic",
 )  # fmt: skip
-"""Settings that are printed; JSON has them all."""
+"""Settings that are printed first."""
 _LONGEST: Final = 160
+_LONGEST_SETTINGS: Final = 1000
+_MOST_SETTINGS: Final = 30
 _MOST: Final = 4
 """Items of a list that are printed."""
+_ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
+"""Values of settings that are not printed: rl_zoo3 writes all of its arguments."""
 _WORDS: Final = {True: "true", False: "false", None: "null"}
 
 
@@ -51,12 +55,24 @@ def _describe(report: FolderReport, limits: Limits) -> dict[str, Any]:
     names = dict.fromkeys(name for row in report.agents for name in row.settings)
     names |= dict.fromkeys(row.path for row in report.others if posixpath.basename(row.path) == _RESULTS)
     settings = [_read(report.path, name, limits) for name in names]
+    for row, agent in zip(agents, report.agents):
+        row["doubt"] = _find_doubt(report.path, agent, limits)
     return {
         "path": report.path,
         "agents": agents,
         "others": [row._asdict() for row in report.others],
         "settings": settings,
     }
+
+
+def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
+    """Return why the statistics beside an agent are not used, or may not be its own; usually empty."""
+    from sbformat.folders.choice import describe_doubt
+    from sbformat.folders.settings import read_normalize
+
+    if not agent.statistics:
+        return ""
+    return describe_doubt(agent, read_normalize(top, agent.settings, limits))
 
 
 def _read(top: str, name: str, limits: Limits) -> dict[str, Any]:
@@ -97,7 +113,9 @@ def print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
         title = f"agents of {folder['path']}, and what belongs to them"
         _print_filled(printer, title, ("agent", "", "statistics", "replay buffer", "settings", "unzipped in"), rows)
         settings = [(row["path"], _render_settings(row)) for row in folder["settings"]]
-        printer.table("settings and results", (), settings, longest=_LONGEST)
+        printer.table("settings and results", (), settings, longest=_LONGEST_SETTINGS)
+        doubts = dict.fromkeys((agent["doubt"],) for agent in folder["agents"] if agent["doubt"])
+        printer.table("statistics", (), list(doubts), longest=_LONGEST_SETTINGS)
         used = {row["path"] for row in folder["settings"]}
         used |= {name for agent in folder["agents"] for name in (*agent["statistics"], agent["replay_buffer"])}
         others = [(row["path"], _render_other(row)) for row in folder["others"] if row["path"] not in used]
@@ -128,7 +146,11 @@ def _render_settings(row: dict[str, Any]) -> str:
     if row["values"] is None:
         return f"not read: {row['message']}"
     values = row["values"]
-    shown = [f"{key} {_render_value(values[key])}" for key in _SHOWN if key in values]
+    others = [key for key, value in values.items() if key not in _SHOWN and value not in _ABSENT]
+    keys = [key for key in _SHOWN if key in values] + others
+    shown = [f"{key} {_render_value(values[key])}" for key in keys[:_MOST_SETTINGS]]
+    if len(keys) > _MOST_SETTINGS:
+        shown.append(f"{len(keys) - _MOST_SETTINGS:,} more (--format json)")
     return ", ".join(shown) or f"{len(values)} settings"
 
 

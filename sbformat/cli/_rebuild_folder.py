@@ -167,6 +167,12 @@ def print_many(
     printer.line(f"{escape(output, 1000)}: {', '.join(parts)}")
     header, rows = _list_rows(written, output)
     printer.table("rebuilt", header, rows, right=(3, 4, 5, 6), longest=_LONGEST)
+    bad = [
+        (_shorten(report["path"], args.paths), f"{report['outcome']}: {report['message']}")
+        for report in reports
+        if report["outcome"] != "ok"
+    ]
+    printer.table("failed", ("file", "why"), bad, longest=_LONGEST)
     left = [(_shorten(row["path"], args.paths), row["message"]) for row in others if not row["copied"]]
     printer.table("not copied", ("file", "why"), left, longest=_LONGEST)
 

@@ -7,6 +7,7 @@ that all of them are in. Agents become ``.zip`` files, SB2's two files of statis
 from __future__ import annotations
 
 import os
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.archive.kinds import STATISTICS
@@ -181,11 +182,20 @@ def _explain(file: ListedFile) -> str:
 
 
 def _refuse_same_outputs(plan: Plan) -> Plan:
-    """Return the plan without files whose output is that of a file before them, also where only the case differs."""
+    """Return the plan without files whose output is that of a file before them, or another file that is read.
+
+    Names that differ in case or in their Unicode form only are the same: some file systems do not distinguish them.
+    """
+    inputs = {os.path.realpath(job.path): job for job in plan.jobs}
     first: dict[str, Job] = {}
     jobs = []
     for job in sorted(plan.jobs, key=lambda job: job.step == "copy"):  # what is rebuilt comes first
-        key = os.path.normcase(job.output).casefold()
+        key = unicodedata.normalize("NFC", unicodedata.normalize("NFD", os.path.normcase(job.output)).casefold())
+        read = inputs.get(os.path.realpath(job.output), job)
+        if job.step != "leave" and read.path != job.path:
+            message = f"the output {quote(job.output)} is the file {quote(read.path)}, which is read, too"
+            plan.failed.append({"path": job.path, "outcome": UnsupportedError.outcome, "message": message})
+            continue
         if job.step != "leave" and key in first:
             message = f"the output {quote(job.output)} would be that of {quote(first[key].path)}, too"
             plan.failed.append({"path": job.path, "outcome": UnsupportedError.outcome, "message": message})

@@ -15,7 +15,7 @@ WORDS: Final = ("kept", "translated", "added", "dropped")
 """What becomes of a value. In JSON, a value that was added is ``translated``."""
 _HEADER: Final = ("hyper-parameter", "before", "now", "how")
 _SENTENCE: Final = 240
-_HOW: Final = 75
+_HOW: Final = 80
 """Characters of a cell that says how; what is longer is a note below the table."""
 _VALUE: Final = 60
 """Characters of a value before and now."""

@@ -40,6 +40,8 @@ _SHOWN_DIGITS: Final = 16
 _SHOWN_NAMES: Final = 3
 _CELL: Final = 100
 _SENTENCE: Final = 600
+_LINES: Final = 20
+"""Findings of a file that are listed without ``--verbose``; of more, those of a kind are counted."""
 
 
 def configure(subparsers: Any) -> None:
@@ -264,12 +266,61 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     ]
     if all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"]):
         columns = [column for column in columns if column[0] != "names"]
-    rows = [tuple(render(row) for _, render in columns) for row in worst_first]
+    listed = [(row, 0) for row in worst_first] if is_verbose() else group_findings(worst_first)
+    rows = [
+        tuple(render(row) for _, render in columns) if not more else _count_more(row, more, columns)
+        for row, more in listed
+    ]
     printer.table("findings", [name for name, _ in columns], rows, longest=_SENTENCE)
+    if len(listed) < len(worst_first):
+        shown = sum(more or 1 for _, more in listed)
+        rest = f"\u2026 and {len(worst_first) - shown:,} more of other kinds; " if shown < len(worst_first) else ""
+        printer.line(f"  {rest}--verbose or --format json lists all {len(worst_first):,}")
     if report["omitted"]:
         printer.line(f"    \u2026 and {report['omitted']:,} more that are not listed")
     _print_advice(printer, report, worst_first)
     printer.line()
+
+
+def group_findings(findings: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Return the findings that are listed, each with 0; or, after the first of a kind, the number of the others.
+
+    A kind is a rule in a value with a verdict. Of each kind, those with different names come first.
+
+    :param findings: in their order, the worst first
+    """
+    if len(findings) <= _LINES:
+        return [(row, 0) for row in findings]
+    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in findings:
+        kinds.setdefault((_render_verdict(row), row["entry"], row["key"], row["rule"]), []).append(row)
+    for most in (3, 2, 1):
+        listed: list[tuple[dict[str, Any], int]] = []
+        for rows in kinds.values():
+            few = most if len(rows) > most + 1 else len(rows)
+            listed += [(row, 0) for row in _list_different_first(rows)[:few]]
+            listed += [(rows[0], len(rows) - few)] if few < len(rows) else []
+        if len(listed) <= _LINES:
+            break
+    return listed[:_LINES]
+
+
+def _list_different_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return findings in their order, but those whose names were there before at the end."""
+    names = [tuple(row["names"]) for row in rows]
+    first = {name: index for index, name in reversed(list(enumerate(names)))}
+    return [row for _, row in sorted(enumerate(rows), key=lambda pair: first[names[pair[0]]] != pair[0])]
+
+
+def _count_more(row: dict[str, Any], more: int, columns: list[tuple[str, Any]]) -> tuple[str, ...]:
+    """Return the cells that count further findings of a kind."""
+    cells = {
+        "verdict": _render_verdict(row),
+        "where": _render_location({**row, "offset": None}),
+        "rule": str(row["rule"]),
+        "why": f"\u2026 and {more:,} more of the kind",
+    }
+    return tuple(cells.get(name, "") for name, _ in columns)
 
 
 def _print_advice(printer: _output.Plain, report: dict[str, Any], findings: list[dict[str, Any]]) -> None:

@@ -140,7 +140,7 @@ def _find_end(source: Source) -> int:
     size = source.size
     at = size - END.size
     if at < 0:
-        _refuse(f"expected a zip of at least {END.size} bytes, got {size}: the file is truncated", size)
+        _refuse(f"the file is cut off: expected a zip of at least {END.size} bytes, got {size}", size)
     if bytes(source.view(at, 4)) == END_SIGNATURE:
         last = at
     else:
@@ -148,10 +148,10 @@ def _find_end(source: Source) -> int:
         found = bytes(source.view(start, size - start)).rfind(END_SIGNATURE)
         last = start + found
         if found < 0 or last > at:
-            _refuse("expected an end record at the end of the file: it is truncated, or bytes were appended", size)
+            _refuse("the file is cut off, or bytes were appended: expected the end record of a zip at its end", size)
     comment_size = int.from_bytes(source.view(last + END.size - 2, 2), "little")
     if last + END.size + comment_size != size:
-        _refuse("expected the file to end with its last end record: it is truncated, or bytes were appended", last)
+        _refuse("the file is cut off, or bytes were appended: expected the zip to end with its last end record", last)
     return last
 
 

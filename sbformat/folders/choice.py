@@ -123,17 +123,16 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
             else f", and its statistics {names} are not used: {normalization.why}"
         )
     path = join_name(report.path, agent.path)
-    return ChosenAgent(path, statistics, normalization.is_normalized, remark, describe_doubt(names, normalization))
+    return ChosenAgent(path, statistics, normalization.is_normalized, remark, describe_doubt(agent, normalization))
 
 
-def describe_doubt(names: str, normalization: Normalization) -> str:
-    """Return which statistics are left out and why, or that the settings beside them were not read.
+def describe_doubt(agent: AgentFiles, normalization: Normalization) -> str:
+    """Return which statistics are left out and why, or why they may not be those of the agent; usually empty.
 
-    Empty when the settings have ``normalize``.
-
-    :param names: the statistics, quoted; empty when there are none
+    :param agent: with its statistics
     :param normalization: what the settings say
     """
+    names = " and ".join(quote(name) for name in agent.statistics)
     if not names:
         return ""
     if normalization.is_normalized is False:
@@ -148,4 +147,20 @@ def describe_doubt(names: str, normalization: Normalization) -> str:
             f"the statistics {names} are used, but {normalization.not_read}, so that it is not known whether the agent "
             f"was trained with them"
         )
+    if _are_named_otherwise(agent):
+        return f"the statistics {names} are used, the only ones there, although their name is another than the agent's"
     return ""
+
+
+def _are_named_otherwise(agent: AgentFiles) -> bool:
+    """Return whether statistics, or the folder that they are in, are called like something else than the agent.
+
+    The best agent of a run and its checkpoints have names of their own.
+    """
+    name, found = parse_name(agent.path), parse_name(agent.statistics[0])
+    if agent.role != "agent" or len(agent.statistics) > 1:
+        return False
+    is_below = found.folder.rpartition("/")[0] == name.folder and found.folder not in ("", name.folder)
+    if is_below and found.folder.rpartition("/")[2] != name.stem:
+        return True
+    return bool(found.series) and found.series not in (name.stem, name.series)

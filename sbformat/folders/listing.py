@@ -12,7 +12,7 @@ from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.folders.other_zips import is_other_zip, is_zip_of_agent
 from sbformat.formats.opener import open_archive
 from sbformat.io.links import find_roots, is_within
-from sbformat.limits import Budget
+from sbformat.limits import DEFAULT_LIMITS, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -103,14 +103,28 @@ def _list_file(top: str, name: str, limits: Limits, linked: Collection[str]) -> 
     path = join_name(top, name)
     if has_usual_suffix(name) or os.path.isdir(path):
         return classify_file(path, limits, name)
-    head = _read_head(path)
-    if not head.startswith((LOCAL_SIGNATURE, _PICKLE)) or (
-        not os.path.islink(path) and os.path.realpath(path) in linked
-    ):
+    if not os.path.islink(path) and os.path.realpath(path) in linked:
         return ListedFile(name, None, "", "")
-    file = classify_file(path, limits, name)
-    if file.kind in _WANTED or (file.outcome and is_zip_of_agent(head)):
-        return file
+    return _list_unusual(path, name, limits)
+
+
+def is_known_by_content(path: str, limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Return whether a file that is called otherwise than an archive is an agent, statistics or a replay buffer.
+
+    :param path: of a file
+    :param limits: for opening it, which is done only if it starts like one
+    """
+    file = _list_unusual(path, path, limits)
+    return file.kind is not None or bool(file.outcome)
+
+
+def _list_unusual(path: str, name: str, limits: Limits) -> ListedFile:
+    """Return a file that is called otherwise than an archive, with its kind if it is one of those to look for."""
+    head = _read_head(path)
+    if head.startswith((LOCAL_SIGNATURE, _PICKLE)):
+        file = classify_file(path, limits, name)
+        if file.kind in _WANTED or (file.outcome and is_zip_of_agent(head)):
+            return file
     return ListedFile(name, None, "", "")
 
 

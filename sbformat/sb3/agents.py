@@ -14,6 +14,7 @@ from sbformat.reader import read
 from sbformat.sb3.custom_objects import check_attributes, iter_misspelt, make_schedules
 from sbformat.sb3.installed import find_class, find_installed_release, find_loader, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
+from sbformat.sb3.run_folders import choose_source
 from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild_with
 from sbformat.tools.rebuild.advice import FOR_LOAD
@@ -99,7 +100,9 @@ def load(
 
     :param algorithm: a class of SB3 or sb3-contrib, its name (``"PPO"``), or a class that is derived from one; None for
         the algorithm that the archive determines
-    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2
+    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2. Of the
+        folder of a run its agent is loaded, as by :func:`sbformat.load_policy`; a warning names its statistics, which
+        :func:`sbformat.sb3.load_vecnormalize` loads
     :param env: as in SB3, as are ``device``, ``print_system_info`` and ``force_reset``. Without one, an agent that was
         trained with ``HerReplayBuffer`` is loaded without that buffer, which needs an environment, and with a warning
     :param custom_objects: values by key of ``data`` to use instead of the archive's, as in SB3: a custom schedule or
@@ -156,6 +159,9 @@ def load_with(
     """
     check_attributes(kwargs)
     own, kwargs = make_schedules(custom_objects or {}), make_schedules(kwargs)
+    source, remark = choose_source(source, env, limits)
+    if remark:
+        warnings.warn(remark, UserWarning, stacklevel=3)
     original = read(source, limits=limits)
     given = {**make_live_schedules(original), **own}
     options = Options(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.cli.test_commands import run
-from tests.helpers.bundled import PPO
+from tests.helpers.bundled import PPO, zipped
 from tests.helpers.reports import REPORT
-from tests.helpers.run_folders import AGENT, make_folder, make_hub, make_zoo
+from tests.helpers.run_folders import AGENT, BUFFER, STATISTICS, make_folder, make_hub, make_zoo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,3 +90,38 @@ def test_hostile_names_and_values_are_escaped(capsys: Capture, tmp_path: Path) -
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_agents_with_other_names_are_in_both_tables(capsys: Capture, tmp_path: Path) -> None:
+    make_folder(tmp_path, {"noext": AGENT, "b.zip@123": AGENT, "c.docx": zipped({"a": b""}), "cut.1": AGENT[:500]})
+    status, document = run_document(capsys, tmp_path)
+    assert status == 2
+    outcomes = {os.path.basename(file["path"]): file["outcome"] for file in document["files"]}
+    assert outcomes == {"noext": "ok", "b.zip@123": "ok", "cut.1": "container failure"}
+    assert [row["path"] for row in document["folders"][0]["agents"]] == ["b.zip@123", "noext"]
+
+
+def test_statistics_that_are_left_out_are_named(capsys: Capture, tmp_path: Path) -> None:
+    config = b"n_timesteps: 2e4\npolicy: MlpPolicy\nbatch_size: 64\nent_coef: 0.01\nnothing: null\n"
+    make_folder(tmp_path, {"a.zip": AGENT, "vecnormalize.pkl": STATISTICS, "config.yml": config})
+    status, text = run(capsys, "inspect", tmp_path)
+    words = " ".join(text.split())
+    assert (status, "'vecnormalize.pkl' are not used: 'config.yml' has no normalize" in words) == (0, True)
+    assert "policy MlpPolicy, batch_size 64, ent_coef 0.01" in words
+    assert "nothing" not in words
+    (agent,) = run_document(capsys, tmp_path)[1]["folders"][0]["agents"]
+    assert agent["doubt"].startswith("the statistics 'vecnormalize.pkl' are not used")
+
+
+def test_many_settings_are_counted(capsys: Capture, tmp_path: Path) -> None:
+    config = "".join(f"k{number}: {number}\n" for number in range(35)).encode()
+    make_folder(tmp_path, {"a.zip": AGENT, "config.yml": config})
+    words = " ".join(run(capsys, "inspect", tmp_path)[1].split())
+    assert "k29 29, 5 more (--format json)" in words
+
+
+def test_rewards_of_a_replay_buffer_are_not_those_of_an_agent(capsys: Capture, tmp_path: Path) -> None:
+    make_folder(tmp_path, {"a.zip": AGENT, "replay_buffer.pkl": BUFFER})
+    text = run(capsys, "inspect", tmp_path, "--columns", "kind,mean_reward", "--format", "csv")[1]
+    row = next(line for line in text.splitlines() if "replay_buffer" in line)
+    assert row.endswith(",")

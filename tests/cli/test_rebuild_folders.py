@@ -234,3 +234,40 @@ def test_many_processes_give_the_same_result(capsys: Capture, tmp_path: Path) ->
             report["output"] = os.path.basename(report["output"])
     assert documents[0] == documents[1]
     assert len(list_below(tmp_path / "2")) == 40
+
+
+def test_the_text_names_the_files_that_failed(capsys: Capture, tmp_path: Path) -> None:
+    make_folder(tmp_path / "runs", {"bad.zip": AGENT[:500], "good.zip": AGENT, "noext": AGENT})
+    status, text = run(capsys, "rebuild", tmp_path / "runs", "-o", tmp_path / "out")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert status == 2
+    assert lines[lines.index("failed") + 2].startswith("bad.zip container failure: ")
+    assert list_below(tmp_path / "out") == ["good.zip", "noext.zip"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("x.zip", "X.ZIP"), ("caf\u00e9.zip", "cafe\u0301.zip"), ("A/x.zip", "a/x.zip")]
+)
+def test_names_that_some_file_systems_do_not_distinguish_are_refused(
+    capsys: Capture, tmp_path: Path, first: str, second: str
+) -> None:
+    make_folder(tmp_path / "runs", {first: AGENT, second: AGENT})
+    if len(list_below(tmp_path / "runs")) == 1:
+        pytest.skip("this file system does not distinguish them")
+    (tmp_path / "runs" / "same.zip").symlink_to(first)
+    for sources in ([tmp_path / "runs" / name for name in (first, second, "same.zip")], [tmp_path / "runs"]):
+        out = tmp_path / f"out{len(sources)}"
+        status, document = run_document(capsys, *sources, "-o", out)
+        assert (status, len(list_below(out))) == (2, 2)
+        (message,) = [report["message"] for report in document["files"] if report["outcome"] != "ok"]
+        assert "would be that of" in message
+
+
+def test_a_file_that_is_read_is_never_an_output(capsys: Capture, tmp_path: Path) -> None:
+    make_folder(tmp_path, {"d/a.zip": AGENT, "d/e/a.zip": OLD.read_bytes()})
+    status, document = run_document(
+        capsys, tmp_path / "d" / "a.zip", tmp_path / "d" / "e" / "a.zip", "-o", tmp_path / "d" / "e", "--force"
+    )
+    assert status == 2
+    assert (tmp_path / "d" / "e" / "a.zip").read_bytes() == OLD.read_bytes()
+    assert [report["outcome"] for report in document["files"]] == ["unsupported", "ok"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from sbformat.archive.kinds import Kind
 from sbformat.cli import _many, _workers, main
 from sbformat.cli import scan as scan_command
+from sbformat.cli.scan import group_findings
 from sbformat.schema import load_schema
 from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.cli.test_commands import run, run_json
@@ -642,3 +644,34 @@ def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, device["outcome"], archive["verdict"]) == (2, "unsupported", "clean")
     assert main(["scan", "/dev/zero"]) == 2
     assert "expected a file, a folder or a pipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo-box"])
+def test_many_findings_of_a_kind_are_counted(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    path = ROOT / "tests" / "policies" / "sbx" / "archives" / f"{name}.zip"
+    assert main(["scan", str(path), "--format", "json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)["files"]
+    total = len(report["findings"])
+    assert total > 400
+    for option in ("--format=text", "--quiet"):
+        assert main(["scan", str(path), option]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) <= 26
+        assert f"  --verbose or --format json lists all {total}" in lines
+        counted = [int(number) for line in lines for number in re.findall(r"and (\d+) more of the kind", line)]
+        rules = [line for line in lines if line.startswith(("    code ", "    unknown "))]
+        assert sum(counted) + len(rules) - len(counted) == total
+    assert main(["scan", str(path), "--verbose"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) > total
+
+
+def test_findings_that_are_counted_come_after_those_with_other_names() -> None:
+    row = {"verdict": "dangerous", "reason": "harmful", "entry": "data", "key": "a", "rule": "r", "offset": 1}
+    findings = [{**row, "names": [name]} for name in ("os.system",) * 30 + ("subprocess.Popen",)]
+    listed = group_findings(findings)
+    assert [(row["names"], more) for row, more in listed] == [
+        (["os.system"], 0), (["subprocess.Popen"], 0), (["os.system"], 0), (["os.system"], 28),
+    ]  # fmt: skip
+    assert group_findings(findings[-20:]) == [(row, 0) for row in findings[-20:]]
+    many = [{**row, "names": [], "key": str(index)} for index in range(50)]
+    assert group_findings(many) == [(row, 0) for row in many[:20]]

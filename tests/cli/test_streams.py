@@ -211,7 +211,7 @@ def test_the_summary_of_what_goes_to_standard_output_is_on_standard_error() -> N
 def test_standard_input_that_is_not_an_archive_is_named() -> None:
     done = run("edit", "-", "-o", "-", "--set", "gamma=0.5", stdin=b"hello")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"sbformat: <stdin>: container failure: ")
+    assert done.stderr.startswith(b"sbformat: <stdin>: expected an archive, got ")
     limited = run("inspect", "-", "--limit", "total_bytes=1000", stdin=PPO.read_bytes())
     assert limited.stderr.startswith(b"sbformat: <stdin>: limit exceeded: ")
 
@@ -291,7 +291,23 @@ def test_a_file_named_like_the_message_is_named(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "at").write_bytes(b"hello")
     assert main(["inspect", "at"]) == 2
-    assert capsys.readouterr().err.startswith("sbformat: at: container failure: at byte 0: expected an archive")
+    assert capsys.readouterr().err.startswith("sbformat: at: expected an archive")
+
+
+def test_a_file_that_is_cut_off_is_said_to_be_before_where_that_was_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.zip"
+    path.write_bytes(PPO.read_bytes()[:9000])
+    assert main(["inspect", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"sbformat: {path}: the file is cut off, or bytes were appended: expected the end record of a zip at its end "
+        "(container failure at byte 9000)\n"
+    )
+    assert main(["inspect", str(path), "--format", "json"]) == 2
+    (report,) = json.loads(capsys.readouterr().out)["files"]
+    assert report["outcome"] == "container failure"
+    assert report["message"].startswith("at byte 9000: the file is cut off")
 
 
 # -- quiet --------------------------------------------------------------------------------------------

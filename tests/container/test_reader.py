@@ -337,7 +337,7 @@ def test_few_bytes_are_no_zip(size: int) -> None:
         if not size
         else "expected a zip, which starts"
         if size < 4
-        else "expected a zip of at least 22 bytes|expected an end record",
+        else "expected a zip of at least 22 bytes|expected the end record",
     )
 
 

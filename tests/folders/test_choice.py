@@ -216,6 +216,30 @@ def test_the_commands_take_folders_and_report_the_files(tmp_path: Path, capsys: 
     assert parse_reports(capsys.readouterr().out)[0]["chosen"] is None
 
 
+@pytest.mark.parametrize(
+    ("agent", "statistics", "is_doubtful"),
+    [
+        ("a.zip", "b_vecnormalize.pkl", True),
+        ("Env1.zip", "Env2/vecnormalize.pkl", True),
+        ("a.zip", "a_vecnormalize.pkl", False),
+        ("a.zip", "vec_normalize.pkl", False),
+        ("Env1.zip", "Env1/vecnormalize.pkl", False),
+        ("best_model.zip", "Env2/vecnormalize.pkl", False),
+        ("model/a.zip", "vecnormalize.pkl", False),
+    ],
+)
+def test_statistics_with_another_name_are_warned_of(
+    tmp_path: Path,
+    agent: str,
+    statistics: str,
+    is_doubtful: bool,  # noqa: FBT001
+) -> None:
+    make_folder(tmp_path, {agent: PENDULUM, statistics: STATISTICS})
+    chosen = sbformat.find_agent(tmp_path)
+    assert chosen.statistics == str(tmp_path / statistics)
+    assert ("their name is another than the agent's" in chosen.warning) is is_doubtful
+
+
 def test_damaged_statistics_are_named(tmp_path: Path, capsys: Capture) -> None:
     make_folder(tmp_path, {"a.zip": AGENT, "vecnormalize.pkl": STATISTICS[:-200]})
     assert sbformat.find_agent(tmp_path).statistics is None  # a cut file is not known as statistics

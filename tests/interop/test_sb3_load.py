@@ -354,3 +354,23 @@ def test_what_is_for_load_goes_to_load() -> None:
     model = sbformat.sb3.load(sb3.PPO, PPO, env=environment, device="cpu", n_steps=8, batch_size=8)
     assert (model.n_envs, model.n_steps) == (2, 8)
     assert model.learn(16).num_timesteps >= 16
+
+
+def test_the_folder_of_a_run_is_loaded_by_its_agent(tmp_path: Path) -> None:
+    from stable_baselines3.common.env_util import make_vec_env
+
+    from tests.helpers.run_folders import make_folder, make_zoo
+
+    zoo = make_zoo(tmp_path / "zoo")
+    with pytest.warns(UserWarning, match=r"'best_model.zip', its statistics .*sbformat.sb3.load_vecnormalize\("):
+        model = sbformat.sb3.load(None, zoo)
+    assert type(model) is sb3.SAC
+    statistics = zoo / "Pendulum-v1" / "vecnormalize.pkl"
+    env = sbformat.sb3.load_vecnormalize(statistics, make_vec_env("Pendulum-v1"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sbformat.sb3.load("SAC", zoo, env=env)
+    assert not [warning for warning in caught if "load_vecnormalize" in str(warning.message)]
+    make_folder(tmp_path / "two", {"a.zip": PPO.read_bytes(), "b.zip": PPO.read_bytes()})
+    with pytest.raises(UnsupportedError, match="the folder has 2 agents"):
+        sbformat.sb3.load(sb3.PPO, tmp_path / "two")
