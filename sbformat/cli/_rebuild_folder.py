@@ -14,7 +14,7 @@ from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._options import is_quiet
 from sbformat.cli._rebuild_file import rebuild_agent, rebuild_file, rebuild_statistics
 from sbformat.cli._rebuild_plan import PROGRAM, Job, make_plan
-from sbformat.cli._rebuild_text import WORDS, count_words
+from sbformat.cli._rebuild_text import WORDS, count_words, describe_release
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
 from sbformat.io.links import is_within
 
@@ -186,15 +186,6 @@ def _list_rows(written: list[dict[str, Any]], output: str) -> tuple[tuple[str, .
         counts = (str(found.get(word, 0)) for word in WORDS)
         rows.append((name, report["algorithm"], describe_release(report), *counts, ", ".join(findings)))
     return ("file", "algorithm", "written by", *WORDS, "now something else"), rows
-
-
-def describe_release(report: dict[str, Any]) -> str:
-    """Return what wrote the original."""
-    if report.get("sb2_algorithm"):
-        return f"SB2's {report['sb2_algorithm']}"
-    if report["algorithm"] == "VecNormalize":
-        return ""  # its pickles do not name a release
-    return f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
 
 
 def _shorten(path: str, paths: list[str]) -> str:

@@ -26,12 +26,9 @@ _STATISTICS: Final = "VecNormalize"
 def print_text(printer: Plain, report: dict[str, Any]) -> None:
     """Print the report on one file."""
     counts = ", ".join(f"{count} {word}" for word, count in count_words(report).items())
-    written = f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
-    if report["algorithm"] == _STATISTICS:
-        written = "SB3"  # its pickles do not name a release
-    if report["sb2_algorithm"]:
-        written = f"SB2's {report['sb2_algorithm']}"
-    printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
+    written = describe_release(report)
+    written = f", {written} ->" if written else " for SB3"
+    printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}{written} {report['target']}: {counts}")
     _print_settings(printer, report)
     others = [row for row in report["rows"] if not row["is_hyperparameter"]]
     rows = [(_render_place(row), _render_message(row)) for row in others if find_word(row) == "translated"]
@@ -40,6 +37,15 @@ def print_text(printer: Plain, report: dict[str, Any]) -> None:
     printer.table("added", ("where", "now", "how"), added, longest=_SENTENCE)
     _print_dropped(printer, [row for row in others if row["action"] == "dropped"])
     _print_consequences(printer, report)
+
+
+def describe_release(report: dict[str, Any]) -> str:
+    """Return what wrote the original; empty for statistics and files of ``policy.save()``, which do not contain it."""
+    if report.get("sb2_algorithm"):
+        return f"SB2's {report['sb2_algorithm']}"
+    if report["algorithm"] == _STATISTICS or "." in report["algorithm"]:  # a policy is named by its module and class
+        return ""
+    return f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
 
 
 def count_words(report: dict[str, Any]) -> dict[str, int]:

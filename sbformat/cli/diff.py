@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress, _streams
+from sbformat.cli._options import is_verbose
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import escape
 
@@ -19,6 +20,10 @@ _AFTER_SLASH: Final = chr(ord("/") + 1)
 _LISTED: Final = 10
 _DIGITS: Final = 3
 _SENTENCE: Final = 600
+_MESSAGE: Final = 100
+"""Characters of a message without ``--verbose``."""
+_BECAME: Final = " became "
+_SIDES: Final = 2
 _NORMS: Final = ("l2_difference", "relative_change")
 CSV_COLUMNS: Final = (
     "path", "other", "outcome", "entry", "loc", "kind", "message", "max_abs_difference", "l2_difference",
@@ -123,12 +128,24 @@ def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None
     """Print changes as a table for each entry."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for row in group_changes(changes):
-        cells = (row["loc"] or "(all of it)", row["kind"], row["message"], *(_render_norm(row[key]) for key in _NORMS))
+        message = row["message"] if is_verbose() else _shorten_message(row["message"])
+        cells = (row["loc"] or "(all of it)", row["kind"], message, *(_render_norm(row[key]) for key in _NORMS))
         tables.setdefault(row["entry"], []).append(cells)
     for entry, rows in tables.items():
         width = len(_HEADER) if any(any(row[-len(_NORMS) :]) for row in rows) else len(_HEADER) - len(_NORMS)
         shown = [row[:width] for row in _shorten_changes(rows)]
         printer.table(escape(entry), _HEADER[:width], shown, right=range(len(_HEADER) - len(_NORMS), width))
+
+
+def _shorten_message(message: str) -> str:
+    """Cut the old and the new value each, so that both are seen."""
+    sides = message.split(_BECAME)
+    if len(sides) != _SIDES or len(message) <= _MESSAGE:  # a value may contain the word
+        return message
+    room = _MESSAGE - len(_BECAME)
+    old, new = (len(side) for side in sides)
+    cut = max(room // 2, room - new), max(room // 2, room - old)
+    return _BECAME.join(side if len(side) <= limit else f"{side[: limit - 1]}\u2026" for side, limit in zip(sides, cut))
 
 
 def group_changes(changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -342,9 +342,24 @@ def _render_discrete(value: Discrete, _: int) -> str:
 
 
 def render_linear(value: LinearSchedule) -> str:
-    """Return a linear schedule as ``linear 0.0008 -> 0.0``; ``over 0.5`` if it ends after half of the training."""
-    part = "" if value.end_fraction == 1 else f" over {value.end_fraction}"
-    return f"linear {value.start} -> {value.end}{part}"
+    """Return a linear schedule as ``linear 0.0008 -> 0.0``, and when it ends if that is not the end of training."""
+    return f"linear {value.start} -> {value.end}{_render_end(value)}"
+
+
+def _render_end(value: LinearSchedule) -> str:
+    """Return ``in the first 50% of training``; of a schedule that is longer than the training, its last value."""
+    fraction = value.end_fraction
+    if fraction == 1:
+        return ""
+    try:
+        last = float(value.start + (value.end - value.start) / fraction)
+    except (ArithmeticError, TypeError, ValueError):
+        last = math.nan
+    if not math.isfinite(last) or not 0 < fraction < math.inf:
+        return f" over {fraction}"
+    if fraction < 1:
+        return f" in the first {100 * fraction:.4g}% of training"
+    return f", which it does not reach: {last:.4g} at the end of training (end fraction {fraction})"
 
 
 def _render_table(value: InterpolatedSchedule, _: int) -> str:

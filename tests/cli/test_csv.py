@@ -154,7 +154,7 @@ def test_schedules_are_sorted_as_the_numbers_that_they_begin_with(
         sbformat.write(with_keys(learning_rate=rate), tmp_path / f"{index}.zip")
         paths.append(tmp_path / f"{index}.zip")
     _, rows, _ = run(capsys, "inspect", *paths, PPO, "--sort", "learning_rate")
-    cells = ["linear 0.0001 -> 0.0 over 0.5", "0.0003", "0.0005", "linear 0.0008 -> 0.0"]
+    cells = ["linear 0.0001 -> 0.0 in the first 50% of training", "0.0003", "0.0005", "linear 0.0008 -> 0.0"]
     assert [row["learning_rate"] for row in rows] == cells
     assert main(["inspect", *map(str, paths), str(PPO), "--columns", "learning_rate", "--sort", "learning_rate"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -11,6 +11,8 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.cli._rebuild_text import describe_release
+from sbformat.cli.diff import _shorten_message
 from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run, run_json
 from tests.cli.test_writing import failure
@@ -188,3 +190,19 @@ def test_texts_of_a_file_choose_no_byte_of_the_terminal(capsys: Capture, tmp_pat
     assert all(character.isprintable() or character == "\n" for character in text)
     status, (report,) = run_json(capsys, "rebuild", source, "-o", out, "--force")
     assert "\x1b" not in json.dumps(report, ensure_ascii=False)
+
+
+def test_the_release_of_a_file_that_does_not_contain_it_is_not_named() -> None:
+    """Statistics and files of ``policy.save()``; an agent without a version is older than 0.9."""
+    empty = {"written_by": None, "sb2_algorithm": None}
+    assert describe_release({**empty, "algorithm": "stable_baselines3.common.policies.ActorCriticPolicy"}) == ""
+    assert describe_release({**empty, "algorithm": "VecNormalize"}) == ""
+    assert describe_release({**empty, "algorithm": "PPO"}) == "SB3 before 0.9"
+    assert describe_release({**empty, "algorithm": "PPO", "sb2_algorithm": "PPO2"}) == "SB2's PPO2"
+
+
+def test_a_long_change_shows_both_values() -> None:
+    assert _shorten_message("a became b") == "a became b"
+    shown = _shorten_message(f"{'a' * 200} became {'b' * 200}")
+    assert (len(shown), shown[45:57]) == (100, "\u2026 became bbb")
+    assert _shorten_message(f"{'a' * 200} became 0.5").endswith("aaa\u2026 became 0.5")

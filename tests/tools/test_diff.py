@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import OrderedDict
 from glob import glob
@@ -184,6 +185,10 @@ def test_what_is_equal_by_value_is_no_change(change: Any) -> None:
     assert not compare(BASE, edited(change)).changes
 
 
+_UNKNOWN = tuple(base64.b64encode(b"\x80" + version + b"cmine\nthing\n.").decode() for version in (b"\x02", b"\x03"))
+"""One unknown class, in two protocols."""
+
+
 def test_blobs_are_told_by_what_they_mean() -> None:
     found = one(BASE, edited(lambda d: d.update(policy_class=d["rollout_buffer_class"])))
     assert found.message == (
@@ -194,7 +199,9 @@ def test_blobs_are_told_by_what_they_mean() -> None:
     assert found.message == "constant 0.0003, pickled in 132 bytes became 7, pickled in 5 bytes"
     left = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARLBy4="}))
     right = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gAJLBy4="}))
-    assert one(left, right).message == "7, pickled in 5 bytes: other bytes in the pickle"
+    assert one(left, right).message == "7: same value, pickled differently (5 and 5 bytes)"
+    carried = [edited(lambda d, b=b: d.update(lr_schedule={":type:": "x", ":serialized:": b})) for b in _UNKNOWN]
+    assert one(*carried).message.endswith(": other bytes in the pickle")
     described = [
         edited(lambda d, name=name: d.update(lr_schedule={":type:": "x", ":serialized:": "gARLBy4=", **name}))
         for name in ({"__init__": "at 0x1"}, {"__init__": "at 0x2"}, {str(key): 1 for key in range(5)})

@@ -9,6 +9,7 @@ import pytest
 import sbformat
 from sbformat import ConstantSchedule, LinearSchedule
 from sbformat.values.computed import ComputedSchedule
+from sbformat.values.render import render_linear
 from sbformat.values.schedule_meaning import find_meaning, find_nearest, sample
 from sbformat.values.types import FloatSchedule
 from tests.helpers.build_schedules import build_schedule
@@ -57,3 +58,20 @@ def test_a_function_is_examined_on_request_only() -> None:
 def test_a_linear_schedule_is_sampled_as_sb3_computes_it() -> None:
     schedule = LinearSchedule(1.0, 0.5, 0.5)
     assert [sample(schedule, progress) for progress in (1.0, 0.75, 0.5, 0.25, 0.0)] == [1.0, 0.75, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        (LinearSchedule(0.1, 0.001, 1 / 3), "linear 0.1 -> 0.001 in the first 33.33% of training"),
+        (LinearSchedule(0.1, 0.0, 1.0), "linear 0.1 -> 0.0"),
+        (
+            LinearSchedule(0.5, 0.0, 2),
+            "linear 0.5 -> 0.0, which it does not reach: 0.25 at the end of training (end fraction 2)",
+        ),
+        (LinearSchedule(0.5, 0.0, 0), "linear 0.5 -> 0.0 over 0"),
+        (LinearSchedule(0.5, 10**400, 10**500), f"linear 0.5 -> {10**400} over {10**500}"),
+    ],
+)
+def test_a_line_says_when_it_ends(schedule: LinearSchedule, text: str) -> None:
+    assert render_linear(schedule) == text

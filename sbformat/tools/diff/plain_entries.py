@@ -9,8 +9,9 @@ from sbformat.archive.algorithm import class_reference
 from sbformat.constants import DATA_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import SbformatError, escape
+from sbformat.globals.releases import NEWEST
 from sbformat.tools.diff.report import Change
-from sbformat.values import decode
+from sbformat.values import decode, encode
 from sbformat.values.render import ValueRenderer, render_line
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _compare_values(loc: str, left: object, right: object, renderer: ValueRender
         return Change(DATA_ENTRY, loc, "removed", f"was {removed.text}", old=removed.value)
     old, new = _describe_json(left, loc, renderer), _describe_json(right, loc, renderer)
     kind: ChangeKind = "value" if type(left) is type(right) else "type"
-    message = _describe_json_change(left, right, old.text, new.text)
+    message = _describe_json_change(left, right, old, new)
     return Change(DATA_ENTRY, loc, kind, message, old=old.value, new=new.value)
 
 
@@ -88,13 +89,15 @@ def _escape_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _describe_json_change(left: object, right: object, old: str, new: str) -> str:
-    """Describe two values of ``data`` that differ; those that read the same, by where they differ.
-
-    :param old: the text of the first
-    :param new: the text of the second
-    """
-    if old != new or not isinstance(left, Serialized) or not isinstance(right, Serialized):
+def _describe_json_change(left: object, right: object, first: _Description, second: _Description) -> str:
+    """Describe two values of ``data`` that differ; those that read the same, by where they differ."""
+    old, new = first.text, second.text
+    if not isinstance(left, Serialized) or not isinstance(right, Serialized):
+        return describe_change(old, new)
+    if left.pickle != right.pickle and first.value == second.value and _is_same_value(left, right):
+        sizes = f"{len(left.pickle):,} and {len(right.pickle):,} bytes"
+        return f"{old.rpartition(', pickled in ')[0] or old}: same value, pickled differently ({sizes})"
+    if old != new:
         return describe_change(old, new)
     if left.pickle != right.pickle:
         return f"{old}: other bytes in the pickle"
@@ -104,6 +107,17 @@ def _describe_json_change(left: object, right: object, old: str, new: str) -> st
         return f"{old}: same pickle, other text of base64"
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{old}: same pickle, other description ({', '.join(names[:_NAMED])}{more})"
+
+
+def _is_same_value(left: Serialized, right: Serialized) -> bool:
+    """Return whether two pickles mean the same: written again, they are the same bytes."""
+    try:
+        values = decode(left), decode(right)
+        one, other = (encode(value, NEWEST) for value in values)
+    except SbformatError:
+        return False
+    libraries = {getattr(value, "library", None) for value in values}  # spaces of gym are written as gymnasium's
+    return one == other and len(libraries) == 1
 
 
 class _Description(NamedTuple):
