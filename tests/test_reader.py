@@ -119,8 +119,8 @@ REFUSED: dict[str, tuple[bytes, type[sbformat.SbformatError], str]] = {
     "pickle of nothing": (b"\x80\x04N.", sbformat.UnsupportedError, "a pickle of a nonetype: neither statistics"),
     "pickle of a class": (b"\x80\x04cos\nsystem\n.", sbformat.UnsupportedError, "a pickle of os.system: neither"),
     "pickle cut short": (b"\x80\x04]", sbformat.PickleError, "cut short|truncated|no STOP"),
-    "truncated": (PPO.read_bytes()[:-30], sbformat.ContainerError, "truncated"),
-    "truncated at a member": (PPO.read_bytes()[:20_000], sbformat.ContainerError, "truncated"),
+    "truncated": (PPO.read_bytes()[:-30], sbformat.ContainerError, "cut off"),
+    "truncated at a member": (PPO.read_bytes()[:20_000], sbformat.ContainerError, "cut off"),
     "leading bytes": (b"x" + PPO.read_bytes(), sbformat.ContainerError, "expected an archive"),
     "trailing bytes": (PPO.read_bytes() + b"x", sbformat.ContainerError, "bytes were appended"),
 }

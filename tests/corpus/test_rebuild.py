@@ -126,10 +126,10 @@ def check_values(archive: Archive, made: Archive, report: RebuildReport) -> None
     """Each row has its value before and now, and no hyper-parameter is lost that is a number or a function of one."""
     for row in report.rows:
         if row.entry == "data" and row.key in archive.data:
-            assert row.old == render_json(archive.decode(row.key)), row.key
+            assert row.old == render_json(archive.decode(row.key), row.key), row.key
         name = row.new_key or row.key
         if row.entry == "data" and name in made.data:
-            assert row.new == render_json(made.decode(name)), row.key
+            assert row.new == render_json(made.decode(name), name), row.key
     for row in report.hyperparameters:
         if row.action == "kept":
             assert row.old == row.new, row.key
