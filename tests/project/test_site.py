@@ -191,6 +191,7 @@ def test_links_to_the_repository_lead_to_files(site: dict[str, Page]) -> None:
 EXTERNAL: Final = {
     "https://github.com/DLR-RM/rl-trained-agents",
     "https://github.com/DLR-RM/stable-baselines3",
+    "https://imitation.readthedocs.io",
     "https://keepachangelog.com/en/1.1.0/",
     "https://minari.farama.org",
     "https://plugins.jenkins.io/warnings-ng/",
