@@ -36,7 +36,8 @@ def find_class(algorithm: object) -> Any:
     """Return the class of an algorithm.
 
     :param algorithm: a class, or the name of one of SB3's or sb3-contrib's
-    :raises UnsupportedError: for a name that is not an algorithm, or that is not installed
+    :raises UnsupportedError: for a name that is not an algorithm, and when SB3, or the package of the algorithm, is
+        not installed
     :raises TypeError: when it is neither a class nor a name
     """
     if isinstance(algorithm, type):
@@ -47,6 +48,7 @@ def find_class(algorithm: object) -> Any:
     if algorithm not in ALGORITHMS:
         message = f"{quote(algorithm, 80)} is not an algorithm of SB3; available: {', '.join(ALGORITHMS)}"
         raise UnsupportedError(message)
+    find_installed_release()
     for package in _PACKAGES:
         try:
             return getattr(import_module(package), algorithm)

@@ -77,7 +77,7 @@ CONTAINS_OP                       118    118    118    59+1   57+1
 CONTINUE_LOOP                     119    -      -      -      -
 COPY                              -      120    120    61     59
 COPY_FREE_VARS                    -      149    149    62     60
-DELETE_FAST                       126    126    126    63     61
+DELETE_FAST                       126    126    126    65     63
 DUP_TOP                           4      -      -      -      -
 DUP_TOP_TWO                       5      -      -      -      -
 END_FOR                           -      -      4      11     9

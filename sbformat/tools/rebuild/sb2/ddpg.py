@@ -257,7 +257,7 @@ def _find_extent(agent: Sb2Agent, inputs: Inputs, statistics: _Statistics | None
     if statistics is not None:
         mean, deviation = statistics
         low, high = (low - mean) / deviation, (high - mean) / deviation
-    return float(low.min(initial=0.0)), float(high.max(initial=0.0))
+    return float(np.min(low, initial=0.0)), float(np.max(high, initial=0.0))
 
 
 def _list_rows(network: _Network) -> list[ReportRow]:
