@@ -31,6 +31,8 @@ Kind: TypeAlias = Literal[
     "text", "empty", "empty-zip", "unknown",
 ]  # fmt: skip
 """The kinds of pickles are detected from their contents: ``sbformat.formats.pickled.classify_pickle``."""
+SB3_ARCHIVES: Final[frozenset[Kind]] = frozenset({"sb3", "folder"})
+"""Kinds of whole archives whose ``data`` has the keys of SB3."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
 """Kinds of files with normalisation statistics."""
 OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}

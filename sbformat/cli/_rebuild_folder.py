@@ -1,7 +1,7 @@
 """``rebuild`` of many files: a folder, or several files, into a folder, in several processes.
 
 One file that cannot be rebuilt does not stop the others. Other files are copied on request, each only if ``scan`` finds
-nothing in it, and it is not a program: the result is as safe to use as what ``rebuild`` writes.
+nothing in it, and it is not a program.
 """
 
 from __future__ import annotations

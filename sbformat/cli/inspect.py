@@ -7,7 +7,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.archive.kinds import KIND_TITLES, OBJECTS
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
 from sbformat.cli import _files, _inspect_folder, _inspect_json, _many, _output, _streams
 from sbformat.cli._limits import name_option
 from sbformat.cli._statistics import list_statistics
@@ -240,7 +240,7 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     rows = [("format", KIND_TITLES.get(report.format, report.format))]
     if report.stable_baselines3_version is not None:
         rows.append(("SB3 version", report.stable_baselines3_version))
-    elif report.format in ("sb3", "folder"):
+    elif report.format in SB3_ARCHIVES:
         rows.append(("SB3 version", "not stored (SB3 before 0.9.0 did not write it)"))
     if report.algorithm is not None:
         name = report.algorithm.name or "unknown"

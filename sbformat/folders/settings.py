@@ -256,22 +256,4 @@ def _resolve_scalar(event: Any) -> Any:
     return text
 
 
-def describe_value(value: object) -> str:
-    """Return a setting on one line; a collection by its size."""
-    if isinstance(value, dict):
-        return f"{len(value)} settings"
-    if isinstance(value, list):
-        return ", ".join(map(describe_value, value[:4])) + (", \N{HORIZONTAL ELLIPSIS}" if len(value) > 4 else "")
-    if isinstance(value, Opaque):
-        return value.text
-    return "true" if value is True else "false" if value is False else "null" if value is None else str(value)
-
-
-def is_available() -> bool:
-    """Return whether PyYAML is installed."""
-    from importlib.util import find_spec
-
-    return find_spec("yaml") is not None
-
-
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_EVENTS", "Opaque", "describe_value", "read_normalize", "read_settings"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_EVENTS", "Opaque", "read_normalize", "read_settings"]

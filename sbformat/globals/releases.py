@@ -36,6 +36,13 @@ class Target(NamedTuple):
         return f"exists since SB3 {since}, not in {self}" if since is not None and self < since else None
 
 
+def parse_release(version: str) -> Target | None:
+    """Return the release at the start of a version, ``2.7`` of ``2.7.1a0``; None if there is none."""
+    match = _RELEASE.match(version)
+    return Target(int(match[1]), int(match[2])) if match else None
+
+
+_RELEASE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
 RELEASES: Final = {
     Target(2, 0): "2.0.0",
     Target(2, 1): "2.1.0",

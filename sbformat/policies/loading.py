@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, POLICY_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
@@ -46,7 +47,6 @@ NOT_NORMALIZED: Final = (
     "pass False (--vecnormalize none)"
 )
 """The warning for an agent without its statistics."""
-_WHOLE_AGENTS: Final = ("sb3", "folder")
 
 
 def load_policy(
@@ -129,7 +129,7 @@ def policy_graph(
 
     The parameters and errors are those of :func:`load_policy`.
 
-    :param modules: the names of modules that whoever runs the graph supplies
+    :param modules: the names of modules that the caller who runs the graph supplies
     """
     names = require_names(modules, "modules")
     given = _check_given(policy_class, observation_space, action_space, policy_kwargs, names)
@@ -243,7 +243,7 @@ def _require_policy(archive: Archive) -> None:
     if archive.format in _WITHOUT_POLICY:
         message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
         raise UnsupportedError(message)
-    if archive.format in _WHOLE_AGENTS and DATA_ENTRY in archive.entries:
+    if archive.format in SB3_ARCHIVES and DATA_ENTRY in archive.entries:
         archive.state_dict(POLICY_ENTRY)
 
 

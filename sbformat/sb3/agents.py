@@ -6,6 +6,7 @@ import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.releases import parse_target
@@ -35,8 +36,6 @@ A = TypeVar("A")
 
 _ALWAYS_READ: Final = ("policy_class", "observation_space", "action_space")
 """Keys of ``data`` that ``custom_objects`` may supply to an archive that lacks them: SB3 loads no agent without one."""
-_WITH_DATA_OF_SB3: Final = ("sb3", "folder")
-"""Formats whose ``data`` has SB3's keys; that of SB2 is converted first."""
 _NOT_WORTH_A_WARNING: Final = frozenset({"verbose"})
 """Keys that change what is printed, and nothing else."""
 
@@ -211,7 +210,7 @@ def _find_supplied(original: Archive, given: Iterable[str]) -> set[str]:
 
     A key that was renamed since is found by both names. Of SB2, each is replaced after the conversion.
     """
-    if original.format not in _WITH_DATA_OF_SB3:
+    if original.format not in SB3_ARCHIVES:
         return set()
     present = {*original.data, *_ALWAYS_READ}
     present |= {new for old, new in RENAMED.items() if old in present}

@@ -6,12 +6,11 @@ if a later release saved the archive: the layout is not that release's own.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
-from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER, Target
+from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER, Target, parse_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +50,9 @@ def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
 def _find_release(archive: Archive) -> Target:
     """Return the release that wrote an archive; 0.0 if it is not known, as before SB3 0.9."""
     try:
-        match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", archive.stable_baselines3_version or "")
+        return parse_release(archive.stable_baselines3_version or "") or Target(0, 0)
     except SbformatError:
-        match = None
-    return Target(int(match[1]), int(match[2])) if match else Target(0, 0)
+        return Target(0, 0)
 
 
 def _read_tree(archive: Archive, name: str) -> Any:

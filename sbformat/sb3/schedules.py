@@ -9,6 +9,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
 from sbformat.pkl.numpy import ArrayInfo
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
 
-_FORMATS: Final = ("sb3", "folder")
 _INTERVALS: Final = 1000
 
 
@@ -86,7 +86,7 @@ def keep_callable(archive: Archive, original: Archive, given: Container[str]) ->
 def _decode_schedules(archive: Archive) -> dict[str, object]:
     """Return the values of an archive's keys of schedules that are not numbers."""
     made: dict[str, object] = {}
-    for key in SCHEDULE_KEYS - RECREATED.keys() if archive.format in _FORMATS else ():
+    for key in SCHEDULE_KEYS - RECREATED.keys() if archive.format in SB3_ARCHIVES else ():
         if isinstance(archive.data.get(key), Serialized):
             try:
                 made[key] = archive.decode(key)

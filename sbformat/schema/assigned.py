@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import ValidationError, escape
-from sbformat.globals.releases import NEWEST, RELEASES, SCHEDULE_CLASSES, Target
+from sbformat.globals.releases import NEWEST, RELEASES, SCHEDULE_CLASSES, Target, parse_release
 from sbformat.schema.problem import Problem, ProblemKind
 from sbformat.values import encode
 from sbformat.values.schedule_meaning import SCHEDULE_KEYS
@@ -84,8 +83,8 @@ def find_release(version: str | None) -> Target:
 
     :param version: of SB3, as the archive contains it; None before 0.9
     """
-    match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", version or "0.0")
-    return max(min(RELEASES), min(Target(int(match[1]), int(match[2])), NEWEST)) if match else NEWEST
+    release = parse_release(version or "0.0")
+    return NEWEST if release is None else max(min(RELEASES), min(release, NEWEST))
 
 
 def _parse_form(key: str, value: Mapping[Any, Any]) -> ConstantSchedule | LinearSchedule:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sbformat.archive.kinds import STATISTICS
+from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, ValidationError
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -75,7 +75,7 @@ def iter_problems(
         except SbformatError:
             return
         yield from check_data(data, *choose_schema(archive))
-    if archive.format in ("sb3", "folder"):
+    if archive.format in SB3_ARCHIVES:
         yield from check_entries(archive)
         yield from check_network(archive)
     elif archive.format == "sbx":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.formats.vecnormalize.entries import ENTRIES, has_entries, read_entries, write_entries
 from sbformat.formats.vecnormalize.mismatches import require_fit
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.reader import ArchiveLike
 
-_WHOLE_ARCHIVES: Final = ("sb3", "folder")
 _OTHERWISE: Final = "allow_mismatch=True or --allow-mismatch accepts them"
 
 
@@ -58,7 +58,7 @@ def bundle(
     archive = read(source, limits=limits)
     if not isinstance(vecnormalize, VecNormalize):
         vecnormalize = read_vecnormalize(vecnormalize, limits=limits)
-    if archive.format not in _WHOLE_ARCHIVES:
+    if archive.format not in SB3_ARCHIVES:
         message = f"expected a whole archive of SB3 to add statistics to, got a {archive.format}"
         raise UnsupportedError(message)
     if has_entries(archive) and not overwrite:

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import class_reference
-from sbformat.archive.kinds import OBJECTS, STATISTICS
+from sbformat.archive.kinds import OBJECTS, SB3_ARCHIVES, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
 """The kinds of files that contain a policy."""
-_ARCHIVES: Final = ("sb3", "folder")
 _NORMALIZED_NOTE: Final = (
     "trained behind VecNormalize: predict, evaluate and export need its statistics, usually vecnormalize.pkl beside "
     "the archive (--vecnormalize FILE), or put into it by sbformat bundle"
@@ -188,7 +187,7 @@ def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None,
 
 def _is_normalized(archive: Archive) -> bool:
     """Return whether it is certain that the agent was trained behind VecNormalize."""
-    if archive.format not in _ARCHIVES or archive.data.get("_last_original_obs") is None:
+    if archive.format not in SB3_ARCHIVES or archive.data.get("_last_original_obs") is None:
         return False
     from sbformat.policies.sb3.normalized import was_normalized
     from sbformat.values.space_types import Space

@@ -129,7 +129,7 @@ class SbxArchive(Archive):
 def open_sbx(archive: Archive, budget: Budget, options: ReadOptions) -> SbxArchive | None:
     """Return an archive as one of SBX, or None if another library wrote it.
 
-    SBX writes no ``policy.pth``. ``data`` that cannot be read is reported by whoever reads it.
+    SBX writes no ``policy.pth``. For ``data`` that cannot be decoded, the error is raised when it is accessed.
 
     :param archive: opened as an archive of SB3
     :param budget: the budget of the operation

@@ -43,7 +43,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from sbformat.archive.kinds import STATISTICS
+from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.globals.references import REFERENCES
@@ -84,7 +84,6 @@ __all__ = [
     "rebuild_vecnormalize",
 ]
 
-_FORMATS: Final = ("sb3", "folder")
 _SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
 _SINCE: Final = {"CrossQ": Target(2, 4)}
 """The first release of the algorithms that not every target has."""
@@ -192,7 +191,7 @@ def rebuild_with(
     """
     if archive.format in _SB2_FORMATS:
         return _rebuild_sb2(archive, options, algorithm, policy_class, assign)
-    if archive.format not in _FORMATS:
+    if archive.format not in SB3_ARCHIVES:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         if archive.format == "policy-file":
             hint = "; rebuild_policy rebuilds files of policy.save()"

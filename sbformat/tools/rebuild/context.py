@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.globals.releases import Target, parse_release
 from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
 from sbformat.policies.shapes import PRESETS
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.globals.releases import Target
     from sbformat.globals.torch import Pair
     from sbformat.tools.rebuild.her import HerObservation
     from sbformat.tools.rebuild.releases import Family
@@ -106,13 +105,12 @@ class RebuildContext:
         return self.options.target
 
     @property
-    def source_release(self) -> tuple[int, int]:
+    def source_release(self) -> Target:
         """The release that wrote the archive; 0.0 before SB3 0.9."""
         try:
-            match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", self.archive.stable_baselines3_version or "")
+            return parse_release(self.archive.stable_baselines3_version or "") or Target(0, 0)
         except SbformatError:
-            match = None
-        return (int(match[1]), int(match[2])) if match else (0, 0)
+            return Target(0, 0)
 
     def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a missing key.

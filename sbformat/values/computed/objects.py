@@ -170,11 +170,6 @@ def convert(value: object) -> Any:
     return _Conversion().convert(value)
 
 
-def make_closure(value: Function) -> Closure | Unusable:
-    """Return a function pickled by value as one that the machine calls."""
-    return _make_closure(value, _Conversion())
-
-
 class _Conversion:
     """Converts values within values, up to a number of levels and of values."""
 

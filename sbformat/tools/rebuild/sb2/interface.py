@@ -211,10 +211,6 @@ class Keys:
         """Report that the value of a key is of another kind; nothing when the file does not have it."""
         self.drop(source, f"expected {expected}", instead)
 
-    def note_done(self, source: str) -> None:
-        """Mark a key of SB2 that has a row of its own elsewhere."""
-        self._done.add(source)
-
     def report_algorithm(self, message: str, instead: str) -> None:
         """Report that SB3 does not have the algorithm.
 
