@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from sbformat.errors import DataError, SbformatError, UnsupportedError
-from sbformat.folders.settings import MAX_BYTES, MAX_DEPTH, Opaque, describe_value, read_settings
+from sbformat.folders.settings import MAX_BYTES, MAX_DEPTH, Opaque, read_settings
 from sbformat.limits import DEFAULT_LIMITS
 
 
@@ -81,7 +81,6 @@ def test_aliases_do_not_multiply(tmp_path: Path) -> None:
     found = read(tmp_path, "\n".join(["a0: &a0 lol", *levels]))
     assert found["a1"] == ["lol"] * 9
     assert found["a29"] == [Opaque("*a28")] * 9
-    assert describe_value(found["a29"]).startswith("*a28, *a28")
 
 
 @pytest.mark.parametrize(
