@@ -3,7 +3,7 @@
 ``.ci/run`` and ``.github/workflows`` run these sessions and have no list of their own. Every session starts in a fresh
 virtual environment and installs what it needs.
 
-    nox                            the sessions that .ci/run runs, in that order
+    nox                            the sessions that .ci/run runs
     nox --list                     every session, with its description
     nox -s lint                    one session
     nox -s tests-3.13 -- -k crc    arguments after "--" go to pytest
@@ -59,6 +59,9 @@ NOTEBOOKS: Final = ("ipykernel>=6", "nbclient>=0.10", "nbconvert>=7")
 PACKAGING: Final = ("twine>=6", "check-wheel-contents>=0.6.1", "trove-classifiers", "readme-renderer[md]>=44")
 """What checks a release before it is published."""
 
+ONE_PROCESS: Final = "one_process"
+"""The tag of sessions that use one processor most of the time: ``.ci/run`` runs two of them at the same time."""
+
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = [
@@ -102,7 +105,7 @@ def install_node_packages(session: nox.Session, *packages: str) -> str:
     return str(modules / "node_modules")
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def first_command(session: nox.Session) -> None:
     """Run the first command of README.md."""
     run_readme_command(session, FIRST_COMMAND)
@@ -121,7 +124,7 @@ def exhaustive(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", *pytest_arguments(session), "-m", "exhaustive")
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def lint(session: nox.Session) -> None:
     """Run ruff, mypy, the import contracts and the checks of the project's own files, without the other tests."""
     session.install("-e", ".[test]")
@@ -137,7 +140,7 @@ def lint(session: nox.Session) -> None:
     )
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def conformance_python(session: nox.Session) -> None:
     """Run the conformance vectors against sbformat: its decoder and its encoder."""
     session.install(".")
@@ -147,7 +150,7 @@ def conformance_python(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-@nox.session(venv_backend="none")
+@nox.session(venv_backend="none", tags=[ONE_PROCESS])
 def conformance_javascript(session: nox.Session) -> None:
     """Run the conformance vectors against the independent decoder in JavaScript."""
     if shutil.which("node") is None:
@@ -155,7 +158,7 @@ def conformance_javascript(session: nox.Session) -> None:
     session.run(sys.executable, "conformance/run.py", "--decoder", "node conformance/harness/javascript/decode.js")
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def export_pages(session: nox.Session) -> None:
     """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
     modules = install_node_packages(session, *NODE_PACKAGES)
@@ -176,7 +179,7 @@ def install_chromium(session: nox.Session) -> None:
         session.skip("chromium and chromedriver are not installed")
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def browser(session: nox.Session) -> None:
     """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
     install_chromium(session)
@@ -188,7 +191,7 @@ def browser(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def ci_kit(session: nox.Session) -> None:
     """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
     modules = install_node_packages(session, SARIF_MULTITOOL)
@@ -199,7 +202,7 @@ def ci_kit(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def docs(session: nox.Session) -> None:
     """Build the documentation site into build/site, and check its links; warnings of MkDocs are errors."""
     session.install("-e", ".[docs,test]")
@@ -260,7 +263,7 @@ def scanners(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-@nox.session
+@nox.session(tags=[ONE_PROCESS])
 def packaging(session: nox.Session) -> None:
     """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
     session.install("-e", ".[test]", *PACKAGING)

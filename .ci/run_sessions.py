@@ -1,12 +1,14 @@
 """Run sessions of noxfile.py and print a summary of each: ``python3 .ci/run_sessions.py [SESSION...]``.
 
-Without names, the sessions that noxfile.py lists as its default run, in that order. nox is installed into a temporary
-virtual environment, and every session gets a fresh one, so that nothing but python3 and pip is needed and nothing is
-left behind. A session whose Python or program is not installed is skipped.
+Without names, the sessions that noxfile.py lists as its default run. Those with the tag ``one_process`` run first, two
+at a time; the others use all processors, and run one after the other. nox is installed into a temporary virtual
+environment, and every session gets a fresh one, so that nothing but python3 and pip is needed and nothing is left
+behind. A session whose Python or program is not installed is skipped. A session that takes too long is ended and has
+failed; the others still run.
 
-The summary of a session is its result, its lines about files outside of the repository (``corpus...``,
-``test_name.py...``), the total of the conformance vectors and the closing line of pytest. The whole output of a session
-that failed follows. The exit status is 1 if a session failed or the time was up.
+The summary of a session is printed when it ends: its result, its lines about files outside of the repository
+(``corpus...``, ``test_name.py...``), the total of the conformance vectors and the closing line of pytest. The whole
+output of a session that failed follows. The exit status is 1 if a session failed or the time was up.
 """
 
 from __future__ import annotations
@@ -28,8 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-MINUTES: Final = 90
+MINUTES: Final = 85
 """The time limit of the whole run."""
+SESSION_MINUTES: Final = 25
+"""The time limit of a session: three times what the longest one takes on two processors."""
+LANES: Final = 2
+"""How many sessions of one process run at the same time."""
+ONE_PROCESS: Final = "one_process"
+"""The tag in noxfile.py of a session that uses one processor most of the time."""
 
 SUMMARY_LINE: Final = re.compile(r"corpus|test_\w+\.py|all  |=* ?[0-9]+ (?:passed|failed|error|skipped)")
 
@@ -42,9 +50,15 @@ def find_pythons() -> list[str]:
     return [os.path.dirname(sys.executable), *found]
 
 
-def make_environment() -> dict[str, str]:
-    """Return the environment variables for nox: no modules from outside of the sessions' environments."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def make_environment(work: Path) -> dict[str, str]:
+    """Return the environment variables for nox: no modules from outside of the sessions' environments.
+
+    Bytecode is cached in the temporary folder ``work``: tests start thousands of processes that import sbformat, and no
+    cache folder is left in the checkout.
+    """
+    removed = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if name not in removed}
+    environment["PYTHONPYCACHEPREFIX"] = str(work / "bytecode")
     environment["PATH"] = os.pathsep.join([*find_pythons(), environment.get("PATH", os.defpath)])
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     return environment
@@ -58,69 +72,111 @@ def install_nox(folder: Path) -> str:
     return python
 
 
-class Runner:
-    """Runs one session after the other.
+class Session:
+    """A session that runs.
 
-    :param work: A temporary folder for the environments and the output.
-    :param deadline: The value of ``time.monotonic()`` at which a running session is ended.
+    :param name: of the session
+    :param command: of nox, without the options for this session
+    :param folder: for the environment and the output; it is removed at the end
+    :param environment: the environment variables
+    :param deadline: the value of ``time.monotonic()`` at which the session is ended
     """
 
-    def __init__(self, work: Path, deadline: float) -> None:
-        """Install nox."""
-        self.work = work
-        self.deadline = deadline
-        self.environment = make_environment()
-        self.nox = [install_nox(work / "nox"), "-m", "nox", "--noxfile", str(ROOT / "noxfile.py")]
+    def __init__(
+        self, name: str, command: Sequence[str], folder: Path, environment: dict[str, str], deadline: float
+    ) -> None:
+        """Start the session."""
+        self.name = name
+        self.folder = folder
+        self.start = time.monotonic()
+        self.deadline = min(self.start + 60 * SESSION_MINUTES, deadline)
+        folder.mkdir()
+        options = ["--envdir", str(folder / "environments"), "--report", str(folder / "report.json")]
+        options += ["--no-error-on-missing-interpreters", "--download-python", "never"]
+        with (folder / "log").open("wb") as file:
+            self.process = subprocess.Popen(
+                [*command, "--session", name, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,  # so that the session's own children can be ended with it
+            )
 
-    def list_sessions(self) -> list[str]:
-        """Return the names of the default sessions."""
-        done = subprocess.run(
-            [*self.nox, "--list", "--json"], stdout=subprocess.PIPE, check=True, env=self.environment, text=True
-        )
-        return [session["session"] for session in json.loads(done.stdout)]
+    def is_done(self) -> bool:
+        """Return whether the session has ended or its time is up."""
+        return self.process.poll() is not None or time.monotonic() >= self.deadline
 
-    def run_session(self, name: str) -> bool:
-        """Run a session and print its summary; return whether it passed or was skipped."""
-        start = time.monotonic()
-        result, output = self._run(name)
-        print(f"== {name}: {result} ({time.monotonic() - start:.0f} s)")
+    def finish(self) -> bool:
+        """End the session, print its summary and remove its folder; return whether it passed or was skipped."""
+        status = self.process.poll()
+        end_group(self.process)
+        seconds = time.monotonic() - self.start
+        output = (self.folder / "log").read_text("utf-8", "replace")
+        result = f"FAILED, {seconds / 60:.0f} minutes are up" if status is None else self._find_result(status)
+        print(f"== {self.name}: {result} ({seconds:.0f} s)")
         for line in output.splitlines():
             if SUMMARY_LINE.match(line):
                 print(line)
         failed = result not in ("passed", "skipped")
         if failed:
-            print(f"-- the output of {name}:", output, f"-- end of the output of {name}", sep="\n")
+            print(f"-- the output of {self.name}:", output, f"-- end of the output of {self.name}", sep="\n")
         sys.stdout.flush()
+        shutil.rmtree(self.folder, ignore_errors=True)
         return not failed
 
-    def _run(self, name: str) -> tuple[str, str]:
-        """Run a session; return its result in a word and its output."""
-        environments, log, report = self.work / "environments", self.work / "log", self.work / "report.json"
-        report.unlink(missing_ok=True)
-        options = ["--envdir", str(environments), "--report", str(report)]
-        options += ["--no-error-on-missing-interpreters", "--download-python", "never"]
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                [*self.nox, "--session", name, *options],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=self.environment,
-                start_new_session=True,  # so that the session's own children can be ended with it
-            )
-            try:
-                status: int | None = process.wait(max(self.deadline - time.monotonic(), 1))
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                end_group(process)
-        shutil.rmtree(environments, ignore_errors=True)
-        output = log.read_text("utf-8", "replace")
-        if status is None:
-            return f"FAILED, the {MINUTES} minutes are up", output
+    def _find_result(self, status: int) -> str:
+        """Return the result in a word."""
+        report = self.folder / "report.json"
         if status != 0 or not report.exists():
-            return "FAILED", output
+            return "FAILED"
         skipped = all(session["result"] == "skipped" for session in json.loads(report.read_text())["sessions"])
-        return "skipped" if skipped else "passed", output
+        return "skipped" if skipped else "passed"
+
+
+class Runner:
+    """Runs sessions, of which some may run at the same time.
+
+    :param nox: the command of nox
+    :param work: a temporary folder for the environments and the output
+    :param deadline: the value of ``time.monotonic()`` at which running sessions are ended
+    """
+
+    def __init__(self, nox: Sequence[str], work: Path, deadline: float) -> None:
+        """Start nothing yet."""
+        self.nox = nox
+        self.work = work
+        self.deadline = deadline
+        self.environment = make_environment(work)
+
+    def list_sessions(self, names: Sequence[str]) -> dict[str, bool]:
+        """Return the sessions with these names, or the default ones, and whether each runs in one process."""
+        command = [*self.nox, "--list", "--json", *(["--session", *names] if names else [])]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=self.environment, text=True)
+        return {row["session"]: ONE_PROCESS in row["tags"] for row in json.loads(done.stdout)}
+
+    def run_sessions(self, names: Sequence[str]) -> bool:
+        """Run sessions, all of the default ones without names; return whether none of them failed."""
+        sessions = self.list_sessions(names)
+        waiting = sorted(sessions, key=lambda name: not sessions[name])
+        running: list[Session] = []
+        results: list[bool] = []
+        try:
+            while waiting or running:
+                for session in [session for session in running if session.is_done()]:
+                    running.remove(session)
+                    results.append(session.finish())
+                lanes = LANES if waiting and sessions[waiting[0]] else 1
+                if waiting and len(running) < lanes:
+                    name = waiting.pop(0)
+                    folder = self.work / f"session-{len(results) + len(running)}"
+                    running.append(Session(name, self.nox, folder, self.environment, self.deadline))
+                else:
+                    time.sleep(0.2)
+        finally:
+            for session in running:
+                end_group(session.process)
+        return bool(results) and all(results)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -138,10 +194,9 @@ def main(names: Sequence[str]) -> int:
     """Run sessions, all of the default ones without names; return the exit status."""
     deadline = time.monotonic() + 60 * MINUTES
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the session ends and the folder is removed
-    with tempfile.TemporaryDirectory() as work:
-        runner = Runner(Path(work), deadline)
-        results = [runner.run_session(name) for name in names or runner.list_sessions()]
-    return 0 if results and all(results) else 1
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+        nox = [install_nox(Path(work) / "nox"), "-m", "nox", "--noxfile", str(ROOT / "noxfile.py")]
+        return 0 if Runner(nox, Path(work), deadline).run_sessions(names) else 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -29,6 +30,8 @@ INSTALLED: Final = {"python": {"python-path": sys.executable}, "install": {"pyth
 @pytest.fixture
 def runner(tmp_path: Path) -> ActionRunner:
     """The action with sbformat installed, and one clean archive in the workspace."""
+    if not any(importlib.metadata.distributions(name="sbformat")):
+        pytest.skip("sbformat is not installed, and the action does not import it from PYTHONPATH")
     made = ActionRunner(tmp_path, INSTALLED)
     (made.workspace / "models").mkdir()
     shutil.copy(PPO, made.workspace / "models" / "good.zip")

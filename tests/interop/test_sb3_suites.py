@@ -68,6 +68,7 @@ def run_suite(folder: Path, name: str, chosen: str) -> dict[str, str]:
     return outcomes
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", SUITES)
 def test_sb3s_own_tests_pass(tmp_path: Path, name: str) -> None:
     """All pass, except for those that assert that code of the file ran."""
