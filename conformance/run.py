@@ -230,6 +230,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentP
         "--xfail", action="append", default=[], metavar="NAME", help="a vector that is expected to fail"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="only vectors with this in their names")
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="only one vector in N of those that the other options select"
+    )
     parser.add_argument("--timeout", type=float, default=20, metavar="SECONDS", help="for one file (default: 20)")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of parallel commands"
@@ -246,13 +249,16 @@ def select_vectors(parser: argparse.ArgumentParser, options: argparse.Namespace)
         for name in given:
             if name not in known:
                 parser.error(f"unknown {word} {name!r}; available: {', '.join(sorted(known)[:30])}")
-    return [
+    if options.every < 1:
+        parser.error("expected a number >= 1 for --every")
+    selected = [
         vector
         for vector in vectors
         if options.only in vector["name"]
         and (vector["kind"] != "encode" or options.encoder)
         and not (set(vector.get("features", ())) - {"canonical"}) & set(options.skip_feature)
     ]
+    return selected[:: options.every]
 
 
 def judge(vector: Vector, options: argparse.Namespace) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from sbformat.values.types import (
     Reference,
     TrainFreq,
 )
+from tests.helpers.sampling import sample
 from tests.helpers.shared_files import CORPUS, GENERATED
 from tests.interop.rebuild_envs import environment, smaller
 
@@ -83,6 +84,15 @@ PPO_IN_A2C: Final = frozenset({"batch_size", "n_epochs", "clip_range", "clip_ran
 
 def name_of(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
+
+
+def sample_archives(paths: list[Path], one_in: int) -> list[Path]:
+    """All archives of others, and of the generated ones one in so many of each release and algorithm."""
+    return sample(paths, one_in, name=name_of, group=find_group)
+
+
+def find_group(path: Path) -> object:
+    return (path.parent.name, path.name.partition("-")[0]) if path.is_relative_to(GENERATED) else path
 
 
 def is_any(name: str, patterns: Any) -> bool:

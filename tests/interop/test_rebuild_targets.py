@@ -35,6 +35,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values import types as values
+from tests.helpers.sampling import HAS_ALL
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 
 if TYPE_CHECKING:
@@ -51,12 +52,11 @@ TARGETS: Final = {
 }
 ALL: Final = sorted(glob.glob(str(GENERATED / "[0-9]*" / "*.zip"))) + sorted(glob.glob(str(CORPUS / "sb3" / "*")))
 SAMPLED: Final = 3
-"""Of the archives of others, one in so many; ``SBFORMAT_EVERY=1`` takes all."""
+"""Of the archives of others, one in so many; ``SBFORMAT_ALL=1`` takes all."""
 ARCHIVES: Final = [
     path
     for number, path in enumerate(ALL)
-    if DAMAGED not in path
-    and (path.startswith(str(GENERATED)) or not number % int(os.environ.get("SBFORMAT_EVERY", SAMPLED)))
+    if DAMAGED not in path and (path.startswith(str(GENERATED)) or HAS_ALL or not number % SAMPLED)
 ]
 
 pytestmark = [

@@ -32,6 +32,7 @@ from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
 from sbformat.pkl.tree import walk
 from sbformat.values import types as values
 from tests.helpers.build_blobs import array, call, decode_outcome, dtype
+from tests.helpers.sampling import HAS_ALL
 from tests.helpers.shared_files import summarize_counts
 from tests.interop.test_values_live import same, same_numbers
 
@@ -138,7 +139,7 @@ REPLACEMENTS: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 """What each part is replaced by: values that are near to those of some library, and in contradiction to the others."""
 
-MOST_REPLACED: Final = 1500
+MOST_REPLACED: Final = 1500 if HAS_ALL else 500
 """Of one kind: of larger ones each part is replaced by every second, third, ... value, in turn."""
 NEAR: Final = (None, 1, (2,), (3,), dtype("i8", ">"), array((2,), bytes(8)), made(np.random.default_rng(3)), ("a",))
 """What is given besides, or under another name."""

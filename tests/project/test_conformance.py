@@ -223,7 +223,8 @@ BROKEN: Final = {
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_decoder_fails(what: str) -> None:
     decoder = f'{sys.executable} -c "{BROKEN[what].replace(chr(34), chr(92) + chr(34))}"'
-    done = run_runner("--decoder", decoder, "--only", "file-", "--timeout", "3")
+    part = "file-empty" if what == "that hangs" else "file-"
+    done = run_runner("--decoder", decoder, "--only", part, "--timeout", "3")
     assert done.returncode == 1, done.stdout
     if what not in ("that refuses everything", "that accepts anything", "that ends with 0 when it refuses"):
         assert "crash" in done.stdout
