@@ -174,8 +174,12 @@ def export_pages(session: nox.Session) -> None:
 def install_chromium(session: nox.Session) -> None:
     """Install Chromium and its driver where they are missing and apt may install them; skip the session otherwise."""
     if shutil.which("chromedriver") is None and shutil.which("apt-get") and os.geteuid() == 0:
+        options = ("-qq", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::Retries=2", "-o", "DPkg::Lock::Timeout=60")
         for arguments in (("update",), ("install", "--yes", "--no-install-recommends", "chromium", "chromium-driver")):
-            session.run("apt-get", "-qq", *arguments, external=True, success_codes=range(256))
+            session.run(
+                "apt-get", *options, *arguments, external=True, success_codes=range(256),
+                env={"DEBIAN_FRONTEND": "noninteractive"},
+            )  # fmt: skip
     if shutil.which("chromedriver") is None:
         session.skip("chromium and chromedriver are not installed")
 

@@ -38,6 +38,14 @@ LANES: Final = 2
 """How many sessions of one process run at the same time."""
 ONE_PROCESS: Final = "one_process"
 """The tag in noxfile.py of a session that uses one processor most of the time."""
+NETWORK: Final = {
+    "PIP_DEFAULT_TIMEOUT": "60",
+    "PIP_RETRIES": "3",
+    "npm_config_fetch_timeout": "60000",
+    "npm_config_fetch_retries": "3",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Environment variables with which pip, npm and git fail without a network, rather than wait or ask."""
 
 SUMMARY_LINE: Final = re.compile(r"corpus|test_\w+\.py|all  |=* ?[0-9]+ (?:passed|failed|error|skipped)")
 
@@ -59,6 +67,7 @@ def make_environment(work: Path) -> dict[str, str]:
     removed = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if name not in removed}
     environment["PYTHONPYCACHEPREFIX"] = str(work / "bytecode")
+    environment.update(NETWORK)
     environment["PATH"] = os.pathsep.join([*find_pythons(), environment.get("PATH", os.defpath)])
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     return environment

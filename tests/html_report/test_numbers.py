@@ -54,7 +54,7 @@ ODD_NUMBERS = (
 @pytest.mark.parametrize("first", [*ODD_NUMBERS, 1.7e308, -1.7e308])
 def test_plots_of_odd_numbers_do_not_warn(first: float) -> None:
     plots = Plots()
-    for second in ODD_NUMBERS:
+    for second in ODD_NUMBERS[ODD_NUMBERS.index(first) :] if first in ODD_NUMBERS else ODD_NUMBERS:  # each pair once
         series = [first, second] * 10
         drawn = plots.draw_series(series, average(series) if abs(first) < 1e301 else (), label="")
         assert "nan" not in drawn.casefold()
