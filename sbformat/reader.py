@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
 

@@ -13,7 +13,9 @@ from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.container.records import STORED, Entry, Member
 from sbformat.errors import ContainerError, MissingEntryError
-from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource, iter_views, open_source
+from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url
+from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
+from sbformat.io.urls import join_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -66,7 +68,8 @@ class FileEntries:
         """Return an entry's bytes."""
         if limit is not None:
             self._budget.spend(limit, self.entry(name).size)
-        if isinstance(self._sources.get(name), FileSource):
+        source = self._sources.get(name)
+        if source is not None and (isinstance(source, FileSource) or is_by_range(source)):
             self._budget.spend("total_bytes", self.entry(name).size)
         return self.view(name)
 
@@ -134,20 +137,17 @@ def open_folder(
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
-    with os.scandir(path) as found:
-        files = sorted(
-            (item.name, item.path)
-            for item in found
-            if item.is_file(follow_symlinks=is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path)))
-            and not item.name.startswith(".")
-        )
-    names = [name for name, _ in files if is_entry_name(name)]
+    paths = _list_remote(path) if is_remote(path) else _list_local(path, follows)
+    names = [name for name in paths if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
-    paths, read_now = dict(files), frozenset(filter(is_sb3_name, names))
+    read_now = frozenset(filter(is_sb3_name, names))
     sources: dict[str, Source] = {}
     for name in names:
-        if name not in read_now:
+        if is_remote(path):
+            remote = open_url(paths[name], budget.limits)
+            sources[name] = remote.load(progress) if in_memory and name in read_now else remote
+        elif name not in read_now:
             sources[name] = _LazySource(paths[name])
         elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
             sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
@@ -155,6 +155,30 @@ def open_folder(
             sources[name] = FileSource(paths[name], limits=budget.limits)
     budget.grant(sum(source.size for source in sources.values()))
     return FileEntries(sources, budget)
+
+
+def _list_local(path: Path, follows: Callable[[str], bool]) -> dict[str, str]:
+    """Return the paths of the files directly in a folder, by name."""
+    with os.scandir(path) as found:
+        return dict(
+            sorted(
+                (item.name, item.path)
+                for item in found
+                if item.is_file(
+                    follow_symlinks=is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path))
+                )
+                and not item.name.startswith(".")
+            )
+        )
+
+
+def _list_remote(url: str) -> dict[str, str]:
+    """Return the URLs of the files directly in a remote folder, by name."""
+    from sbformat.io.remote.listing import pin_folder, walk_folder
+
+    url = pin_folder(url)
+    top = next(iter(walk_folder(url)))
+    return {row.name: join_url(url, row.name) for row in top.files if not row.name.startswith(".")}
 
 
 def is_entry_name(name: str) -> bool:

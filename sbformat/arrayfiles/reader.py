@@ -15,12 +15,12 @@ from sbformat.arrayfiles.npy import read_header
 from sbformat.arrayfiles.safetensors import check_shape, dtype_of, parse_header
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
-from sbformat.io.source import open_source
+from sbformat.io.opening import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.arrays import little, numpy_dtype
 
 if TYPE_CHECKING:
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
 
 
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sbformat.cli import _progress, _streams
 from sbformat.cli._limits import add_limit_option, name_option
 from sbformat.cli._options import add_output_options, is_verbose
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
     ContainerError,
     LimitError,
@@ -36,7 +36,6 @@ T = TypeVar("T")
 ALREADY_EXISTS: Final = "already exists"
 """Text of the FileExistsError for an output that can be overwritten."""
 
-ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
 _PLACE: Final = re.compile(r"(at byte \d+): ")

@@ -47,6 +47,7 @@ def describe_report(report: InspectReport) -> dict[str, Any]:
         "network": _render_network(report),
         "statistics": render_statistics(report.statistics),
         "broken": [row._asdict() for row in report.broken],
+        "not_checked": [row._asdict() for row in report.not_checked],
     }
 
 

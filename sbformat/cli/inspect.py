@@ -14,6 +14,7 @@ from sbformat.cli._statistics import list_statistics
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, escape
+from sbformat.io.opening import is_remote
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
     found: list[tuple[Archive, InspectReport]] = []
 
     def work() -> dict[str, Any]:
-        archive = _files.read_archive(path, args, on_unknown="inert")
+        read = _files.read_in_place if is_remote(path) else _files.read_archive
+        archive = read(path, args, on_unknown="inert")
         report = inspect(archive)
         broken = tuple(row._replace(message=name_option(row.message)) for row in report.broken)
         why = report.network_error and name_option(report.network_error)
@@ -228,6 +230,8 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
         _print_state_dict(printer, state_dict, brief=brief)
     broken = [tuple(row) for row in report.broken]
     printer.table("broken", ("entry", "outcome", "why"), broken, longest=_SENTENCE)
+    not_checked = [tuple(row) for row in report.not_checked]
+    printer.table("not checked, because it was not fetched", ("entry", "what"), not_checked, longest=_SENTENCE)
     _print_requested(printer, outcome)
     printer.line()
 

@@ -42,7 +42,7 @@ from sbformat.io.crc32 import combine_crc32
 from sbformat.io.source import CHUNK_BYTES, is_in_memory, iter_views
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 
     from sbformat.io.source import Source
 
@@ -67,17 +67,21 @@ class Checksums:
 
     :param source: of the zip
     :param entries: its members
+    :param read_headers: reads the local headers that were left unread, so that all members have their place
     :param unchecked_crc: accept CRC fields that are all zero; no effect when one of them is not
     """
 
-    __slots__ = ("_deferred", "_entries", "_found", "_is_unchecked", "_source", "is_in_memory")
+    __slots__ = ("_deferred", "_entries", "_found", "_is_unchecked", "_read_headers", "_source", "is_in_memory")
 
     is_in_memory: bool
     """The source is in memory, so that its bytes cannot change."""
 
-    def __init__(self, source: Source, entries: Mapping[str, Entry], *, unchecked_crc: bool) -> None:
+    def __init__(
+        self, source: Source, entries: Mapping[str, Entry], read_headers: Callable[[], None], *, unchecked_crc: bool
+    ) -> None:
         self._source = source
         self._entries = entries
+        self._read_headers = read_headers
         self._is_unchecked = unchecked_crc and not any(entry.crc for entry in entries.values())
         self._found: dict[str, int] = {}
         self._deferred: dict[str, Checksums] = {}
@@ -86,6 +90,10 @@ class Checksums:
     def is_known(self, entry: Entry) -> bool:
         """Return whether the CRC of a member's bytes was computed before."""
         return entry.name in self._found
+
+    def is_checked(self, name: str) -> bool:
+        """Return whether the CRC of a member was computed, and was right: a wrong one is an error."""
+        return name in self._found
 
     def check(self, entry: Entry, actual: int) -> None:
         """Remember the CRC of a member's bytes, and compare it with the directory's.
@@ -154,6 +162,7 @@ class Checksums:
 
     def crc_of_zip(self) -> int:
         """Return the CRC-32 of the whole zip, and remember those of its large stored members, without checking them."""
+        self._read_headers()
         large = [entry for entry in self._entries.values() if entry.size >= COMBINE_BYTES and entry.method == STORED]
         crc = at = 0
         for entry in sorted(large, key=attrgetter("data_offset")):

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.constants import (
     CENTRAL_SIGNATURE,
@@ -65,6 +65,7 @@ from sbformat.container.records import (
     Entry,
 )
 from sbformat.errors import ContainerError, quote
+from sbformat.io.source import is_by_range
 
 if TYPE_CHECKING:
     from sbformat.io.source import Source
@@ -84,22 +85,47 @@ _DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
 
 _entry: Final = partial(tuple.__new__, Entry)  # takes half the time of Entry(...), once for each record
 
+NOT_READ: Final = -1
+"""The offset of the bytes of a member whose local header was not read."""
+
 _Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
 """A record of the central directory: name, offset of the local header, compressed and inflated size, CRC,
 method, flags. A plain tuple, because it is short-lived and there are as many as tensors."""
 
 
-def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> dict[str, Entry]:
-    """Read and check the whole structure.
+Unread: TypeAlias = "tuple[_Central, int]"
+"""A member whose local header was not read: its record, and where the next header or the directory starts."""
+
+
+class Layout(NamedTuple):
+    """The structure of a zip."""
+
+    entries: dict[str, Entry]
+    """The members by name, in the order of the directory."""
+    unread: dict[str, Unread]
+    """Of a zip that is fetched by ranges, all members: :func:`read_local` reads a header when the member is used."""
+
+
+def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layout:
+    """Read and check the whole structure; the local headers of a zip that is fetched by ranges are left unread.
 
     :param source: the zip
     :param budget: of the operation
     :param entry_limit: the field of ``Limits`` that caps the number of entries
-    :return: the members by name, in the order of the directory
     :raises ContainerError: when the structure breaks a rule
     :raises LimitError: for too many entries, or too large a directory
     """
     return _match_local_headers(source, _read_directory(source, budget, entry_limit))
+
+
+def read_local(source: Source, unread: Unread) -> Entry:
+    """Read the local header of a member, and check it against its record in the directory.
+
+    :param source: the zip
+    :param unread: from :attr:`Layout.unread`
+    :raises ContainerError: when the header breaks a rule
+    """
+    return _match_local(source, *unread)
 
 
 def _refuse(message: str, offset: int | None = None) -> NoReturn:
@@ -282,8 +308,8 @@ def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
 # -- local headers (FORMAT.md 2.4, 2.5) ---------------------------------------------------------------
 
 
-def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) -> dict[str, Entry]:
-    """Check that the local headers tile the file and agree with the directory; return the entries."""
+def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) -> Layout:
+    """Check that the local headers tile the file and agree with the directory."""
     records, stop = directory
     if not records:
         _refuse("expected at least one member, got none", stop)
@@ -293,7 +319,14 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
         _refuse(f"expected the first local header at byte 0, got {boundaries[0]}", boundaries[0])
     boundaries.append(stop)
     found: list[Entry] = []
-    if boundaries[:-1] == offsets:
+    unread: dict[str, Unread] = {}
+    if is_by_range(source):
+        following = dict(zip(boundaries, boundaries[1:]))
+        for record in records:
+            entry = _place(record, following[record[1]])
+            unread[entry.name] = record, following[record[1]]
+            found.append(entry)
+    elif boundaries[:-1] == offsets:
         found = [_match_local(source, record, end) for record, end in zip(records, boundaries[1:])]
     else:  # read in the order of the file, which may be on disk
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
@@ -305,19 +338,43 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
         if name in entries:
             _refuse(f"there are two members named {quote(name)}", entry.offset)
         entries[name] = entry
-    return entries
+    return Layout(entries, unread)
 
 
 def _quote_name(record: _Central) -> str:
     return quote(record[0].decode("utf-8", "replace"))
 
 
+def _place(record: _Central, following: int) -> Entry:
+    """Return a member whose local header is not read: where its bytes start is not known.
+
+    What the directory alone shows is checked: the name, and that the member and a header fit between its neighbours.
+    """
+    raw_name, offset, stored, inflated, crc, method, _ = record
+    _check_overhead(record, following)
+    name = _check_member_name(raw_name, offset, stored, inflated)
+    return _entry((name, offset, NOT_READ, stored, inflated, crc, method))
+
+
+def _check_overhead(record: _Central, following: int) -> int:
+    """Return the number of bytes between a member's offset and the next header that are not its own content."""
+    overhead = following - record[1] - record[2]  # the header, its name and extras, and a descriptor
+    if not _LOCAL_SIZE <= overhead <= _LARGEST_OVERHEAD:
+        _refuse(f"{_quote_name(record)} does not end where the next header or the directory starts", record[1])
+    return overhead
+
+
+def _check_member_name(raw_name: bytes, offset: int, stored: int, inflated: int) -> str:
+    name = check_name(raw_name, offset)
+    if (inflated or stored) and name[-1] == "/":
+        _refuse(f"expected the folder {quote(name)} to be empty, got {inflated} bytes", offset)
+    return name
+
+
 def _match_local(source: Source, record: _Central, following: int) -> Entry:
     """Check one local header against its record; the member must end at ``following``, where the next header starts."""
     raw_name, offset, stored, inflated, crc, method, flags = record
-    overhead = following - offset - stored  # the header, its name and extras, and a descriptor
-    if not _LOCAL_SIZE <= overhead <= _LARGEST_OVERHEAD:
-        _refuse(f"{_quote_name(record)} does not end where the next header or the directory starts", offset)
+    overhead = _check_overhead(record, following)
     head = bytes(source.view(offset, overhead))
     (
         signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated, name_size, extra_size,
@@ -359,9 +416,7 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
             f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes",
             following - trailer,
         )
-    name = check_name(raw_name, offset)
-    if (inflated or stored) and name[-1] == "/":
-        _refuse(f"expected the folder {quote(name)} to be empty, got {inflated} bytes", offset)
+    name = _check_member_name(raw_name, offset, stored, inflated)
     return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
 
 

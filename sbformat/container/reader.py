@@ -9,15 +9,15 @@ member is a view of the source, a deflated one is inflated in chunks under the b
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sbformat.container.inflate import CHUNK_BYTES, RATIO_FREE, InflatedSource, Inflation
 from sbformat.container.integrity import Checksums
-from sbformat.container.layout import read_layout
+from sbformat.container.layout import read_layout, read_local
 from sbformat.container.names import check_path, check_paths
 from sbformat.container.records import STORED, Entry, Member
 from sbformat.errors import MissingEntryError
-from sbformat.io.source import BytesSource, iter_views, slice_source
+from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views, slice_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 if TYPE_CHECKING:
@@ -29,9 +29,28 @@ INFLATED_WHOLE_BYTES: Final = 1 << 20
 """A deflated member up to this size is inflated into memory when it is requested as a source; a larger one is inflated
 in pieces, each time they are read."""
 
+_MOST_PREFETCHED: Final = 16
+"""Members around whose start an archive that is fetched by ranges is fetched in advance (largest real archive: 8)."""
+_CHECKED_WHOLE_BYTES: Final = 1 << 16
+"""A member of a zip that is fetched by ranges up to this size is checked whole: one request, if any."""
+_PREFETCHED_BEFORE: Final = 1 << 14
+"""Bytes before the start of a member: the directory of the ``.pth`` before it."""
+_PREFETCHED_AFTER: Final = 1 << 15
+"""Bytes after it: its header, and the pickle of a ``.pth``."""
+
 Names = Literal["path", "record"]
 """The rules for names: ``path`` for members that may be extracted to disk, ``record`` for members that are only looked
 up. The records of a torch zip have rules of their own, checked once it is known to be one (FORMAT.md 2.6)."""
+
+
+class Unchecked(NamedTuple):
+    """A member of a zip of which something was not checked."""
+
+    name: str
+    header: bool
+    """Its local header was not compared with the directory."""
+    crc: bool
+    """The CRC-32 of its bytes was not computed."""
 
 
 class Container:
@@ -54,7 +73,7 @@ class Container:
     :raises LimitError: for more entries or bytes than allowed
     """
 
-    __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_source", "_sources", "entries")
+    __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_source", "_sources", "_unread", "entries")
 
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
@@ -77,8 +96,8 @@ class Container:
         self._kept: set[str] = set()
         self._sources: dict[str, InflatedSource] = {}
         self._inflated = (0, 0)
-        self.entries = read_layout(source, self._budget, entry_limit)
-        self._checksums = Checksums(source, self.entries, unchecked_crc=unchecked_crc)
+        self.entries, self._unread = read_layout(source, self._budget, entry_limit)
+        self._checksums = Checksums(source, self.entries, self._read_headers, unchecked_crc=unchecked_crc)
         if names == "path":
             self.require_paths()
 
@@ -113,12 +132,40 @@ class Container:
     def entry(self, name: str) -> Entry:
         """Return name, sizes, CRC and position of a member.
 
+        Of a zip that is fetched by ranges, this reads the member's local header, and checks it.
+
         :raises MissingEntryError: when there is no member of that name
+        :raises ContainerError: when its local header differs from the directory
         """
+        if name in self._unread:
+            self.entries[name] = read_local(self._source, self._unread[name])
+            del self._unread[name]
         try:
             return self.entries[name]
         except KeyError:
             raise MissingEntryError(name, present=self.entries) from None
+
+    def _read_headers(self) -> None:
+        """Read the local headers that were left unread, in the order of the file."""
+        for name in sorted(self._unread, key=lambda name: self.entries[name].offset):
+            self.entry(name)
+
+    def prefetch(self) -> None:
+        """Of an archive that is fetched by ranges, fetch where its members meet: headers, directories and pickles."""
+        ranged, start = find_ranged(self._source)
+        if ranged is not None:
+            places = sorted(start + entry.offset for entry in self.entries.values())[:_MOST_PREFETCHED]
+            ranged.prefetch((place - _PREFETCHED_BEFORE, place + _PREFETCHED_AFTER) for place in places)
+
+    def list_unchecked(self) -> list[Unchecked]:
+        """Return the members of which something was not checked, because it was not fetched.
+
+        In memory, and of a file on the disk, every local header is checked when the zip is opened.
+        """
+        if not is_by_range(self._source):
+            return []
+        rows = ((name, name in self._unread, not self._checksums.is_checked(name)) for name in self.entries)
+        return [Unchecked(*row) for row in rows if row[1] or row[2]]
 
     # -- bytes of members -----------------------------------------------------------------------------
 
@@ -133,7 +180,7 @@ class Container:
         :raises ContainerError: when it does not inflate to its size, or its CRC is wrong
         :raises LimitError: when it is larger than allowed
         """
-        entry = self.entries.get(name) or self.entry(name)
+        entry = self.entry(name) if self._unread else self.entries.get(name) or self.entry(name)
         _, _, at, _, size, _, method = entry
         if limit is not None:
             self._budget.spend(limit, size)
@@ -239,11 +286,16 @@ class Container:
     def check_zip(self, name: str, inner: Container) -> None:
         """Check the CRC of a member that is itself a zip, reading each of its bytes once for both zips.
 
-        When the bytes are not in memory, this is deferred to :meth:`check_deferred`.
+        When the bytes are not in memory, this is deferred to :meth:`check_deferred`; but a small member of a zip that
+        is fetched by ranges is fetched whole, and checked with all of its own members.
 
         :param inner: that zip, over :meth:`source`
         :raises ContainerError: when the CRC is wrong
         """
+        if self.entry(name).size <= _CHECKED_WHOLE_BYTES and is_by_range(self._source):
+            self._checksums.check_stored(self.entry(name))
+            inner.verify_all()
+            return
         self._checksums.check_zip(self.entry(name), inner._checksums)
 
     def check_deferred(self, names: Collection[str]) -> None:

@@ -6,6 +6,8 @@ import os
 import re
 from typing import Final, NamedTuple
 
+from sbformat.constants import ARCHIVE_SUFFIXES
+
 _STEPS: Final = re.compile(r"(?:^|[_-])(\d{1,18})_steps$", re.ASCII)
 _KINDS: Final = re.compile(
     r"(?:^|[_-])(?:vec[_-]?normalize|replay[_-]?buffer|obs_rms|ret_rms)(?=$|[_-])", re.IGNORECASE
@@ -15,8 +17,6 @@ _LONGEST_NUMBER: Final = 18
 
 BEST: Final = "best_model"
 """The name that SB3's EvalCallback gives the best agent."""
-AGENT_SUFFIXES: Final = (".zip", ".pkl", ".pth")
-"""Suffixes of files that are opened, whatever they start with."""
 YAML_SUFFIXES: Final = (".yml", ".yaml")
 SETTINGS: Final = frozenset({"args", "config", "env_kwargs", "hyperparams", "hyperparameters"})
 """Names of settings files of rl_zoo3 and of others that follow it, without the suffix."""
@@ -71,7 +71,7 @@ def parse_name(name: str) -> FileName:
     """
     folder, _, last = name.rpartition("/")
     start, suffix = os.path.splitext(last)
-    stem = start if suffix.lower() in AGENT_SUFFIXES else last  # folders have no suffix
+    stem = start if suffix.lower() in ARCHIVE_SUFFIXES else last  # folders have no suffix
     found = _STEPS.search(stem)
     rest = stem[: found.start()] if found else stem
     return FileName(folder, stem, int(found[1]) if found else None, _KINDS.sub("", rest).strip("_-"))
@@ -79,7 +79,7 @@ def parse_name(name: str) -> FileName:
 
 def has_usual_suffix(name: str) -> bool:
     """Return whether a file is called like one that may be an agent; others are opened for what they start with."""
-    return name.lower().endswith(AGENT_SUFFIXES)
+    return name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def order_key(name: str) -> tuple[tuple[int, int, str], ...]:

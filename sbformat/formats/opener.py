@@ -33,7 +33,16 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
-from sbformat.io.source import FileSource, open_large, open_source
+from sbformat.io.opening import (
+    LARGE_FILE_BYTES,
+    base_name,
+    is_folder,
+    is_remote,
+    open_large,
+    open_source,
+    open_url,
+)
+from sbformat.io.source import is_in_memory
 from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 
@@ -42,7 +51,8 @@ if TYPE_CHECKING:
 
     from sbformat.archive.entries import Entries
     from sbformat.archive.kinds import Kind
-    from sbformat.io.source import Source, SourceLike
+    from sbformat.io.opening import SourceLike
+    from sbformat.io.source import FileSource, Source
     from sbformat.pkl.decode import Pickle
 
 _PICKLE_NAME: Final = "pickle"
@@ -50,6 +60,8 @@ _DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
 _LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
 """Kinds of which a large file is always left on the disk."""
 _LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
+_BY_RANGE: Final[frozenset[Kind]] = frozenset({"zip", "safetensors"})
+"""Kinds of which parts can be used, so that remote files of any size need not be fetched whole."""
 _DEFAULT_OPTIONS: Final = ReadOptions()
 
 
@@ -65,12 +77,12 @@ def open_archive(
 ) -> Archive:
     """Open a source with the class for its kind; return an archive unchanged.
 
-    :param source: an archive, a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
-        file object
+    :param source: an archive, a path (``name`` falls back to ``name.zip``, as in SB3), a folder, a URL, bytes, or a
+        binary file object
     :param budget: the budget of the operation; memory for the size of the file is granted to it
     :param options: how entries are decoded
-    :param mapped: map a file instead of reading it
-    :param in_memory: read large zips into memory, too; otherwise they stay in the file
+    :param mapped: map a file instead of reading it; fetch a remote one by ranges
+    :param in_memory: read large zips into memory, too; otherwise they stay in the file, and remote files where they are
     :param progress: called with a number of bytes whenever that many of the file were read into memory
     :param opened: the contents, from :func:`open_once`; ``source`` then only gives the name, and is not opened
     :raises OSError: if the path cannot be read
@@ -79,7 +91,7 @@ def open_archive(
     if isinstance(source, Archive):
         return source
     in_place = _LARGE if in_memory else _LARGE_IN_PLACE
-    if opened is None and isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+    if opened is None and is_folder(source):
         from sbformat.archive.folder import open_folder
 
         folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory, progress=progress)
@@ -89,8 +101,11 @@ def open_archive(
             return _open_sb2_zip(folder, budget, options)
         return _open_sb3(folder, "folder", budget, options)
     if opened is None:
-        opened = _large(source, budget, in_place) or open_source(
-            source, mapped=mapped, budget=budget, progress=progress
+        opened = (
+            _open_remote(source, budget, in_memory=in_memory and not mapped, progress=progress)
+            if is_remote(source)
+            else _large(source, budget, in_place)
+            or open_source(source, mapped=mapped, budget=budget, progress=progress)
         )
     budget.grant(opened.size)
     kind = detect_kind(opened)
@@ -114,14 +129,29 @@ def open_once(source: SourceLike, budget: Budget) -> Source:
     """Open a file for several readers, so that all of them read the same bytes, also of a pipe or a replaced file.
 
     A large file that :func:`open_archive` leaves on the disk is a :class:`~sbformat.io.source.FileSource`, which
-    refuses a file that has changed; others are in memory.
+    refuses a file that has changed; others are in memory. Of a remote file, a large pickle is left where it is.
 
-    :param source: a path to a file or pipe, bytes, or a binary file object
+    :param source: a path to a file or pipe, a URL, bytes, or a binary file object
     :param budget: charged for the bytes of a pipe
     :raises OSError: if the path cannot be read
     :raises SbformatError: for more bytes than the limits allow, and for a path that is neither a file nor a pipe
     """
+    if is_remote(source):
+        return _open_remote(source, budget, in_memory=True)
     return _large(source, budget, _LARGE_IN_PLACE) or open_source(source, budget=budget)
+
+
+def _open_remote(url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None = None) -> Source:
+    """Open a remote file by ranges, or fetch all of it.
+
+    :param in_memory: fetch zips and arrays whole, and so all that is not a large pickle
+    """
+    remote = open_url(url, budget.limits)
+    kind = detect_kind(remote)
+    stays = kind in _LARGE and remote.size > LARGE_FILE_BYTES
+    if not in_memory:
+        stays = stays or kind in _BY_RANGE
+    return remote if stays and remote.is_by_range() else remote.load(progress)
 
 
 def _require_keys(opened: Source, budget: Budget) -> None:
@@ -163,6 +193,7 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadO
         refuse_kind(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
+    container.prefetch()
     if kind == "sb2-zip":
         return _open_sb2_zip(container, budget, options)
     return _open_sb3(container, kind, budget, options)
@@ -206,7 +237,7 @@ def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Re
 def _decode_pickle(opened: Source, budget: Budget) -> Pickle:
     from sbformat.formats.pickled import require_plain_pickle
 
-    if not isinstance(opened, FileSource):
+    if is_in_memory(opened):
         return require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
     from sbformat.pkl.out_of_core import decode_large
 
@@ -226,7 +257,7 @@ def _entry_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
     """Return the name of the file if it is valid as an entry name."""
     from sbformat.archive.folder import is_entry_name
 
-    name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
+    name = base_name(source)
     return name if is_entry_name(name) else otherwise
 
 
@@ -235,7 +266,7 @@ def _pth_name(source: SourceLike) -> str:
     if isinstance(source, (str, os.PathLike)):
         from sbformat.archive.folder import is_entry_name
 
-        name = os.path.basename(os.fsdecode(source))
+        name = base_name(source)
         if not name.endswith(PTH_SUFFIX):
             name += PTH_SUFFIX
         return name if is_state_dict(name) and is_entry_name(name) else POLICY_ENTRY

@@ -1,39 +1,31 @@
 """Sources of bytes: in memory, mapped, or left in a file.
 
 Every layer above reads through two members, ``size`` and ``view(offset, length)``, and never sees a path or a file
-object. Any object with these two is a source; one that fetches ranges of a remote file needs nothing else.
+object. Any object with these two is a source; :mod:`sbformat.io.opening` opens them.
 
 * :class:`BytesSource` has its bytes in memory, or mapped: views are not copies, and what was read once stays the same.
 * :class:`FileSource` reads from the disk at each call, so memory does not grow with the file; it notices that the
   file has changed.
+* :class:`~sbformat.io.remote.source.RemoteSource` fetches the ranges of a remote file that are read.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
 
-from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote, require_type
-from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
+from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
     from mmap import mmap
     from typing import TypeGuard
 
 Path: TypeAlias = "str | os.PathLike[str]"
-SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
-"""What every public reader takes, as SB3's own ``load`` does: a path, bytes, or a binary file object."""
-
-LARGE_FILE_BYTES: Final = 32 << 20
-"""A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
 CHUNK_BYTES: Final = 1 << 20
 """Size of the pieces in which large members are read, in bytes."""
-
-
-_PIECE_BYTES: Final = 8 << 20
-"""Size of the pieces in which a file is read whole, in bytes."""
 
 
 class Source(Protocol):
@@ -191,6 +183,27 @@ def slice_source(source: Source, start: int, size: int) -> Source:
     return BytesSource(source.view(start, size)) if is_in_memory(source) else SourceSlice(source, start, size)
 
 
+class RangedSource(Source, Protocol):
+    """A source whose bytes are fetched from elsewhere, each range in a request of its own."""
+
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch ranges that are read next, each from its first byte to the one after its last."""
+
+
+def find_ranged(source: Source) -> tuple[RangedSource | None, int]:
+    """Return the ranged source that a source is, or is a slice of, and where it starts there; None if there is none."""
+    start = 0
+    while isinstance(source, SourceSlice):
+        start += source._start
+        source = source._source
+    return (source if hasattr(source, "prefetch") else None), start  # type: ignore[return-value]
+
+
+def is_by_range(source: Source) -> bool:
+    """Return whether a source is fetched by ranges, so that each place that is read may cost a request."""
+    return find_ranged(source)[0] is not None
+
+
 def is_in_memory(source: Source) -> TypeGuard[BytesSource]:
     """Return whether a source's bytes are in memory, or mapped: views cost nothing, and bytes do not change."""
     return isinstance(source, BytesSource)
@@ -204,142 +217,3 @@ def iter_views(source: Source, start: int, stop: int, chunk_bytes: int | None = 
     step = chunk_bytes or CHUNK_BYTES
     for at in range(start, stop, step):
         yield source.view(at, min(step, stop - at))
-
-
-def open_source(
-    source: SourceLike,
-    *,
-    mapped: bool = False,
-    budget: Budget | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> BytesSource:
-    """Read or map what the caller passed.
-
-    A path that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file object is read from its
-    start, whatever its position, as ``zipfile`` does in SB3's ``load``.
-
-    :param source: path, bytes-like or binary file object
-    :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
-    :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
-    :param progress: called with a number of bytes whenever that many of a file were read
-    :raises OSError: from the path, unchanged
-    :raises UnsupportedError: for a path that is neither a file nor a pipe
-    """
-    if isinstance(source, bytes):
-        return BytesSource(source)
-    if isinstance(source, (str, os.PathLike)):
-        with open_path(source) as file:
-            return _open_file(file, quote(os.fspath(source)), mapped, budget, progress)
-    try:
-        view = memoryview(source)  # type: ignore[arg-type]
-    except TypeError:
-        view = None
-    if view is not None:
-        return BytesSource(_copy_if_mutable(view))
-    if not hasattr(source, "read"):
-        require_type(source, (), "an Archive, a path, bytes or a binary file")
-    return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
-
-
-def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:
-    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else.
-
-    :param source: as for :func:`open_source`, with the same fallback to ``name.zip``
-    :param limits: as for :class:`FileSource`
-    """
-    if not isinstance(source, (str, os.PathLike)):
-        return None
-    path = source
-    try:
-        try:
-            status = os.stat(path)
-        except FileNotFoundError:
-            path = f"{os.fspath(source)}.zip"
-            status = os.stat(path)
-    except (OSError, ValueError):  # opening it raises the same, or a clearer error
-        return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size <= LARGE_FILE_BYTES:
-        return None
-    return FileSource(path, limits=limits)
-
-
-def open_path(path: Path) -> IO[bytes]:
-    """Open a path for reading, or ``path + ".zip"`` when it does not exist (SB3 ``open_path``)."""
-    try:
-        return open(path, "rb", buffering=0)
-    except FileNotFoundError:
-        fallback = f"{os.fspath(path)}.zip"
-        if not os.path.exists(fallback):
-            raise
-        return open(fallback, "rb", buffering=0)
-
-
-def _copy_if_mutable(view: memoryview) -> bytes | memoryview:
-    """Return an immutable buffer as it is, and a copy of one that its owner could still change."""
-    return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
-
-
-def _open_file(
-    file: IO[bytes],
-    name: str,
-    mapped: bool,  # noqa: FBT001
-    budget: Budget | None,
-    progress: Callable[[int], None] | None,
-) -> BytesSource:
-    status = os.fstat(file.fileno())
-    size = status.st_size
-    is_regular = stat.S_ISREG(status.st_mode)
-    if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or (is_regular and not size):
-        return BytesSource(_read_stream(file, budget))
-    if not is_regular:
-        message = f"expected a file, a folder or a pipe, got {name}"
-        raise UnsupportedError(message)
-    if mapped:
-        import mmap
-
-        return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
-    if budget is not None:
-        budget.limits.check("total_bytes", size)
-    data = file.read() if progress is None else _read_pieces(file, size, progress)
-    if len(data) < size:
-        data += file.read(size - len(data))
-    if len(data) != size:
-        message = f"{name} changed its size while it was read: expected {size} bytes, got {len(data)}"
-        raise ContainerError(message)
-    return BytesSource(data)
-
-
-def _read_pieces(file: IO[bytes], size: int, progress: Callable[[int], None]) -> bytes | bytearray:
-    """Read a file to its end in pieces, into memory that is allocated once if it has ``size`` bytes."""
-    data = bytearray(size)
-    at = 0
-    with memoryview(data) as view:
-        while at < size:
-            count = file.readinto(view[at : at + _PIECE_BYTES])  # type: ignore[attr-defined]
-            if not count:
-                break
-            at += count
-            progress(count)
-    rest = file.read()
-    return data if at == size and not rest else bytes(data[:at]) + rest
-
-
-def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
-    """Read a file object to its end; when its size is not known, each chunk is charged as it is read."""
-    size = 0
-    if hasattr(file, "seekable") and file.seekable():
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-    budget = budget or Budget()
-    chunks = []
-    while (chunk := file.read(CHUNK_BYTES)) or chunk is None:
-        if chunk is None:
-            message = "the source is non-blocking and has no data yet"
-            raise BlockingIOError(11, message)
-        if not isinstance(chunk, bytes):
-            message = f"expected a binary file object, whose read returns bytes; got {type(chunk).__name__}"
-            raise TypeError(message)
-        if not size:  # a pipe, or a system file that reports no size
-            budget.spend("total_bytes", len(chunk))
-        chunks.append(chunk)
-    return b"".join(chunks)

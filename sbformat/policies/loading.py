@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.archive.kinds import Kind
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.policies.graph import Graph
     from sbformat.policies.model import PolicyModel
     from sbformat.policies.run.policy import Policy

@@ -115,7 +115,9 @@ def decode_zip(
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
-        return StateDict(build_values(pickle, new_context(), on_unknown), budget, copy=copy)
+        made = StateDict(build_values(pickle, new_context(), on_unknown), budget, copy=copy)
+        made.records = container
+        return made
     except SbformatError as error:
         _name_record(error, name)
         raise

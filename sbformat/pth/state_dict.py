@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from sbformat.container.reader import Container
     from sbformat.pth.array_streams import ArrayStream
     from sbformat.pth.values import Chunk
 
@@ -73,14 +74,17 @@ class StateDict(Decoded, Mapping[Any, Any]):
     :param copy: return copies of arrays instead of views
     """
 
-    __slots__ = ("_budget", "_copy", "_leaves", "entry", "tree")
+    __slots__ = ("_budget", "_copy", "_leaves", "entry", "records", "tree")
 
     tree: Any
     entry: str | None
     """The archive's entry, for messages."""
+    records: Container | None
+    """The torch zip that it was read from."""
 
     def __init__(self, tree: object, budget: Budget, *, copy: bool = False) -> None:
         self.entry = None
+        self.records = None
         self.tree = tree
         self._budget = budget
         self._copy = copy

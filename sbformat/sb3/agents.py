@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.tools.rebuild import RebuildReport, Row
 
 A = TypeVar("A")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.replay_buffer import ReplayBuffer
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
 
 _BUFFERS: Final = "stable_baselines3.common.buffers"
 _HER: Final = "HerReplayBuffer"

@@ -9,7 +9,7 @@ from sbformat.folders import find_in_folder
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.limits import Limits
 
 _DEEPEST: Final = 100

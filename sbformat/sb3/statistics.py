@@ -13,7 +13,7 @@ from sbformat.tools.rebuild import rebuild_vecnormalize
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
 
 
 def load_vecnormalize(source: Archive | SourceLike, venv: Any, *, limits: Limits = DEFAULT_LIMITS) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
 
 
 def validate(

@@ -13,10 +13,11 @@ from sbformat.archive.algorithm import class_reference
 from sbformat.archive.kinds import OBJECTS, SB3_ARCHIVES, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.errors import SbformatError, escape
+from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
-from sbformat.reader import read
+from sbformat.reader import read, read_in_place
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.archive.kinds import Kind
+    from sbformat.archive.not_checked import NotChecked
     from sbformat.container.records import Entry
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.summary import Summary
@@ -103,6 +105,8 @@ class InspectReport(NamedTuple):
     """Why the network of a policy is not known; None if it is, and for a file without a policy."""
     statistics: VecNormalize | None = None
     """Of VecNormalize: of a file of statistics, or of a bundle."""
+    not_checked: tuple[NotChecked, ...] = ()
+    """What was not checked, because only parts of a remote file were fetched."""
 
     def __repr__(self) -> str:
         algorithm = f", {self.algorithm.name}" if self.algorithm is not None and self.algorithm.name else ""
@@ -120,13 +124,16 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         report = sbformat.inspect("ppo-cartpole.zip")
         report.algorithm.name, [row.name for row in report.state_dicts[0].tensors]
 
+    Of a remote archive only the parts that are described are fetched. What could not be checked without the rest is
+    listed in ``not_checked``.
+
     :param source: an archive, or what :func:`sbformat.read` takes. A constructor that sbformat does not know, in a
         ``.pth``, is reported as a value, as with ``read(..., on_unknown="inert")``
     :param limits: for reading
     :raises OSError: when the path cannot be opened
     :raises SbformatError: when the file is not an archive, or its container is damaged
     """
-    archive = read(source, limits=limits, on_unknown="inert")
+    archive = (read_in_place if is_remote(source) else read)(source, limits=limits, on_unknown="inert")
     broken: list[BrokenEntry] = []
     budget = Budget(archive.limits)
 
@@ -169,6 +176,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         network=network,
         network_error=network_error,
         statistics=statistics,
+        not_checked=archive.not_checked(),
     )
 
 

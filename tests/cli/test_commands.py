@@ -182,7 +182,7 @@ def test_too_little_memory_is_one_line(
         raise MemoryError
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sbformat.io.source._open_file", refuse)
+    monkeypatch.setattr("sbformat.io.opening._open_file", refuse)
     status, (report, *_) = run_json(capsys, *command, SAC)
     assert status == 2
     assert (report["outcome"], report["message"]) == (

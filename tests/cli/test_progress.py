@@ -46,7 +46,7 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
 
     monkeypatch.setattr(_progress, "_draw", draw)
     monkeypatch.setattr(_progress, "_MANY_BYTES", 1 << 20)
-    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1 << 20)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     return shown
 
@@ -85,7 +85,7 @@ def test_bars_come_to_their_end_in_several_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: Path, bars: list[Bar], command: list[Any], labels: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr("sbformat.io.opening.LARGE_FILE_BYTES", 1 << 20)
     main([command[0], str(large), *map(str, command[1:])])
     assert [bar.label for bar in bars][: len(labels)] == labels
     for bar in bars[: len(labels)]:
@@ -140,7 +140,7 @@ def test_a_failure_ends_the_bar(
         raise failure
 
     with monkeypatch.context() as patch:
-        patch.setattr("sbformat.io.source._read_pieces", fail)
+        patch.setattr("sbformat.io.opening._read_pieces", fail)
         assert main(["validate", str(large)]) != 0
     assert main(["validate", str(large)]) in (0, 1)
     assert len(bars) == 2

@@ -109,7 +109,7 @@ def test_arrays_of_another_byte_order_are_not_kept_either(tmp_path: Path, monkey
     rewards = np.arange(40_000, dtype=">f4").reshape(20_000, 2)
     path = tmp_path / "b.pkl"
     path.write_bytes(buffer(rows=20_000, rewards=rewards))
-    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening.LARGE_FILE_BYTES", 1000)
     assert np.array_equal(read_replay_buffer(path).arrays["rewards"], rewards)
     state = sbformat.read(path).parameters["replay_buffer"]
     assert np.array_equal(state["rewards"], rewards)
@@ -121,7 +121,7 @@ def test_arrays_of_another_byte_order_are_not_kept_either(tmp_path: Path, monkey
 def test_a_file_beyond_memory_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.pkl"
     path.write_bytes(buffer(rows=50_000))
-    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening.LARGE_FILE_BYTES", 1000)
     found = read_replay_buffer(path)
     assert repr(found.infos["observations"].buffer).startswith("<Unread 1200000 bytes")
     np.testing.assert_array_equal(found.arrays["rewards"], attributes_of(rows=50_000)["rewards"])

@@ -179,7 +179,7 @@ def test_the_verdict_is_that_of_the_bytes_that_are_shown(swapped: Path) -> None:
 
 
 def test_a_large_file_that_was_replaced_has_no_other_verdict(swapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening.LARGE_FILE_BYTES", 1000)
     found = collect_file(swapped)
     assert found.scanned is not None
     assert (found.scanned.verdict, found.scanned.sha256) == ("broken", None)
@@ -191,7 +191,7 @@ def test_a_large_file_that_was_replaced_has_no_other_verdict(swapped: Path, monk
 def test_a_page_has_the_report_of_inspect_and_the_verdict_of_scan(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, large: int
 ) -> None:
-    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", large)
+    monkeypatch.setattr("sbformat.io.opening.LARGE_FILE_BYTES", large)
     (folder / "agent.zip").write_bytes(PPO.read_bytes())  # named without its suffix
     (folder / "buffer.pkl").write_bytes((ARCHIVES / "replay-buffer-cartpole.pkl").read_bytes())
     (folder / "weights.pth").write_bytes(entries()["policy.pth"])

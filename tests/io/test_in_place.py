@@ -52,12 +52,12 @@ RECORD: Final = "policy.pth/archive/data/"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
-    for name in ("io.source", "archive.folder"):
+    for name in ("io.opening", "archive.folder"):
         monkeypatch.setattr(f"sbformat.{name}.LARGE_FILE_BYTES", 0)
     monkeypatch.setattr("sbformat.container.integrity.COMBINE_BYTES", 64)
     for name in ("writer", "arrayfiles.writer"):
         monkeypatch.setattr(f"sbformat.{name}.READ_AHEAD_BYTES", 64)
-    for name in ("io.source", "container.integrity"):
+    for name in ("io.opening", "container.integrity"):
         monkeypatch.setattr(f"sbformat.{name}.CHUNK_BYTES", 96)
 
 

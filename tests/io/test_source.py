@@ -13,16 +13,8 @@ import numpy as np
 import pytest
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
-from sbformat.io.source import (
-    BytesSource,
-    FileSource,
-    is_in_memory,
-    iter_views,
-    open_large,
-    open_path,
-    open_source,
-    slice_source,
-)
+from sbformat.io.opening import open_large, open_path, open_source
+from sbformat.io.source import BytesSource, FileSource, is_in_memory, iter_views, slice_source
 from sbformat.limits import Budget, Limits
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
@@ -194,7 +186,7 @@ def test_a_file_of_another_size_than_it_had_is_refused(
 def test_progress_counts_the_bytes_of_a_file_as_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
     path = tmp_path / "agent.zip"
     path.write_bytes(os.urandom(size))
     counts: list[int] = []
@@ -233,7 +225,7 @@ def test_nothing_can_change_a_file_that_was_read(tmp_path: Path) -> None:
 def test_a_large_file_beside_a_link_that_leads_nowhere_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.opening.LARGE_FILE_BYTES", 100)
     (tmp_path / "x.zip").write_bytes(bytes(2000))
     assert open_large(tmp_path / "x") is not None
     (tmp_path / "x").symlink_to("x")

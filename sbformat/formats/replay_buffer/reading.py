@@ -21,7 +21,7 @@ from sbformat.values.types import EnumMember, Instance
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
 
 _KIND: Final = "replay-buffer"
 

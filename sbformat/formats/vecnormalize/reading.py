@@ -14,13 +14,14 @@ from sbformat.formats.pickled import PickledArchive, require_plain_pickle
 from sbformat.formats.vecnormalize.attributes import class_of, library_of, statistics_of, vecnormalize_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
-from sbformat.io.source import open_source
+from sbformat.io.opening import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
-    from sbformat.io.source import BytesSource, SourceLike
+    from sbformat.io.opening import SourceLike
+    from sbformat.io.source import BytesSource
     from sbformat.values.types import Instance
 
 WHOLE_FILE: Final = "vecnormalize.pkl"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.policies.graph import Graph, Node
     from sbformat.policies.run.steps import Array
 

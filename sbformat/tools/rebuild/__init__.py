@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
 
 __all__ = [
     "Action",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.globals.releases import Target
     from sbformat.globals.torch import Pair
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.tools.rebuild.network import Network
 
 _SCHEDULE: Final = "lr_schedule"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize.values import VecNormalize
     from sbformat.globals.releases import Target
-    from sbformat.io.source import SourceLike
+    from sbformat.io.opening import SourceLike
     from sbformat.tools.rebuild.report import Action
     from sbformat.values.types import Instance
 

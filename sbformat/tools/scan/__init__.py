@@ -16,7 +16,8 @@ from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
 from sbformat.io.links import find_roots, is_within
-from sbformat.io.source import FileSource, iter_views, open_large, open_source
+from sbformat.io.opening import open_large, open_source
+from sbformat.io.source import FileSource, iter_views
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
 from sbformat.tools.scan.folders import is_large_and_unknown, list_tree
@@ -29,7 +30,8 @@ from sbformat.tools.scan.stable_source import PIECE_BYTES, StableSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbformat.io.source import Source, SourceLike
+    from sbformat.io.opening import SourceLike
+    from sbformat.io.source import Source
     from sbformat.limits import Limits
     from sbformat.tools.scan.report import SkipReason, Verdict
 

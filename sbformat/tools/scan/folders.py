@@ -17,7 +17,8 @@ from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
 from sbformat.io.links import is_within
-from sbformat.io.source import LARGE_FILE_BYTES, BytesSource
+from sbformat.io.opening import LARGE_FILE_BYTES
+from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
 from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar

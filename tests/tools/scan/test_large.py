@@ -12,7 +12,8 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import torch_zip
 from sbformat import pkl
-from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource
+from sbformat.io.opening import LARGE_FILE_BYTES
+from sbformat.io.source import BytesSource, FileSource
 from sbformat.pkl import attempt
 from sbformat.pkl.tree import Unread
 from sbformat.tools.scan.files import FileScanner

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sbformat
 from sbformat.cli import main
-from sbformat.io.source import LARGE_FILE_BYTES
+from sbformat.io.opening import LARGE_FILE_BYTES
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.tools.scan.folders import is_large_and_unknown
 from tests.helpers.bundled import ARCHIVES

@@ -1,0 +1,227 @@
+"""Open what the caller passed as a source: a path, a URL, bytes, or a binary file object.
+
+:func:`open_source` reads all of it into memory, or maps a file. :func:`open_in_place` leaves a large file where it is.
+A URL is opened by :mod:`sbformat.io.remote`, which is imported for URLs only; nothing here reaches a network otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
+
+from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
+from sbformat.io.source import CHUNK_BYTES, BytesSource, FileSource
+from sbformat.io.urls import Url, is_url, last_name, local_path
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeGuard
+
+    from sbformat.io.remote import RemoteSource
+    from sbformat.io.source import Path
+
+SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
+"""What every public reader takes, as SB3's own ``load`` does: a path, a URL, bytes, or a binary file object."""
+
+LARGE_FILE_BYTES: Final = 32 << 20
+"""A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
+_PIECE_BYTES: Final = 8 << 20
+"""Size of the pieces in which a file is read whole, in bytes."""
+
+
+def open_source(
+    source: SourceLike,
+    *,
+    mapped: bool = False,
+    budget: Budget | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> BytesSource:
+    """Read or map what the caller passed.
+
+    A path that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file object is read from its
+    start, whatever its position, as ``zipfile`` does in SB3's ``load``. A remote file is fetched whole.
+
+    :param source: path, URL, bytes-like or binary file object
+    :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
+    :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
+    :param progress: called with a number of bytes whenever that many of a file were read
+    :raises OSError: from the path, unchanged
+    :raises UnsupportedError: for a path that is neither a file nor a pipe
+    """
+    if isinstance(source, bytes):
+        return BytesSource(source)
+    if is_remote(source):
+        return open_url(source, budget.limits if budget is not None else DEFAULT_LIMITS).load(progress)
+    if isinstance(source, (str, os.PathLike)):
+        with open_path(source) as file:
+            return _open_file(file, quote(os.fspath(source)), mapped, budget, progress)
+    try:
+        view = memoryview(source)  # type: ignore[arg-type]
+    except TypeError:
+        view = None
+    if view is not None:
+        return BytesSource(_copy_if_mutable(view))
+    if not hasattr(source, "read"):
+        require_type(source, (), "an Archive, a path, bytes or a binary file")
+    return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
+
+
+def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:
+    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else.
+
+    :param source: as for :func:`open_source`, with the same fallback to ``name.zip``
+    :param limits: as for :class:`FileSource`
+    """
+    if not isinstance(source, (str, os.PathLike)) or is_remote(source):
+        return None
+    path = to_path(source)
+    try:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            path = f"{os.fspath(path)}.zip"
+            status = os.stat(path)
+    except (OSError, ValueError):  # opening it raises the same, or a clearer error
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= LARGE_FILE_BYTES:
+        return None
+    return FileSource(path, limits=limits)
+
+
+def is_remote(source: object) -> TypeGuard[str]:
+    """Return whether a source is a URL of a remote file system; ``file://`` is a path."""
+    return is_url(source) and local_path(source) is None
+
+
+def is_folder(source: object) -> TypeGuard[Path]:
+    """Return whether a source is a folder, on the disk or remote.
+
+    :raises OSError: if the remote file system cannot be reached
+    """
+    if is_remote(source):
+        from sbformat.io.remote.listing import is_folder as is_remote_folder
+
+        return is_remote_folder(source)
+    return isinstance(source, (str, os.PathLike)) and os.path.isdir(to_path(source))
+
+
+def open_url(url: str, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:
+    """Open a remote file, or ``url + ".zip"`` when it does not exist and its name has no suffix.
+
+    :raises OSError: if it cannot be opened
+    :raises SbformatError: see :func:`sbformat.io.remote.open_remote`
+    """
+    from sbformat.io.remote import open_remote
+
+    try:
+        return open_remote(url, limits=limits)
+    except FileNotFoundError:
+        if "." in last_name(url) or "?" in url:
+            raise
+        fallback = (
+            Url(f"{url}.zip", private_redirects=url.private_redirects, **url.options)
+            if isinstance(url, Url)
+            else f"{url}.zip"
+        )
+        with contextlib.suppress(FileNotFoundError):
+            return open_remote(fallback, limits=limits)
+        raise
+
+
+def base_name(source: object) -> str:
+    """Return the file name of a path or URL; empty for any other source."""
+    if is_url(source):
+        return last_name(source)
+    return os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
+
+
+def to_path(path: Path) -> Path:
+    """Return a path, also for a ``file://`` URL."""
+    found = local_path(path) if is_url(path) else None
+    return path if found is None else found
+
+
+def open_path(path: Path) -> IO[bytes]:
+    """Open a path for reading, or ``path + ".zip"`` when it does not exist (SB3 ``open_path``)."""
+    path = to_path(path)
+    try:
+        return open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        fallback = f"{os.fspath(path)}.zip"
+        if not os.path.exists(fallback):
+            raise
+        return open(fallback, "rb", buffering=0)
+
+
+def _copy_if_mutable(view: memoryview) -> bytes | memoryview:
+    """Return an immutable buffer as it is, and a copy of one that its owner could still change."""
+    return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
+
+
+def _open_file(
+    file: IO[bytes],
+    name: str,
+    mapped: bool,  # noqa: FBT001
+    budget: Budget | None,
+    progress: Callable[[int], None] | None,
+) -> BytesSource:
+    status = os.fstat(file.fileno())
+    size = status.st_size
+    is_regular = stat.S_ISREG(status.st_mode)
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or (is_regular and not size):
+        return BytesSource(_read_stream(file, budget))
+    if not is_regular:
+        message = f"expected a file, a folder or a pipe, got {name}"
+        raise UnsupportedError(message)
+    if mapped:
+        import mmap
+
+        return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+    if budget is not None:
+        budget.limits.check("total_bytes", size)
+    data = file.read() if progress is None else _read_pieces(file, size, progress)
+    if len(data) < size:
+        data += file.read(size - len(data))
+    if len(data) != size:
+        message = f"{name} changed its size while it was read: expected {size} bytes, got {len(data)}"
+        raise ContainerError(message)
+    return BytesSource(data)
+
+
+def _read_pieces(file: IO[bytes], size: int, progress: Callable[[int], None]) -> bytes | bytearray:
+    """Read a file to its end in pieces, into memory that is allocated once if it has ``size`` bytes."""
+    data = bytearray(size)
+    at = 0
+    with memoryview(data) as view:
+        while at < size:
+            count = file.readinto(view[at : at + _PIECE_BYTES])  # type: ignore[attr-defined]
+            if not count:
+                break
+            at += count
+            progress(count)
+    rest = file.read()
+    return data if at == size and not rest else bytes(data[:at]) + rest
+
+
+def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
+    """Read a file object to its end; when its size is not known, each chunk is charged as it is read."""
+    size = 0
+    if hasattr(file, "seekable") and file.seekable():
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+    budget = budget or Budget()
+    chunks = []
+    while (chunk := file.read(CHUNK_BYTES)) or chunk is None:
+        if chunk is None:
+            message = "the source is non-blocking and has no data yet"
+            raise BlockingIOError(11, message)
+        if not isinstance(chunk, bytes):
+            message = f"expected a binary file object, whose read returns bytes; got {type(chunk).__name__}"
+            raise TypeError(message)
+        if not size:  # a pipe, or a system file that reports no size
+            budget.spend("total_bytes", len(chunk))
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,43 @@
+"""Sources by URL: ``https://``, ``s3://``, ``hf://``, and what else fsspec knows (extra ``remote``).
+
+Nothing here is imported for a local path. :func:`open_remote` opens a file, :mod:`~sbformat.io.remote.listing` lists
+folders. Names in messages and reports are those of :func:`sbformat.io.urls.hide_secrets`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sbformat.io.remote.source import RemoteSource
+from sbformat.io.urls import find_scheme
+from sbformat.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from sbformat.io.remote.source import RangedFile
+
+__all__ = ["RemoteSource", "open_remote"]
+
+
+def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:
+    """Open a remote file; only its first bytes are fetched.
+
+    :param url: a URL, also a :class:`~sbformat.io.urls.Url` with options
+    :param limits: as for :class:`~sbformat.io.remote.source.RemoteSource`
+    :raises OSError: if it does not exist, the server cannot be reached, or it refuses
+    :raises UnsupportedError: for an unknown file system, one whose package is missing, and a redirect that is refused
+    """
+    scheme = find_scheme(url)
+    if scheme in ("http", "https"):
+        from sbformat.io.remote.http import HttpFile
+
+        web = HttpFile(url, limits=limits)
+        return RemoteSource(web, web.start, limits=limits)
+    if scheme == "hf":
+        from sbformat.io.remote.hub import open_hub_file
+
+        web = open_hub_file(url, limits)
+        return RemoteSource(web, web.start, limits=limits)
+    from sbformat.io.remote.filesystem import FileSystemFile
+
+    file: RangedFile = FileSystemFile(url)
+    return RemoteSource(file, limits=limits)

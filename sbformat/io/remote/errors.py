@@ -1,0 +1,132 @@
+"""Errors of remote sources: one ``OSError`` for what a server or its client says, without its secrets.
+
+The clients put whole URLs into their errors, with signatures and tokens. So only the kind of an error, its status and
+words of ours are kept, and the error is not chained to the one that it is made of.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Final
+
+from sbformat.errors import ContainerError, UnsupportedError, escape, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CREDENTIALS: Final = {
+    "s3": "the AWS configuration: AWS_PROFILE, ~/.aws/credentials, or Url(..., anon=True) for public buckets",
+    "hf": "'hf auth login' or the environment variable HF_TOKEN",
+    "http": "client_kwargs of fsspec's configuration",
+}
+"""Where the credentials of a file system come from."""
+PACKAGES: Final = {
+    "http": "fsspec and aiohttp", "https": "fsspec and aiohttp", "s3": "fsspec and s3fs", "s3a": "fsspec and s3fs",
+    "hf": "fsspec and huggingface_hub",
+}  # fmt: skip
+"""What a scheme needs, of the extra ``remote``."""
+_MISSING: Final = ("NotFound", "NoSuchKey", "NoSuchBucket", "FileNotFound")
+_DENIED: Final = (
+    "Permission",
+    "Forbidden",
+    "Unauthorized",
+    "AccessDenied",
+    "GatedRepo",
+    "Credential",
+    "InvalidAccessKey",
+)
+_TIMEOUTS: Final = ("Timeout",)
+_EXPIRED: Final = ("FileExpired",)
+
+
+def not_found(name: str) -> FileNotFoundError:
+    """Return the error for a file that does not exist."""
+    return FileNotFoundError(errno.ENOENT, "not found", name)
+
+
+def denied(name: str, scheme: str) -> PermissionError:
+    """Return the error for a file that the credentials do not open."""
+    where = CREDENTIALS.get(scheme.removesuffix("s") if scheme == "https" else scheme)
+    return PermissionError(errno.EACCES, f"access denied{f'; credentials come from {where}' if where else ''}", name)
+
+
+def failed(name: str, text: str) -> OSError:
+    """Return the error for what a server did otherwise."""
+    return OSError(errno.EIO, text, name)
+
+
+def changed(name: str) -> ContainerError:
+    """Return the error for a file that is not the one that was opened."""
+    return ContainerError(f"{quote(name)} has changed since it was opened")
+
+
+def missing_packages(scheme: str, package: str | None = None) -> UnsupportedError:
+    """Return the error for a scheme whose packages are not installed."""
+    needed = PACKAGES.get(scheme)
+    if needed is None:
+        named = f", which needs the package {package}" if package else ""
+        return UnsupportedError(f"cannot open {scheme}:// URLs without fsspec's file system for them{named}")
+    return UnsupportedError(f"to open {scheme}:// URLs, {needed} are needed: pip install 'sbformat[remote]'")
+
+
+def translate(error: BaseException, scheme: str, name: str) -> Exception:
+    """Return the error of ours for one of a client.
+
+    :param error: of aiohttp, botocore, huggingface_hub, or another file system
+    :param scheme: of the URL, which says where credentials come from
+    :param name: the URL without secrets
+    """
+    words = {cls.__name__ for one in _iter_chain(error) for cls in type(one).__mro__}
+    if isinstance(error, ImportError):
+        return missing_packages(scheme, error.name)
+    if _has(words, _EXPIRED):
+        return changed(name)
+    statuses = {status for one in _iter_chain(error) if (status := _find_status(one))}
+    if statuses & {404, 410} or _has(words, _MISSING):
+        return not_found(name)
+    if statuses & {401, 403} or _has(words, _DENIED):
+        return denied(name, scheme)
+    if 412 in statuses:
+        return changed(name)
+    if _has(words, _TIMEOUTS):
+        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", name)
+    if statuses:
+        return failed(name, f"the server answered with status {min(statuses)}")
+    number = next((one.errno for one in _iter_chain(error) if isinstance(one, OSError) and one.errno), None)
+    text = f" ({_describe_number(number)})" if number else ""
+    return failed(name, f"cannot be fetched: {escape(type(error).__name__, 100)}{text}")
+
+
+def _describe_number(number: int) -> str:
+    import os
+
+    return os.strerror(number).lower()
+
+
+def _has(words: set[str], parts: tuple[str, ...]) -> bool:
+    return any(part in word for word in words for part in parts)
+
+
+def _iter_chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that caused it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        for inner in ("os_error", "certificate_error"):
+            found = getattr(error, inner, None)
+            if isinstance(found, BaseException):
+                yield found
+        error = error.__cause__ or error.__context__
+
+
+def _find_status(error: BaseException) -> int | None:
+    """Return the HTTP status of an error of aiohttp, botocore or huggingface_hub."""
+    response = getattr(error, "response", None)
+    found = getattr(error, "status", None) or getattr(response, "status_code", None)
+    if isinstance(response, dict):
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return found if isinstance(found, int) and 400 <= found < 600 else None
+
+
+__all__ = ["changed", "denied", "failed", "missing_packages", "not_found", "translate"]

@@ -1,0 +1,113 @@
+"""Files of the other file systems that fsspec knows, such as S3, through the file objects that they open.
+
+S3's send the ETag with each request, and so does every version-aware file system. For others, what the file system says
+of a file (size, time, checksum) is compared before and after what was read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.io.remote.errors import changed, failed, missing_packages, translate
+from sbformat.io.urls import Url, find_scheme, hide_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sbformat.io.remote.source import Range
+
+_CONDITIONAL: Final = frozenset({"s3", "s3a"})
+"""File systems whose files refuse to be read once they have changed."""
+_VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
+"""What file systems call the version of a file, the most exact first."""
+_NO_LISTING: Final = {"use_listings_cache": False}
+
+
+class FileSystemFile:
+    """A file of a file system of fsspec; see :class:`~sbformat.io.remote.source.RangedFile`.
+
+    :param url: with any scheme that fsspec knows
+    :raises OSError: if it cannot be opened
+    :raises UnsupportedError: for a scheme that is not known or needs a package
+    """
+
+    __slots__ = ("_file", "_fs", "_is_conditional", "_path", "_scheme", "name", "size", "version")
+
+    def __init__(self, url: str) -> None:
+        self.name = hide_secrets(url)
+        self._scheme = find_scheme(url)
+        self._is_conditional = find_scheme(url) in _CONDITIONAL
+        self._fs, self._path = open_file_system(url)
+        try:
+            info = self._fs.info(self._path)
+            if info.get("type") == "directory":
+                raise IsADirectoryError(21, "is a folder", self.name)
+            self._file = self._fs.open(self._path, "rb", cache_type="none")
+            if self._is_conditional:
+                self._file.details = info
+        except Exception as error:  # noqa: BLE001 -- whatever a client raises
+            raise self._translate(error) from None
+        size = info.get("size")
+        if not isinstance(size, int):
+            raise failed(self.name, "the file system does not say how large it is")
+        self.size = size
+        self.version = read_version(info)
+
+    def is_by_range(self) -> bool:
+        """Return whether ranges can be fetched: yes."""
+        return True
+
+    def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Return the bytes of ranges."""
+        try:
+            found = [self._read(start, stop) for start, stop in ranges]
+            if not self._is_conditional and read_version(self._fs.info(self._path)) != self.version:
+                raise changed(self.name)
+        except Exception as error:  # noqa: BLE001 -- whatever a client raises
+            raise self._translate(error) from None
+        return found
+
+    def _read(self, start: int, stop: int) -> bytes:
+        self._file.seek(start)
+        data: bytes = self._file.read(stop - start)
+        return data
+
+    def _translate(self, error: Exception) -> Exception:
+        if isinstance(error, OSError) and error.filename == self.name:
+            return error
+        return translate(error, self._scheme, self.name)
+
+
+def read_version(info: Mapping[str, Any]) -> str | None:
+    """Return the version of a file from what its file system says of it."""
+    for name in _VERSIONS:
+        if info.get(name):
+            return str(info[name])
+    return None
+
+
+def open_file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it.
+
+    :raises UnsupportedError: for a scheme that is not known or needs a package, and for a chain of URLs
+    """
+    scheme = find_scheme(url)
+    if "::" in url:
+        message = f"expected one URL, got a chain: {quote(hide_secrets(url))}"
+        raise UnsupportedError(message)
+    try:
+        import fsspec.core
+    except ImportError as error:
+        raise missing_packages(scheme, error.name) from None
+    try:
+        fs, path = fsspec.core.url_to_fs(url, **_NO_LISTING, **(url.options if isinstance(url, Url) else {}))
+    except ImportError as error:
+        raise missing_packages(scheme, error.name) from None
+    except ValueError:
+        message = f"expected a path or a URL of a file system that fsspec knows, got one of {quote(scheme)}"
+        raise UnsupportedError(message) from None
+    return fs, path
+
+
+__all__ = ["FileSystemFile", "open_file_system", "read_version"]

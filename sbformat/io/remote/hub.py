@@ -1,0 +1,233 @@
+"""Files of the Hugging Face Hub: ``hf://user/name[@revision]/path``, and queries such as ``hf://?author=sb3``.
+
+huggingface_hub resolves repositories, lists them, and knows the user's token; the bytes are fetched as those of any HTTP
+server, from the URL of a commit, so that they cannot change.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import quote as percent
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.io.remote.errors import missing_packages, not_found, translate
+from sbformat.io.remote.http import HttpFile
+from sbformat.io.remote.redirects import is_private
+from sbformat.io.urls import Url, find_scheme, hide_secrets
+from sbformat.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+HUB_SCHEME: Final = "hf"
+_PREFIX: Final = "hf://"
+_REPOSITORY: Final = re.compile(
+    r"(?:(?P<type>models|datasets|spaces)/)?(?P<id>[^/@?*\[]+/[^/@?*\[]+)"
+    r"(?:@(?P<revision>refs/(?:pr|convert)/[^/]+|[^/]+))?(?:/(?P<path>.*))?",
+    re.DOTALL,
+)
+_AUTHOR: Final = re.compile(r"[^/@?*\[]+/?")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_TYPES: Final = {None: "model", "models": "model", "datasets": "dataset", "spaces": "space"}
+_QUERY_KEYS: Final = ("author", "tag", "search", "limit")
+
+
+class HubPath(NamedTuple):
+    """A place on the Hub."""
+
+    repo_type: str
+    repo_id: str
+    revision: str | None
+    """A branch, tag or commit; None for the default branch."""
+    path: str
+    """In the repository; empty for all of it."""
+
+
+class HubEntry(NamedTuple):
+    """A file of a repository."""
+
+    path: str
+    size: int
+    version: str
+    """What identifies its contents: the SHA-256 of a large file, git's identifier of a small one."""
+
+
+def parse_hub_url(url: str) -> HubPath | None:
+    """Return the place that a URL names; None for a query, and for an author.
+
+    >>> parse_hub_url("hf://sb3/ppo-CartPole-v1@main/ppo-CartPole-v1.zip")
+    HubPath(repo_type='model', repo_id='sb3/ppo-CartPole-v1', revision='main', path='ppo-CartPole-v1.zip')
+
+    :raises UnsupportedError: for a URL that is none of these
+    """
+    rest = url[len(_PREFIX) :]
+    if rest.startswith("?") or (rest and _AUTHOR.fullmatch(rest)):
+        return None
+    found = _REPOSITORY.fullmatch(rest)
+    if found is None:
+        message = f"expected hf://USER/REPOSITORY[@REVISION][/FILE], hf://AUTHOR or hf://?tag=TAG, got {quote(url)}"
+        raise UnsupportedError(message)
+    revision = unquote(found["revision"]) if found["revision"] else None
+    return HubPath(_TYPES[found["type"]], found["id"], revision, (found["path"] or "").strip("/"))
+
+
+def pin_commit(url: str) -> str:
+    """Return a URL with the commit that its revision is now; unchanged if it has one.
+
+    :raises OSError: if the repository cannot be reached
+    """
+    place = parse_hub_url(url)
+    if place is None or (place.revision is not None and _COMMIT.fullmatch(place.revision)):
+        return url
+    commit = call_hub(
+        url, lambda api: api.repo_info(place.repo_id, revision=place.revision, repo_type=place.repo_type)
+    ).sha
+    kind = "" if place.repo_type == "model" else f"{place.repo_type}s/"
+    made = f"{_PREFIX}{kind}{place.repo_id}@{commit}{'/' if place.path else ''}{place.path}"
+    return Url(made, private_redirects=url.private_redirects, **url.options) if isinstance(url, Url) else made
+
+
+def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS) -> HttpFile:
+    """Open a file of the Hub at the commit that its revision is now.
+
+    :raises OSError: if it cannot be opened
+    :raises UnsupportedError: for a URL that does not name a file, and without huggingface_hub
+    """
+    name = hide_secrets(url)
+    place = parse_hub_url(pin_commit(url))
+    if place is None or not place.path:
+        message = f"expected a file of a repository, got {quote(name)}"
+        raise UnsupportedError(message)
+    options = _read_options(url)
+    endpoint = _open_api(url).endpoint
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    kind = "" if place.repo_type == "model" else f"{place.repo_type}s/"
+    target = f"{endpoint}/{kind}{place.repo_id}/resolve/{place.revision}/{percent(place.path)}"
+    allows_private = (isinstance(url, Url) and url.private_redirects) or _is_private_host(endpoint)
+    headers = build_hf_headers(token=options.get("token"), library_name="sbformat")
+    return HttpFile(
+        Url(target, private_redirects=allows_private), headers=headers, limits=limits, name=name, scheme=HUB_SCHEME
+    )
+
+
+def list_repository(url: str) -> Iterator[HubEntry]:
+    """Yield the files at or below a place, at its commit.
+
+    :raises OSError: if the repository cannot be reached
+    """
+    place = parse_hub_url(url)
+    if place is None:
+        raise not_found(hide_secrets(url))
+
+    def list_all(api: Any) -> list[HubEntry]:
+        rows = api.list_repo_tree(
+            place.repo_id, place.path or None, recursive=True, revision=place.revision, repo_type=place.repo_type
+        )
+        return [
+            HubEntry(row.path, row.size, row.lfs.sha256 if row.lfs else row.blob_id)
+            for row in rows
+            if hasattr(row, "size")
+        ]
+
+    yield from sorted(call_hub(url, list_all))
+
+
+def is_hub_folder(url: str) -> bool:
+    """Return whether a URL names a repository or a folder of one."""
+    place = parse_hub_url(url)
+    if place is None or not place.path:
+        return True
+    found = call_hub(
+        url,
+        lambda api: api.get_paths_info(place.repo_id, [place.path], revision=place.revision, repo_type=place.repo_type),
+    )
+    if not found:
+        raise not_found(hide_secrets(url))
+    return not hasattr(found[0], "size")
+
+
+def find_repositories(url: str) -> Iterable[str]:
+    """Return the URLs of the models that a query finds, in the order of their names.
+
+    ``hf://AUTHOR`` and ``hf://?author=AUTHOR&tag=TAG&search=WORDS&limit=N`` are queries; ``tag`` may be repeated.
+
+    :raises UnsupportedError: for a query with other words
+    :raises OSError: if the Hub cannot be reached
+    """
+    rest = url[len(_PREFIX) :]
+    query = parse_qs(rest[1:], keep_blank_values=True) if rest.startswith("?") else {"author": [rest.rstrip("/")]}
+    unknown = [name for name in query if name not in _QUERY_KEYS]
+    limit = query.get("limit", ["0"])[-1]
+    if unknown or not query or not limit.isdecimal():
+        message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(url)}"
+        raise UnsupportedError(message)
+
+    def find(api: Any) -> list[str]:
+        rows = api.list_models(
+            author=query.get("author", [None])[-1],
+            filter=query.get("tag"),
+            search=query.get("search", [None])[-1],
+            limit=int(limit) or None,
+        )
+        return sorted(row.id for row in rows)
+
+    names = call_hub(url, find)
+    options = _read_options(url)
+    private = isinstance(url, Url) and url.private_redirects
+    return [
+        Url(_PREFIX + name, private_redirects=private, **options) if isinstance(url, Url) else _PREFIX + name
+        for name in names
+    ]
+
+
+def call_hub(url: str, work: Callable[[Any], T]) -> T:
+    """Call a function with huggingface_hub's client; its errors become ours.
+
+    :raises OSError: if the Hub cannot be reached, or refuses
+    """
+    try:
+        return work(_open_api(url))
+    except UnsupportedError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever a client raises
+        raise translate(error, find_scheme(url), hide_secrets(url)) from None
+
+
+def _open_api(url: str) -> Any:
+    try:
+        from huggingface_hub import HfApi
+    except ImportError as error:
+        raise missing_packages(HUB_SCHEME, error.name) from None
+    options = _read_options(url)
+    return HfApi(endpoint=options.get("endpoint"), token=options.get("token"), library_name="sbformat")
+
+
+def _read_options(url: str) -> dict[str, Any]:
+    return url.options if isinstance(url, Url) else {}
+
+
+def _is_private_host(endpoint: str) -> bool:
+    """Return whether the Hub is one of the user's own network, whose redirects may lead to others in it."""
+    host = urlsplit(endpoint).hostname or ""
+    try:
+        return any(is_private(str(row[4][0])) for row in socket.getaddrinfo(host, None))
+    except (OSError, ValueError):
+        return False
+
+
+__all__ = [
+    "HUB_SCHEME",
+    "find_repositories",
+    "is_hub_folder",
+    "list_repository",
+    "open_hub_file",
+    "parse_hub_url",
+    "pin_commit",
+]

@@ -1,0 +1,127 @@
+"""URLs as sources: what a URL is, the options that go with one, and how it is named in messages.
+
+Nothing here opens anything: :mod:`sbformat.io.remote` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_PARTS: Final = re.compile(
+    r"(?P<scheme>[^:]+)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?", re.DOTALL
+)
+_LOCAL: Final = ("file", "local")
+_WITH_QUERY: Final = ("http", "https")
+_DIGITS: Final = 8
+"""Hexadecimal digits of the digest that stands for a value of a query."""
+
+
+class Url(str):
+    """A URL with the options of its file system; every function that takes a path takes one.
+
+    A plain ``str`` is enough where the file system is configured by its own means: the environment, ``~/.aws``, the
+    token of ``huggingface_hub``, or the configuration files of fsspec. ::
+
+        archive = sbformat.read(sbformat.Url("s3://bucket/agent.zip", anon=True))
+
+    :param url: ``https://``, ``s3://``, ``hf://``, or another that fsspec knows
+    :param private_redirects: follow redirects to private addresses and from https to http; otherwise they are refused
+    :param options: arguments of fsspec's file system, such as ``anon``, ``endpoint_url`` or ``token``
+    """
+
+    __slots__ = ("options", "private_redirects")
+
+    options: dict[str, Any]
+    private_redirects: bool
+
+    def __new__(cls, url: str, *, private_redirects: bool = False, **options: Any) -> Url:  # noqa: PYI034
+        if not is_url(url):
+            message = f"expected a URL such as https://host/agent.zip, got {hide_secrets(str(url))!r}"
+            raise ValueError(message)
+        made = super().__new__(cls, url)
+        made.options = options
+        made.private_redirects = private_redirects
+        return made
+
+    def __repr__(self) -> str:
+        return f"Url({hide_secrets(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make_url, (str(self), self.private_redirects, self.options)
+
+
+def _make_url(url: str, private_redirects: bool, options: dict[str, Any]) -> Url:  # noqa: FBT001 -- of __reduce__
+    return Url(url, private_redirects=private_redirects, **options)
+
+
+def is_url(source: object) -> TypeGuard[str]:
+    """Return whether a source is a URL: a str that begins with a scheme and ``://``."""
+    return isinstance(source, str) and _URL.match(source) is not None
+
+
+def find_scheme(url: str) -> str:
+    """Return the scheme of a URL in lower case."""
+    found = _URL.match(url)
+    return found[1].lower() if found else ""
+
+
+def local_path(url: str) -> str | None:
+    """Return the path that a ``file://`` URL names; None for every other URL."""
+    if find_scheme(url) not in _LOCAL:
+        return None
+    path = url.partition("://")[2].removeprefix("localhost")
+    return unquote(path)
+
+
+def join_url(url: str, name: str) -> str:
+    """Return the URL of a file in a folder, with the same options."""
+    joined = f"{url.rstrip('/')}/{name}"
+    if isinstance(url, Url):
+        return Url(joined, private_redirects=url.private_redirects, **url.options)
+    return joined
+
+
+def last_name(url: str) -> str:
+    """Return the last part of a URL's path, as a file name."""
+    found = _PARTS.match(url)
+    path = url if found is None else found["path"] if find_scheme(url) in _WITH_QUERY else url.partition("://")[2]
+    return unquote(path.rstrip("/").rpartition("/")[2])
+
+
+def hide_secrets(url: str) -> str:
+    """Return a URL as messages and reports show it.
+
+    User names, passwords and fragments are left out. Each value of a query is replaced by the first digits of its
+    SHA-256, because it may be a token or a signature; different URLs still look different.
+
+    >>> hide_secrets("https://user:pw@host/a.zip?X-Amz-Signature=abc")
+    'https://host/a.zip?X-Amz-Signature=#ba7816bf'
+    """
+    found = _PARTS.fullmatch(url)
+    if found is None:
+        return url
+    host = found["host"].rpartition("@")[2]
+    shown = f"{found['scheme']}://{host}{found['path']}"
+    if found["query"] is None:
+        return shown
+    if found["scheme"].lower() == "hf":  # a query of the Hub: authors and tags
+        return f"{shown}?{found['query']}"
+    return f"{shown}?{'&'.join(map(_hide_value, found['query'].split('&')))}"
+
+
+def _hide_value(part: str) -> str:
+    name, equals, value = part.partition("=")
+    if not value:  # without a name, all of it may be a token
+        return f"{name}{equals}" if equals else f"#{_digest(name)}" if name else ""
+    return f"{name}=#{_digest(value)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGITS]
