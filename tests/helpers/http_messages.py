@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
+from urllib.parse import unquote
 
 Range = tuple[int, int]
 """The first byte, and the byte after the last."""
@@ -51,13 +52,18 @@ class Request:
     """A request, with the names of its headers in lower case."""
 
     method: str
-    path: str
-    """Decoded, without the query."""
+    raw_path: str
+    """As it was sent, without the query."""
     query: str
     headers: Mapping[str, str]
     number: int
     """The first request of a path is number 1, whatever its method."""
     body: bytes = b""
+
+    @property
+    def path(self) -> str:
+        """The decoded path, without the query."""
+        return unquote(self.raw_path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ class HttpServer:
 
     def answer(self, request: Request) -> Answer:
         """Return the answer to a request."""
-        active = [behaviour for behaviour in self._list_behaviours(request.path) if behaviour.concerns(request)]
+        active = self.list_behaviours(request)
         for behaviour in active:
             answer = behaviour.intercept(request)
             if answer is not None:
@@ -131,9 +131,11 @@ class HttpServer:
             answer = behaviour.change_answer(request, answer, file)
         return answer
 
-    def _list_behaviours(self, path: str) -> Sequence[Behaviour]:
-        found = self.behaviour.get(path, ()) if isinstance(self.behaviour, Mapping) else self.behaviour
-        return (found,) if isinstance(found, Behaviour) else found
+    def list_behaviours(self, request: Request) -> list[Behaviour]:
+        """Return the behaviours that concern a request."""
+        found = self.behaviour.get(request.path, ()) if isinstance(self.behaviour, Mapping) else self.behaviour
+        behaviours = (found,) if isinstance(found, Behaviour) else found
+        return [behaviour for behaviour in behaviours if behaviour.concerns(request)]
 
     def _list_folder(self, path: str) -> File | None:
         if not path.endswith("/"):
@@ -153,7 +155,9 @@ class HttpServer:
             number = self._numbers[path]
             record = Record(method, path, parts.query, headers)
             self._records.append(record)
-        request = Request(method=method, path=path, query=parts.query, headers=headers, number=number, body=body)
+        request = Request(
+            method=method, raw_path=parts.path, query=parts.query, headers=headers, number=number, body=body
+        )
         return request, record
 
     def note(self, record: Record, **values: Any) -> None:
