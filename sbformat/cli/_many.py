@@ -7,7 +7,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.cli import _files, _progress, _streams, _workers
+from sbformat import parallel
+from sbformat.cli import _files, _progress, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def map_files(
     :param done: the verb of the work as a participle, for that report: ``scanned``
     """
     message = f"the process that {done} it was killed: it may need more memory than this machine has"
-    return _workers.map_in_order(
+    return parallel.map_in_order(
         work,
         paths,
         processes=_count_processes(paths, args),
@@ -74,7 +75,7 @@ def count_files(label: str, paths: Sequence[str], args: argparse.Namespace) -> I
 
 
 def _count_processes(paths: Sequence[str], args: argparse.Namespace) -> int:
-    return min(args.jobs or _workers.processors(), len(paths)) if _is_worth_processes(paths) else 1
+    return min(args.jobs or parallel.processors(), len(paths)) if _is_worth_processes(paths) else 1
 
 
 def _is_worth_processes(paths: Sequence[str]) -> bool:
