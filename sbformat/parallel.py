@@ -1,7 +1,7 @@
 """Work on many items in several processes, or by any executor; results come back in the order of the items.
 
-Theory of operation. A bounded number of items is under way: while one takes long, workers go on with those after it, and no
-more are taken from the iterable. A worker that is killed costs its item another try, not the run:
+Theory of operation. A bounded number of items is under way: while one takes long, workers go on with those after it,
+and no more are taken from the iterable. A worker that is killed costs its item another try, not the run:
 
 * :class:`concurrent.futures.ProcessPoolExecutor` fails as a whole when one of its processes is killed. The items that
   had no result are tried again one by one, in a process of their own; then another pool goes on with the rest.

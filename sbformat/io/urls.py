@@ -11,7 +11,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 def is_url(source: object) -> bool:
     """Return whether a source is a URL: a scheme of two characters or more, and ``://``.
 
-    >>> is_url("s3://bucket/agent.zip"), is_url("C:\\\\agent.zip")
+    >>> is_url("s3://bucket/agent.zip"), is_url("models/agent.zip")
     (True, False)
 
     :param source: anything that a reader takes
