@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
 _CELL: Final = 80
 """Characters of a cell."""
-_MOST_KEYS: Final = 300
+MOST_KEYS: Final = 300
 """Keys of one file that can become columns."""
 _MOST_FINDINGS: Final = 5
 """Findings of one file that are listed."""
-_SENTENCE: Final = 400
+SENTENCE: Final = 400
+"""Characters of a message."""
 _LARGEST: Final = 1 << 63
 """Integers of a catalogue are less: formats of tables have 64 bits."""
 _NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \(|$)")
@@ -206,12 +207,12 @@ def _list_hyperparameters(values: Mapping[str, Hyperparameter]) -> dict[str, Cel
     """Return a cell for each value of ``data``; those of a dict such as ``policy_kwargs`` have cells of their own."""
     cells: dict[str, Cell] = {}
     for key, found in values.items():
-        if key in _IN_FACTS or len(cells) >= _MOST_KEYS:
+        if key in _IN_FACTS or len(cells) >= MOST_KEYS:
             continue
         name = _name_column(key)
         cells[name] = render_value(key, found)
         if key.endswith("_kwargs") and isinstance(found.value, dict):
-            for part, value in list(found.value.items())[:_MOST_KEYS]:
+            for part, value in list(found.value.items())[:MOST_KEYS]:
                 if isinstance(part, str):
                     cells[f"{name}.{escape(part, _CELL)}"] = _render_plain(value)
     return cells
@@ -262,16 +263,16 @@ def list_remarks(file: FileData) -> tuple[list[Remark], int]:
     """Return why a file is not clean, and the number of reasons that are not listed."""
     remarks: list[Remark] = []
     if file.failure is not None:
-        remarks.append(Remark(file.failure.outcome, "", escape(file.failure.message, _SENTENCE)))
+        remarks.append(Remark(file.failure.outcome, "", escape(file.failure.message, SENTENCE)))
     if file.inspected is not None:
         remarks += [
-            Remark(row.outcome, escape(row.entry, _CELL), escape(row.message, _SENTENCE))
+            Remark(row.outcome, escape(row.entry, _CELL), escape(row.message, SENTENCE))
             for row in file.inspected.broken
         ]
     findings = file.scanned.findings if file.scanned is not None else ()
     for finding in sorted(findings, key=lambda finding: -_rank(finding.verdict)):
         place = ", ".join(part for part in (finding.entry, finding.key) if part)
-        remarks.append(Remark(finding.verdict, escape(place, _CELL), escape(finding.message, _SENTENCE)))
+        remarks.append(Remark(finding.verdict, escape(place, _CELL), escape(finding.message, SENTENCE)))
     listed = list({row.message: row for row in reversed(remarks)}.values())[::-1]
     omitted = len(listed) - _MOST_FINDINGS if len(listed) > _MOST_FINDINGS else 0
     return listed[:_MOST_FINDINGS], omitted + (file.scanned.omitted if file.scanned is not None else 0)

@@ -28,7 +28,9 @@ _KEPT: Final = 16
 
 
 class StatisticsFinder:
-    """Finds the statistics of agents; ask for those of one folder one after another. ::
+    """Finds the statistics of agents; ask for those of one folder one after another.
+
+    ::
 
         StatisticsFinder().find("logs/ppo/best_model.zip")  # 'vecnormalize.pkl'
 
@@ -46,11 +48,11 @@ class StatisticsFinder:
         """
         here, last = os.path.split(os.path.abspath(path))
         top = os.path.dirname(here) if os.path.basename(here).lower() in PARTS_OF_RUNS else here
-        if top not in self._indexes:
-            self._indexes[top] = _list_places(top, here, self._limits)
+        if here not in self._indexes:
+            self._indexes[here] = _list_places(top, here, self._limits)
             if len(self._indexes) > _KEPT:
                 self._indexes.popitem(last=False)
-        index = self._indexes[top]
+        index = self._indexes[here]
         if index is None:
             return None
         name = last if top == here else f"{os.path.basename(here)}/{last}"
@@ -86,9 +88,9 @@ def _classify(top: str, name: str, limits: Limits) -> ListedFile:
 
 def _walk(top: str, here: str) -> Iterator[str]:
     """Yield the names of files and unzipped archives, from the top, with slashes; hidden ones are left out."""
-    todo = [("", 2 if top != here else 1)]
+    todo = [("", True)]
     while todo:
-        folder, depth = todo.pop()
+        folder, has_places_below = todo.pop()
         path = join_name(top, folder) if folder else top
         try:
             with os.scandir(path) as scanned:
@@ -103,7 +105,5 @@ def _walk(top: str, here: str) -> Iterator[str]:
                 continue
             elif os.path.isfile(os.path.join(item.path, DATA_ENTRY)):
                 yield name
-            elif depth == 2 and item.path != here:
-                todo.append((name, 0))
-            elif depth:
-                todo.append((name, depth - 1))
+            elif has_places_below:
+                todo.append((name, item.path == here))
