@@ -15,6 +15,7 @@ _MODULES: Final = {
     "archive.algorithm": "Algorithm",
     "archive.archive": "Archive",
     "archive.system_info": "SystemInfo",
+    "catalogue.catalog": "catalog",
     "data": "Serialized",
     "errors": "ContainerError DataError FormatError LimitError MissingEntryError PickleError SbformatError TensorError "
     "UnsupportedError ValidationError",

@@ -3,6 +3,7 @@
 from sbformat.archive.algorithm import Algorithm as Algorithm
 from sbformat.archive.archive import Archive as Archive
 from sbformat.archive.system_info import SystemInfo as SystemInfo
+from sbformat.catalogue.catalog import catalog as catalog
 from sbformat.data import Serialized as Serialized
 from sbformat.errors import ContainerError as ContainerError
 from sbformat.errors import DataError as DataError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -10,6 +11,11 @@ if TYPE_CHECKING:
 
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_FORMULA: Final = re.compile(r"(^|;)([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+"""Where a formula begins: also with the full-width forms of these characters, which Excel accepts."""
+_PROTECTED: Final = re.compile(r"(^|;)'([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
 def format_size(nbytes: int) -> str:
@@ -27,11 +33,32 @@ def count_noun(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
-def write_number(value: float) -> Any:
+def write_number(value: Any) -> Any:
     """Return a number as JSON: text for infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
     return value
+
+
+def read_number(value: Any) -> Any:
+    """Return what :func:`write_number` was given: a number for its text."""
+    return _NUMBERS.get(value, value) if isinstance(value, str) else value
+
+
+def protect_text(text: str) -> str:
+    """Return a text of a table with an apostrophe before what a spreadsheet would evaluate.
+
+    A spreadsheet evaluates text that begins with ``=``, ``+``, ``-`` or ``@``, and some divide a line at a semicolon.
+
+    >>> protect_text("=SUM(A1)")
+    "'=SUM(A1)"
+    """
+    return _FORMULA.sub(r"\1'\2", text)
+
+
+def unprotect_text(text: str) -> str:
+    """Return the text that :func:`protect_text` was given."""
+    return _PROTECTED.sub(r"\1\2", text)
 
 
 def write_numbers(value: Any) -> Any:

@@ -99,17 +99,17 @@ def collect_file(
     shown = name_source(source) if name is None else name
     opened = None
     if not isinstance(source, Archive) and not (isinstance(source, (str, os.PathLike)) and os.path.isdir(source)):
-        opened, failure = _try_to(lambda: open_once(source, Budget(limits)))
+        opened, failure = try_to(lambda: open_once(source, Budget(limits)))
         if opened is None:
             return FileData(name=shown, archive=None, failure=failure, inspected=None, scanned=None)
-    archive, failure = _try_to(lambda: _read(source, opened, limits))
+    archive, failure = try_to(lambda: _read(source, opened, limits))
     inspected = None
     if archive is not None:
-        inspected, failure = _try_to(lambda: inspect(archive, limits=limits))
+        inspected, failure = try_to(lambda: inspect(archive, limits=limits))
     if opened is None:
-        scanned, _ = _try_to(lambda: scan(source, limits=limits, allow=allow))
+        scanned, _ = try_to(lambda: scan(source, limits=limits, allow=allow))
     else:
-        scanned, _ = _try_to(lambda: scan_opened(opened, limits=limits, allow=allow))
+        scanned, _ = try_to(lambda: scan_opened(opened, limits=limits, allow=allow))
     if failure is not None and (archive is not None or (scanned is not None and scanned.size)):
         failure = failure._replace(error=None)  # there is something to show
     return FileData(name=shown, archive=archive, failure=failure, inspected=inspected, scanned=scanned)
@@ -123,7 +123,7 @@ def _read(source: ArchiveLike, opened: Source | None, limits: Limits) -> Archive
     return open_archive(source, Budget(limits), ReadOptions("inert"), in_memory=False, opened=opened)
 
 
-def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
+def try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
     """Return a value, or why there is none."""
     try:
         return get(), None

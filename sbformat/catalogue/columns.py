@@ -103,14 +103,14 @@ def _find_folder(names: Sequence[str]) -> tuple[str, list[str]]:
 
 def _keep_columns(keys: Sequence[str], counts: Mapping[str, int]) -> list[str]:
     """Return the columns that the page has, in their order: if there are too many, those of most files."""
-    ordered = sorted(keys, key=_order_column)
+    ordered = sorted(keys, key=order_column)
     if len(ordered) <= _MOST_COLUMNS:
         return ordered
     most = sorted(ordered, key=lambda key: (key not in FACTS, -counts[key]))[:_MOST_COLUMNS]
     return [key for key in ordered if key in set(most)]
 
 
-def _order_column(key: str) -> tuple[int, int]:
+def order_column(key: str) -> tuple[int, int]:
     """Facts, hyper-parameters as on the page of one file, other keys, and what agents keep of their run."""
     known = key.partition(".")[0]
     if key in FACTS:

@@ -19,13 +19,14 @@ from sbformat.cli import _streams
 from sbformat.cli._files import EXIT_COULD_NOT
 from sbformat.cli._options import is_verbose, set_options
 from sbformat.errors import escape
+from sbformat.parallel import WorkersError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _COMMANDS: Final = (
     "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "evaluate", "export", "report", "completion",
+    "evaluate", "export", "report", "catalog", "completion",
 )  # fmt: skip
 _EXIT_INTERRUPTED: Final = 130
 _ISSUES: Final = "https://github.com/sbformat/sbformat/issues"
@@ -52,7 +53,7 @@ def build_parser(first: str | None = None) -> Parser:
     parser = Parser(
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
-        "or export their agents. No code in a file is ever executed.",
+        "or export their agents; put what is known of many into one table. No code in a file is ever executed.",
         epilog="Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )
@@ -104,6 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, _streams.OutputError) as error:  # files have their own errors: this is standard output
         _streams.write_remark(_describe_output_error(error))
         _drop_output()
+        return EXIT_COULD_NOT
+    except WorkersError as error:
+        _streams.write_remark(str(error))
         return EXIT_COULD_NOT
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED

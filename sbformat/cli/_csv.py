@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli._output import report_failure
 from sbformat.errors import escape
-from sbformat.rendering import write_number, write_numbers
+from sbformat.rendering import protect_text, write_number, write_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 _CELL: Final = 32_000
 """Characters of a cell; Excel has room for 32,767."""
-_FORMULA: Final = re.compile(r"(^|;)([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
-"""Where a formula begins: also with the full-width forms of these characters, which Excel accepts."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _LONGEST_INTEGER: Final = 4000
 """Bits of an integer that Python converts to decimal digits without refusing."""
@@ -107,4 +105,4 @@ def encode_cell(value: Any) -> str:
 def _encode_text(text: str) -> str:
     if len(text) <= _CELL and _NUMBER.fullmatch(text):
         return text
-    return _FORMULA.sub(r"\1'\2", escape(text, _CELL))
+    return protect_text(escape(text, _CELL))

@@ -172,43 +172,14 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
 
 
 def expand_paths(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive.
-
-    An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with.
-    """
+    """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive."""
     for path in paths:
-        if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
+        if os.path.isdir(path):
+            from sbformat.folders import trees
+
+            yield from trees.expand_paths([path])
+        else:
             yield path
-            continue
-        found = False
-        for folder, below, files in os.walk(path):
-            below[:] = sorted(name for name in below if not name.startswith("."))
-            if DATA_ENTRY in files:
-                found = True
-                yield folder
-                below.clear()
-                continue
-            for name in sorted(files):
-                file = os.path.join(folder, name)
-                if os.path.isfile(file) and (name.lower().endswith(ARCHIVE_SUFFIXES) or _is_other_name(file)):
-                    found = True
-                    yield file
-        if not found:
-            yield path  # reading it gives the error
-
-
-def _is_other_name(path: str) -> bool:
-    """Return whether a file of a folder is an agent or belongs to one, by its contents.
-
-    Not a hidden file, and none of the ``blobs`` of the Hugging Face cache, which have their names in ``snapshots``.
-    """
-    from sbformat.folders.listing import is_known_by_content
-
-    folder, name = os.path.split(path)
-    above, last = os.path.split(folder)
-    if name.startswith(".") or (last == "blobs" and os.path.isdir(os.path.join(above, "snapshots"))):
-        return False
-    return is_known_by_content(path)
 
 
 def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Sequence[str] = ()) -> dict[str, Any]:

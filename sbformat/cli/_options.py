@@ -37,6 +37,17 @@ def set_options(args: argparse.Namespace) -> None:
     _options = Options(**given)
 
 
+def get_options() -> Options:
+    """Return the options, for :func:`use_options` in another process."""
+    return _options
+
+
+def use_options(options: Options) -> None:
+    """Follow the options of another process's command line from now on."""
+    global _options  # noqa: PLW0603 -- a process works for one command line at a time
+    _options = options
+
+
 def is_quiet() -> bool:
     """Return whether only results, findings and errors are written."""
     return _options.quiet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,6 +17,8 @@ from sbformat.io.opening import is_remote
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
+    import argparse
+
     from sbformat.archive.archive import Archive
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.cli._inspect_table import TableRow
@@ -41,7 +42,7 @@ def configure(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--columns",
-        type=_parse_columns,
+        type=_many.parse_columns,
         metavar="NAME,NAME",
         help="columns of the table: algorithm, gamma, ...; by default those that differ",
     )
@@ -55,14 +56,6 @@ def configure(subparsers: Any) -> None:
     _many.add_jobs_option(parser)
     _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run, refuse=parser.error)
-
-
-def _parse_columns(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        message = f"expected names of columns, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return names
 
 
 class InspectResult(NamedTuple):
@@ -82,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     import sbformat.reader
     import sbformat.tools.inspect
 
+    _many.use_absolute_paths(args)
     paths = list(_files.expand_paths(args.paths))
     folders = _inspect_folder.describe_folders(args) if _shows_folders(args) else []
     args.as_table = _is_table(args, len(paths))

@@ -91,7 +91,9 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild; return 1 when the agent now computes or trains with something else, 2 when a file was not written."""
-    if _is_many(args.paths, args.output):
+    is_many = _is_many(args.paths, args.output)
+    _many.use_absolute_paths(args)
+    if is_many:
         return _run_many(args)
     path = args.paths[0]
     report = _files.report_errors(path, lambda: rebuild_file(path, args.output, args), outputs=[args.output])

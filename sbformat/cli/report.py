@@ -49,6 +49,7 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page; 1 when a file or an entry is broken, 2 when there is no page, or a file is not in it."""
+    _many.use_absolute_paths(args)
     paths = list(_files.expand_paths(args.paths))
     name = _streams.name_output(args.output)
     failed: list[dict[str, Any]] = []

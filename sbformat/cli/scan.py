@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     import sbformat.tools.scan  # noqa: F401 -- imported before processes are forked
     from sbformat.cli import _tree
 
+    _many.use_absolute_paths(args)
     limits = _files.make_limits(args)
     if args.allow:
         _check_allowed(args)

@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Validate each file; return 1 when one has errors, 2 when one could not be read; a skipped one is neither."""
     from sbformat.schema import known_keys
 
+    _many.use_absolute_paths(args)
     paths = list(_files.expand_paths(args.paths))
     if len(paths) > 1:
         known_keys(None)  # imports jsonschema before processes are forked

@@ -128,6 +128,14 @@ def _list_unusual(path: str, name: str, limits: Limits) -> ListedFile:
     return ListedFile(name, None, "", "")
 
 
+def starts_like_pickle(path: str) -> bool:
+    """Return whether a file begins as a pickle does.
+
+    :param path: of a file; one that cannot be opened does not
+    """
+    return _read_head(path).startswith(_PICKLE)
+
+
 def _read_head(path: str) -> bytes:
     """Return the first bytes of a file; none of one that cannot be opened."""
     try:

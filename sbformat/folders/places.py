@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sbformat.folders.listing import ListedFile
 
-_PARTS_OF_RUNS: Final = frozenset({
+PARTS_OF_RUNS: Final = frozenset({
     "best", "best_model", "best_models", "checkpoint", "checkpoints", "eval", "final", "last", "logs", "model",
     "models", "saved_models", "weights",
 })  # fmt: skip
@@ -72,7 +72,7 @@ class Index:
         yield here
         yield from self._list_run_folder(here, agent)
         above, _, last = here.rpartition("/")
-        if last.lower() in _PARTS_OF_RUNS:
+        if last.lower() in PARTS_OF_RUNS:
             yield above
             yield from (folder for folder in self._list_run_folder(above, agent) if folder != here)
 

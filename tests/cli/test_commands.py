@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat.__main__
-from sbformat.cli import _output, _workers, build_parser, main
+from sbformat import parallel
+from sbformat.cli import _output, build_parser, main
 from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
 from tests.helpers.reports import REPORT, parse_reports
 
@@ -328,7 +329,7 @@ def test_a_lost_file_is_reported(
         first, *rest = items
         return [lost(first), *map(work, rest)]
 
-    monkeypatch.setattr(_workers, "map_in_order", in_order)
+    monkeypatch.setattr(parallel, "map_in_order", in_order)
     assert main([command, str(PPO), str(SAC), "--format", words]) == 2
     out, err = capsys.readouterr()
     assert f"the process that {done} it was killed" in err

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from sbformat.archive.kinds import Kind
-from sbformat.cli import _many, _workers, main
+from sbformat import parallel
+from sbformat.cli import _many, main
 from sbformat.cli import scan as scan_command
 from sbformat.cli.scan import group_findings
 from sbformat.schema import load_schema
@@ -360,13 +361,13 @@ def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    real = _workers.map_in_order
+    real = parallel.map_in_order
 
     def in_order(work: Any, items: Any, *, processes: int, lost: Any) -> Iterable[Any]:
         seen.append(processes)
         return real(work, items, processes=1, lost=lost)
 
-    monkeypatch.setattr(_workers, "map_in_order", in_order)
+    monkeypatch.setattr(parallel, "map_in_order", in_order)
     for count in (1, 31, 32, 33):
         run(capsys, "scan", *[PPO] * count, "--jobs", 3)
     assert seen == [1, 1, 3, 3]
@@ -378,7 +379,7 @@ def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypa
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_results_come_in_order(processes: int) -> None:
-    done = _workers.map_in_order(
+    done = parallel.map_in_order(
         work_for_processes.double, range(40), processes=processes, lost=work_for_processes.lost
     )
     assert list(done) == [number * 2 for number in range(40)]
@@ -392,45 +393,45 @@ def test_work_is_handed_out_as_it_is_done() -> None:
             taken.append(number)
             yield number
 
-    done = iter(_workers.map_in_order(work_for_processes.double, numbers(), processes=2, lost=work_for_processes.lost))
+    done = iter(parallel.map_in_order(work_for_processes.double, numbers(), processes=2, lost=work_for_processes.lost))
     assert [next(done) for _ in range(3)] == [0, 2, 4]
     assert len(taken) < 40
     done.close()  # type: ignore[attr-defined]
 
 
 def test_a_process_that_dies_takes_only_its_file_with_it() -> None:
-    done = _workers.map_in_order(work_for_processes.double_or_die, range(12), processes=2, lost=work_for_processes.lost)
+    done = parallel.map_in_order(work_for_processes.double_or_die, range(12), processes=2, lost=work_for_processes.lost)
     assert list(done) == [-number if number % 7 == 3 else number * 2 for number in range(12)]
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, OSError, EOFError])
 def test_an_error_of_our_own_is_raised(error: type[Exception]) -> None:
     with pytest.raises(error):
-        list(_workers.map_in_order(work_for_processes.fail, [error] * 20, processes=2, lost=work_for_processes.lost))
+        list(parallel.map_in_order(work_for_processes.fail, [error] * 20, processes=2, lost=work_for_processes.lost))
 
 
 def test_a_process_that_is_ended_once_costs_nothing(tmp_path: Path) -> None:
     items = [(number, str(tmp_path)) for number in range(8)]
-    done = _workers.map_in_order(work_for_processes.die_once, items, processes=2, lost=work_for_processes.lost)
+    done = parallel.map_in_order(work_for_processes.die_once, items, processes=2, lost=work_for_processes.lost)
     assert list(done) == list(range(8))
 
 
 def test_large_items_and_results_pass_each_other() -> None:
     items = ["x" * 300_000] * 12
-    done = _workers.map_in_order(work_for_processes.many, items, processes=2, lost=work_for_processes.lost)
+    done = parallel.map_in_order(work_for_processes.many, items, processes=2, lost=work_for_processes.lost)
     assert [len(result) for result in done] == [3_000_000] * 12
 
 
 FORKED = """
 import sys
-from sbformat.cli import _workers
+from sbformat import parallel
 from tests.helpers.work_for_processes import die_once, double_or_die, lost
 
 if __name__ == "__main__":
-    assert _workers._is_alone() == (sys.platform == "linux")
-    print(list(_workers.map_in_order(double_or_die, range(12), processes=2, lost=lost)))
-    print(list(_workers.map_in_order(die_once, [(number, sys.argv[1]) for number in range(8)], processes=3, lost=lost)))
-    print(next(_workers.map_in_order(double_or_die, range(100), processes=3, lost=lost)))
+    assert parallel._is_alone() == (sys.platform == "linux")
+    print(list(parallel.map_in_order(double_or_die, range(12), processes=2, lost=lost)))
+    print(list(parallel.map_in_order(die_once, [(number, sys.argv[1]) for number in range(8)], processes=3, lost=lost)))
+    print(next(parallel.map_in_order(double_or_die, range(100), processes=3, lost=lost)))
 """
 
 
@@ -454,7 +455,7 @@ def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch
         first, *rest = items
         return [lost(first), *map(work, rest)]
 
-    monkeypatch.setattr(_workers, "map_in_order", in_order)
+    monkeypatch.setattr(parallel, "map_in_order", in_order)
     status, reports = run_json(capsys, "scan", PPO, SAC)
     assert (status, [report["outcome"] for report in reports]) == (2, ["process ended", "ok"])
     assert (main(["scan", str(PPO), str(SAC)]), "process ended: the process" in capsys.readouterr().err) == (2, True)
@@ -463,7 +464,7 @@ def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch
 SLEEPER = """
 import signal
 import sys
-from sbformat.cli._workers import map_in_order
+from sbformat.parallel import map_in_order
 from tests.helpers.work_for_processes import lost, sleep
 
 if __name__ == "__main__":

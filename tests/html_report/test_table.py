@@ -76,16 +76,16 @@ def test_the_parts_of_policy_kwargs_are_columns() -> None:
 
 def test_schedules_and_arrays_of_one_item_are_sorted_as_numbers() -> None:
     row = collect(PPO)
-    assert row.cells["clip_range"] == Cell("0.2", 0.2)
-    assert row.cells["learning_rate"] == Cell("0.0003", 0.0003)
+    assert row.cells["clip_range"] == Cell("0.2", 0.2, value=0.2)
+    assert row.cells["learning_rate"] == Cell("0.0003", 0.0003, value=0.0003)
     assert collect(SAC).cells["target_entropy"].number == -1.0
-    assert row.cells["normalize_advantage"] == Cell("true")
+    assert row.cells["normalize_advantage"] == Cell("true", value=True)
     assert row.cells["_last_obs"].number is None
 
 
 def test_the_mean_of_the_last_episodes_is_a_column() -> None:
     row = collect(with_data(lambda data: data.update(ep_info_buffer=[{"r": 1, "l": 2}, {"r": 2.5, "l": 9}, {"l": 1}])))
-    assert row.cells["mean_reward"] == Cell("1.75", 1.75)
+    assert row.cells["mean_reward"] == Cell("1.75", 1.75, value=1.75)
     assert row.cells["episodes"].number == 2
     assert "mean_reward" not in collect(PPO).cells
 

@@ -1,0 +1,139 @@
+"""``catalog``: a row for each of many archives, made by this process or by any executor."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat import __version__
+from sbformat.catalogue.collect import Failure, collect_file, try_to
+from sbformat.catalogue.flat_rows import make_failed_row, make_row
+from sbformat.catalogue.sources import find_state, is_one_source, list_sources
+from sbformat.errors import require_names
+from sbformat.io.urls import is_url
+from sbformat.limits import DEFAULT_LIMITS
+from sbformat.parallel import map_in_order
+from sbformat.pkl.tree import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
+
+    from sbformat.catalogue.collect import FileData
+    from sbformat.catalogue.flat_rows import Row
+    from sbformat.catalogue.sources import CatalogSource
+    from sbformat.limits import Limits
+    from sbformat.reader import ArchiveLike
+    from sbformat.schema import Problem
+
+PROCESS_ENDED: Final = "process ended"
+"""The outcome of a file whose worker was killed each time."""
+LOST: Final = "the process that read it was killed: it may need more memory than this machine has"
+_INTERNAL: Final = "internal error"
+
+
+def catalog(
+    sources: ArchiveLike | Iterable[ArchiveLike],
+    *,
+    executor: Executor | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    allow: Iterable[str] = (),
+) -> Iterator[Row]:
+    """Yield what is known of each of many archives, as one flat dict: a row of a table. Nothing in them is executed.
+
+    A row has the facts (algorithm, versions, spaces, network, verdict of :func:`sbformat.scan`, problems of
+    :func:`sbformat.validate`, why it could not be read), and each hyper-parameter under its name. The values are
+    numbers, truth values and texts::
+
+        import pandas
+        runs = pandas.DataFrame(sbformat.catalog("logs/"))
+
+        with concurrent.futures.ProcessPoolExecutor() as pool:
+            for row in sbformat.catalog(["logs/", "old/*.zip"], executor=pool):
+                print(row["source"], row["algorithm"], row.get("gamma"))
+
+    :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes; one or
+        several
+    :param executor: does the work: any of :mod:`concurrent.futures`, or Dask's ``Client(...).get_executor()``. The
+        files are read where it runs. By default this process does it
+    :param limits: for reading each file
+    :param allow: dotted names that the scan treats as known, as in :func:`sbformat.scan`
+    :return: rows in the order of the sources, as they are finished; a file that cannot be read is a row with
+        ``outcome`` and ``error``
+    :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
+    :raises sbformat.parallel.WorkersError: when the executor takes no more work
+    """
+    work = make_work(limits, require_names(allow, "allow"))
+    listed: Any = [sources] if is_one_source(sources) else sources
+    found = list_sources(listed, limits)
+    return map_in_order(work, found, lost=partial(make_lost_row, made_by=work.keywords["made_by"]), executor=executor)
+
+
+def make_work(limits: Limits, allow: Sequence[str]) -> partial[Row]:
+    """Return the function that makes a source a row; it can be sent to other processes.
+
+    :raises ValueError: for a name that cannot be allowed
+    """
+    from sbformat.schema import known_keys
+    from sbformat.tools.scan import scan
+
+    scan(b"", allow=allow)
+    known_keys(None)  # imports jsonschema, before processes are forked
+    names = tuple(sorted(allow))
+    return partial(describe_source, limits=limits, allow=names, made_by=name_reader(limits, names))
+
+
+def name_reader(limits: Limits, allow: Sequence[str]) -> str:
+    """Return what made a row: the release, and a digest of the options if they are not the default ones.
+
+    Rows of another reader are made again.
+    """
+    if limits == DEFAULT_LIMITS and not allow:
+        return __version__
+    return f"{__version__}+{zlib.crc32(repr((limits, sorted(allow))).encode('utf-8', 'backslashreplace')):08x}"
+
+
+def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[str], made_by: str) -> Row:
+    """Return the row of a source; runs in a worker process when there are many.
+
+    :param made_by: the value of the column ``sbformat``
+    """
+    state, target = source
+    if isinstance(target, str) and not is_url(target):
+        size, version = find_state(target if os.path.exists(target) else f"{target}.zip")
+        state = state._replace(size=size, version=version)
+    try:
+        file = collect_file(target, name=state.name, limits=limits, allow=allow)
+        problems, failure = try_to(lambda: list_problems(file, target, limits))
+        if failure is not None and file.failure is None:
+            file = replace(file, failure=failure)
+        return make_row(file, problems or (), state, made_by=made_by)
+    except Exception as error:  # noqa: BLE001 -- a bug in reading one file of a million is one row
+        return make_failed_row(state, _INTERNAL, f"{type(error).__name__}: {error}", made_by=made_by)
+
+
+def make_lost_row(source: CatalogSource, *, made_by: str) -> Row:
+    """Return the row of a source whose worker was killed each time."""
+    return make_failed_row(source.state, PROCESS_ENDED, LOST, made_by=made_by)
+
+
+def list_problems(file: FileData, target: ArchiveLike, limits: Limits) -> list[Problem]:
+    """Return the problems of a file; none if it cannot be read.
+
+    The archive that was read for ``inspect`` is used again, unless a constructor is not known, which is a problem.
+    """
+    from sbformat.schema import iter_problems
+
+    if file.archive is None:
+        return []
+    reports = file.inspected.state_dicts if file.inspected is not None else ()
+    is_whole = not any(isinstance(value, Node) for report in reports for value in report.values.values())
+    return list(iter_problems(file.archive if is_whole else target, limits=limits))
+
+
+def explain(row: Row) -> Failure | None:
+    """Return why the file of a row, or an entry of it, could not be read; None if it was."""
+    return None if row["outcome"] == "ok" else Failure(str(row["outcome"]), str(row["error"]))

@@ -1,0 +1,132 @@
+"""Search a catalogue: conditions of SQL, by SQLite, which may read the table ``catalog`` and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.catalogue.files.columns import find_columns
+from sbformat.catalogue.files.formats import find_format
+from sbformat.catalogue.files.sqlite_file import TABLE, fill_table, open_read_only
+from sbformat.errors import MissingEntryError, UnsupportedError, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sbformat.catalogue.rows import Scalar
+
+_NO_COLUMN: Final = re.compile(r"no such column: \"?(?:\w+\.)?(.+?)\"?(?: - .*)?")
+_ALLOWED: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "writefile", "edit", "readfile"})
+_SOURCE: Final = "source"
+
+
+class Found(NamedTuple):
+    """The result of :func:`search`."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Scalar, ...]]
+    """Read as they are taken. SQLite has 1 and 0 for truth values."""
+
+
+@contextlib.contextmanager
+def search(
+    path: str,
+    *,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    sort: str | None = None,
+    is_reversed: bool = False,
+    most: int | None = None,
+) -> Iterator[Found]:
+    """Yield the rows of a catalogue that meet a condition; they can be read within the block.
+
+    ::
+
+        with search("runs.csv", where="algorithm = 'PPO' and gamma < 0.99", columns=["source", "gamma"]) as found:
+            for source, gamma in found.rows:
+                print(source, gamma)
+
+    :param path: of a catalogue
+    :param where: a condition of SQL
+    :param columns: names of columns; None for all
+    :param sort: the name of a column; rows without a value come last
+    :param is_reversed: reverse the order
+    :param most: the number of rows at most
+    :raises UnsupportedError: for a condition that is not SQL, or does more than read, and for another file
+    :raises MissingEntryError: for a column that the catalogue does not have
+    :raises OSError: when the file cannot be opened
+    """
+    with contextlib.closing(_open(path)) as database:
+        names = tuple(row[0] for row in database.execute(f"SELECT name FROM pragma_table_info('{TABLE}')"))  # noqa: S608
+        chosen = names if columns is None else tuple(columns)
+        for name in (*chosen, *([sort] if sort is not None else [])):
+            if name not in names:
+                raise MissingEntryError(name, present=names, what="column")
+        query = _make_query(chosen, where, sort, is_reversed=is_reversed, most=most)
+        database.set_authorizer(_authorize)
+        try:
+            cursor = database.execute(query)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise _explain(error, names) from None
+        yield Found(chosen, _fetch(cursor, names))
+
+
+def _open(path: str) -> sqlite3.Connection:
+    """Open a catalogue as a database: one of SQLite itself, of another format a temporary copy."""
+    table = find_format(path)
+    next(table.read(path), None)  # whether it is one
+    if path.lower().endswith(".sqlite"):
+        return open_read_only(path)
+    database = sqlite3.connect("", isolation_level=None)  # a temporary file, which SQLite removes
+    try:
+        database.execute("PRAGMA journal_mode = OFF")
+        database.execute("BEGIN")
+        fill_table(database, table.read(path), find_columns(table.read(path)))
+        database.execute("COMMIT")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _make_query(
+    columns: Sequence[str], where: str | None, sort: str | None, *, is_reversed: bool, most: int | None
+) -> str:
+    direction = "DESC" if is_reversed else "ASC"
+    query = f'SELECT {", ".join(map(_quote, columns))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
+    if where is not None:
+        query += f" WHERE (\n{where}\n)"
+    order = f"{_quote(sort)} IS NULL, {_quote(sort)} {direction}, rowid" if sort is not None else f"rowid {direction}"
+    return f"{query} ORDER BY {order}" + (f" LIMIT {most}" if most is not None else "")
+
+
+def _quote(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _authorize(action: int, argument: str | None, name: str | None, *_: object) -> int:
+    """Allow what only reads; SQLite asks when it compiles a statement."""
+    is_function = action == sqlite3.SQLITE_FUNCTION and (name or argument or "").lower() in _REFUSED_FUNCTIONS
+    return sqlite3.SQLITE_OK if action in _ALLOWED and not is_function else sqlite3.SQLITE_DENY
+
+
+def _fetch(cursor: sqlite3.Cursor, names: Sequence[str]) -> Iterator[tuple[Scalar, ...]]:
+    try:
+        yield from cursor
+    except sqlite3.Error as error:
+        raise _explain(error, names) from None
+
+
+def _explain(error: Exception, names: Sequence[str]) -> MissingEntryError | UnsupportedError:
+    """Return the error for a condition: that of a column that is not there names the nearest one."""
+    found = _NO_COLUMN.fullmatch(str(error))
+    if found is not None:
+        return MissingEntryError(found[1], present=names, what="column")
+    what = "it may only read the table" if "not authorized" in str(error) else escape(str(error))
+    return UnsupportedError(f"the condition is not SQL that SQLite accepts: {what}")

@@ -1,0 +1,98 @@
+"""The sources of a catalogue: files, folders of them, globs and URLs, each with what changes when its contents do."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.archive.archive import Archive
+from sbformat.catalogue.collect import name_source
+from sbformat.catalogue.flat_rows import SourceState
+from sbformat.folders.beside import StatisticsFinder
+from sbformat.folders.trees import expand_paths
+from sbformat.io.urls import is_url
+from sbformat.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sbformat.limits import Limits
+
+_GLOB: Final = frozenset("*?[")
+
+
+class CatalogSource(NamedTuple):
+    """One source of a catalogue; it can be sent to other machines if it is a path or a URL."""
+
+    state: SourceState
+    target: Any
+    """What is read: an absolute path, a URL, or what the caller gave."""
+
+
+def list_sources(sources: Iterable[Any], limits: Limits = DEFAULT_LIMITS) -> Iterator[CatalogSource]:
+    """Yield the sources to read, in the order of those that are given; of a folder and a glob sorted by name.
+
+    :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes
+    :param limits: for files that are opened to find out what they are
+    """
+    finder = StatisticsFinder(limits)
+    for source in sources:
+        if is_url(source):
+            from sbformat.io.remote.listing import iter_files
+
+            for found in iter_files(source):
+                yield CatalogSource(SourceState(found.url, found.size, found.version), found.url)
+        elif isinstance(source, (str, os.PathLike)):
+            for path in expand_paths(_expand_glob(os.fsdecode(source))):
+                yield describe_path(path, finder)
+        else:
+            yield CatalogSource(SourceState(name_source(source), None, None), source)
+
+
+def _expand_glob(path: str) -> Iterable[str]:
+    """Return the paths that a glob matches; the path itself if it is none, or matches nothing."""
+    if os.path.lexists(path) or _GLOB.isdisjoint(path):
+        return [path]
+    import glob
+
+    return sorted(glob.glob(path, recursive=True)) or [path]
+
+
+def describe_path(path: str, finder: StatisticsFinder | None = None) -> CatalogSource:
+    """Return a file, or an unzipped archive, as a source.
+
+    :param finder: finds the statistics beside it
+    """
+    found = path if os.path.exists(path) else f"{path}.zip"
+    size, version = find_state(found)
+    statistics = None if finder is None or size is None else finder.find(found)
+    return CatalogSource(SourceState(path, size, version, statistics), os.path.abspath(path))
+
+
+def find_state(path: str) -> tuple[int | None, str | None]:
+    """Return the size in bytes and the time of the last modification of a file, or of all files of a folder.
+
+    :return: two None if there is no such file
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None, None
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size, str(status.st_mtime_ns)
+    size = latest = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                status = os.stat(os.path.join(folder, name))
+            except OSError:
+                continue
+            size += status.st_size
+            latest = max(latest, status.st_mtime_ns)
+    return size, str(latest)
+
+
+def is_one_source(sources: object) -> bool:
+    """Return whether a caller passed one source instead of several."""
+    return isinstance(sources, (str, os.PathLike, bytes, bytearray, memoryview, Archive)) or hasattr(sources, "read")

@@ -1,0 +1,109 @@
+"""The statistics that belong to one agent, found in the folders around it (FORMAT.md 21).
+
+``inspect_folder`` opens every file of a folder and of those below. Of many agents in many folders only the folders in
+which statistics of an agent can be are listed, and their archives are opened only where there is a pickle that may be
+statistics. What was found of a folder is kept while its agents are asked for one after another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from sbformat.archive.kinds import STATISTICS
+from sbformat.constants import DATA_ENTRY
+from sbformat.folders.listing import ListedFile, classify_file, join_name, starts_like_pickle
+from sbformat.folders.names import has_usual_suffix, parse_name
+from sbformat.folders.places import PARTS_OF_RUNS, Index
+from sbformat.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.limits import Limits
+
+_KEPT: Final = 16
+"""Folders whose files are remembered."""
+
+
+class StatisticsFinder:
+    """Finds the statistics of agents; ask for those of one folder one after another.
+
+    ::
+
+        StatisticsFinder().find("logs/ppo/best_model.zip")  # 'vecnormalize.pkl'
+
+    :param limits: for opening one file
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._indexes: OrderedDict[str, Index | None] = OrderedDict()
+
+    def find(self, path: str) -> str | None:
+        """Return the path of an agent's statistics from the folder of the agent, with slashes; None without any.
+
+        :param path: of the agent: a file, or an unzipped archive. Two files, as SB2 has them, are separated by a comma
+        """
+        here, last = os.path.split(os.path.abspath(path))
+        top = os.path.dirname(here) if os.path.basename(here).lower() in PARTS_OF_RUNS else here
+        if here not in self._indexes:
+            self._indexes[here] = _list_places(top, here, self._limits)
+            if len(self._indexes) > _KEPT:
+                self._indexes.popitem(last=False)
+        index = self._indexes[here]
+        if index is None:
+            return None
+        name = last if top == here else f"{os.path.basename(here)}/{last}"
+        found = index.find_statistics(parse_name(name))
+        paths = (os.path.relpath(join_name(top, file), here).replace(os.sep, "/") for file in found)
+        return ", ".join(paths) or None
+
+
+def _list_places(top: str, here: str, limits: Limits) -> Index | None:
+    """Return the files of a folder and of those directly in it; None if none of them can be statistics.
+
+    :param here: the folder of the agents: the top, or directly in it, and then the folders in it are listed, too
+    """
+    names = list(_walk(top, here))
+    pickles = [name for name in names if not name.lower().endswith(".zip") and _may_be_statistics(top, name)]
+    found = {name: classify_file(join_name(top, name), limits, name) for name in pickles}
+    if not any(file.kind in STATISTICS for file in found.values()):
+        return None
+    return Index(found.get(name) or _classify(top, name, limits) for name in names)
+
+
+def _may_be_statistics(top: str, name: str) -> bool:
+    path = join_name(top, name)
+    return not os.path.isdir(path) and starts_like_pickle(path)
+
+
+def _classify(top: str, name: str, limits: Limits) -> ListedFile:
+    path = join_name(top, name)
+    if has_usual_suffix(name) or os.path.isdir(path):
+        return classify_file(path, limits, name)
+    return ListedFile(name, None, "", "")
+
+
+def _walk(top: str, here: str) -> Iterator[str]:
+    """Yield the names of files and unzipped archives, from the top, with slashes; hidden ones are left out."""
+    todo = [("", True)]
+    while todo:
+        folder, has_places_below = todo.pop()
+        path = join_name(top, folder) if folder else top
+        try:
+            with os.scandir(path) as scanned:
+                items = sorted((item for item in scanned if not item.name.startswith(".")), key=lambda item: item.name)
+        except OSError:
+            continue
+        for item in items:
+            name = f"{folder}/{item.name}" if folder else item.name
+            if item.is_file():
+                yield name
+            elif not item.is_dir(follow_symlinks=False):
+                continue
+            elif os.path.isfile(os.path.join(item.path, DATA_ENTRY)):
+                yield name
+            elif has_places_below:
+                todo.append((name, item.path == here))

@@ -1,0 +1,54 @@
+"""The archives in folders: what a command reads of the paths that it is given."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.folders.listing import is_known_by_content
+from sbformat.folders.names import AGENT_SUFFIXES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def expand_paths(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive.
+
+    An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with. Names
+    are sorted in each folder; one without an archive is yielded itself, so that reading it gives the error.
+
+    :param paths: files and folders
+    """
+    for path in paths:
+        if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
+            yield path
+            continue
+        found = False
+        for folder, below, files in os.walk(path):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            if DATA_ENTRY in files:
+                found = True
+                yield folder
+                below.clear()
+                continue
+            for name in sorted(files):
+                file = os.path.join(folder, name)
+                if os.path.isfile(file) and (name.lower().endswith(AGENT_SUFFIXES) or _is_other_name(file)):
+                    found = True
+                    yield file
+        if not found:
+            yield path
+
+
+def _is_other_name(path: str) -> bool:
+    """Return whether a file of a folder is an agent or belongs to one, by its contents.
+
+    Not a hidden file, and none of the ``blobs`` of the Hugging Face cache, which have their names in ``snapshots``.
+    """
+    folder, name = os.path.split(path)
+    above, last = os.path.split(folder)
+    if name.startswith(".") or (last == "blobs" and os.path.isdir(os.path.join(above, "snapshots"))):
+        return False
+    return is_known_by_content(path)

@@ -1,0 +1,312 @@
+"""Work on many items in several processes, or by any executor; results come back in the order of the items.
+
+Theory of operation. A bounded number of items is under way: while one takes long, workers go on with those after it,
+and no more are taken from the iterable. A worker that is killed costs its item another try, not the run:
+
+* :class:`concurrent.futures.ProcessPoolExecutor` fails as a whole when one of its processes is killed. The items that
+  had no result are tried again one by one, in a process of their own; then another pool goes on with the rest.
+* An executor of a cluster, such as Dask's, goes on with other workers, and says which items it could not finish: each
+  is submitted again when it is its turn.
+
+An item that fails each time gets the result of ``lost``. What several processes need is imported when there are any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Executor, Future, ProcessPoolExecutor
+    from multiprocessing.process import BaseProcess
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_SUBMITTED: Final = 16
+"""Items submitted for each process: while one takes long, the other processes go on with those after it."""
+_SUBMITTED_ELSEWHERE: Final = 64
+"""Items under way in an executor of which the number of workers is not given."""
+_TRIES: Final = 2
+"""How often an item is tried alone: the system may have ended the process for another reason, such as memory."""
+_MOST_PROCESSES: Final = 61
+"""What :class:`ProcessPoolExecutor` accepts on Windows."""
+_KILLED: Final = frozenset({"KilledWorker"})
+"""Names of the errors with which Dask reports an item whose workers were killed; they are not imported here."""
+_CLUSTER: Final = "distributed"
+"""The package of Dask's errors about its own parts."""
+
+
+class WorkersError(Exception):
+    """There is nothing to do the work: a cluster cannot be reached, or has no workers that can do it."""
+
+
+def processors() -> int:
+    """Return how many processes can run at the same time."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def map_in_order(
+    work: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    lost: Callable[[T], R],
+    processes: int = 1,
+    executor: Executor | None = None,
+    workers: int | None = None,
+) -> Iterator[R]:
+    """Apply ``work`` to each item and return the results in the order of the items.
+
+    Processes start immediately, not when the first result is requested: a caller that starts a thread does so after
+    this call, because a process with threads cannot be forked safely. ::
+
+        for total in map_in_order(sum, [[1, 2], [3]], processes=2, lost=lambda item: None):
+            print(total)
+
+    :param work: called in another process when there are several: it, the items and the results must be picklable
+    :param items: consumed as results are taken
+    :param lost: gives the result of an item whose process was killed each time
+    :param processes: how many, without an executor; with one, the work is done in this process
+    :param executor: does the work; the caller shuts it down. One that fails as a whole is replaced by processes here
+    :param workers: how many the executor has, which decides how many items are under way
+    :raises WorkersError: when the executor takes no more work
+    :raises Exception: any error that ``work`` raises
+    """
+    if executor is not None:
+        under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
+        pool: _Pool | _Given = _Given(executor)
+    elif processes > 1:
+        processes = min(processes, _MOST_PROCESSES)
+        under_way = _SUBMITTED * processes
+        pool = _Pool(processes)
+    else:
+        return map(work, items)
+    run = _Run(work, lost, iter(items), pool, under_way)
+    run.submit()
+    return run.results()
+
+
+class _Run(Generic[T, R]):
+    """One call of :func:`map_in_order`: what was submitted, in order, and the processes that work on it."""
+
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        lost: Callable[[T], R],
+        items: Iterator[T],
+        pool: _Pool | _Given,
+        under_way: int,
+    ) -> None:
+        self._work = work
+        self._lost = lost
+        self._items = items
+        self._pool = pool
+        self._under_way = under_way
+        self._submitted: deque[tuple[T, Future[R]]] = deque()
+
+    def submit(self) -> None:
+        """Submit the next items, as many as may be under way."""
+        while len(self._submitted) < self._under_way:
+            for item in self._items:
+                self._submitted.append((item, self._pool.submit(self._work, item)))
+                break
+            else:
+                return
+
+    def results(self) -> Iterator[R]:
+        """Yield the results; the processes end with the generator, however it ends."""
+        from concurrent.futures import BrokenExecutor
+
+        try:
+            while self._submitted:
+                item, future = self._submitted[0]
+                try:
+                    result = future.result()
+                except BrokenExecutor:
+                    self._recover()
+                    continue
+                except Exception as error:
+                    if not _is_of_cluster(error):
+                        raise
+                    result = self._try_again(item, error)
+                self._submitted.popleft()
+                yield result
+                self.submit()
+        except BaseException:
+            for _, future in self._submitted:
+                future.cancel()
+            self._pool.kill()
+            raise
+        finally:
+            self._pool.close()
+
+    def _try_again(self, item: T, error: BaseException) -> R:
+        """Submit an item again that the cluster could not finish.
+
+        :raises WorkersError: when the cluster cancels it each time: it has ended
+        """
+        for _ in range(_TRIES):
+            try:
+                return self._pool.submit(self._work, item).result()
+            except Exception as again:
+                if not _is_of_cluster(again):
+                    raise
+                error = again
+        if type(error).__name__ in _KILLED:
+            return self._lost(item)
+        message = f"the cluster does no more work: {type(error).__name__}"
+        raise WorkersError(message) from None
+
+    def _recover(self) -> None:
+        """Replace the processes, and get the missing results one by one: only an item that kills its own is lost."""
+        self._pool.close()
+        alone = _Pool(1)
+        try:
+            for index, (item, future) in enumerate(self._submitted):
+                for _ in range(_TRIES):
+                    if _is_missing(future):
+                        future = alone.submit(self._work, item)  # noqa: PLW2901 -- the next try
+                        if _is_missing(future):
+                            alone.close()
+                            alone = _Pool(1)
+                self._submitted[index] = item, _make_future(self._lost(item)) if _is_missing(future) else future
+        except BaseException:
+            alone.kill()
+            raise
+        finally:
+            alone.close()
+        self._pool = _Pool(self._pool.processes)
+
+
+def _is_of_cluster(error: BaseException) -> bool:
+    """Return whether an error is one of the cluster, not of the work: an item was cancelled, or its worker killed."""
+    from concurrent.futures import CancelledError
+
+    return isinstance(error, CancelledError) or type(error).__module__.partition(".")[0] == _CLUSTER
+
+
+class _Given:
+    """An executor of the caller."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._calls = 0
+        self.processes = min(processors(), _MOST_PROCESSES)
+        """How many processes replace an executor that fails as a whole."""
+
+    def submit(self, work: Callable[[T], R], item: T) -> Future[R]:
+        """Submit an item; in an executor that is broken its result is missing.
+
+        :raises WorkersError: when it was shut down, or its cluster has ended
+        """
+        from concurrent.futures import BrokenExecutor
+
+        try:
+            self._calls += 1  # Dask takes a call with the same arguments for one that it has a result of
+            return self._executor.submit(_call, work, item, self._calls)
+        except BrokenExecutor as error:
+            return _make_future(error=error)
+        except Exception as error:
+            if not (isinstance(error, RuntimeError) or _is_of_cluster(error)):
+                raise
+            message = f"the executor takes no more work: {error}"
+            raise WorkersError(message) from error
+
+    def close(self) -> None:
+        """Leave the executor to its owner."""
+
+    def kill(self) -> None:
+        """Leave what is running to its end."""
+
+
+class _Pool:
+    """A :class:`ProcessPoolExecutor` whose processes end with this process, and can be killed."""
+
+    def __init__(self, processes: int) -> None:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        context: Any = multiprocessing.get_context("fork" if _is_alone() else "spawn")
+        self.processes = processes
+        self._others = set(multiprocessing.active_children())
+        self._executor: ProcessPoolExecutor = ProcessPoolExecutor(processes, context, _prepare_worker)
+
+    def submit(self, work: Callable[[T], R], item: T) -> Future[R]:
+        """Submit an item; in a pool that is broken its result is missing."""
+        from concurrent.futures import BrokenExecutor
+
+        try:
+            return self._executor.submit(work, item)
+        except BrokenExecutor as error:
+            return _make_future(error=error)
+
+    def close(self) -> None:
+        """Wait for the end of the processes."""
+        self._executor.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """End the processes, whatever they do."""
+        import multiprocessing
+
+        mine: set[BaseProcess] = set(multiprocessing.active_children()) - self._others
+        for process in mine:
+            process.kill()
+
+
+def _make_future(result: Any = None, error: Exception | None = None) -> Future[Any]:
+    from concurrent.futures import Future
+
+    future: Future[Any] = Future()
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+    return future
+
+
+def _is_missing(future: Future[R]) -> bool:
+    """Wait for a result, and say whether its process was killed."""
+    from concurrent.futures import BrokenExecutor, CancelledError
+
+    try:
+        return isinstance(future.exception(), BrokenExecutor)
+    except CancelledError:
+        return True
+
+
+def _is_alone() -> bool:
+    """Say whether this process has one thread: then a fork is safe, and starts faster than a new interpreter."""
+    try:
+        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
+# -- in a worker --------------------------------------------------------------------------------------
+
+
+def _call(work: Callable[[T], R], item: T, _: int) -> R:
+    return work(item)
+
+
+def _prepare_worker() -> None:
+    """Leave Ctrl-C to the parent process, and end when it ends, also when it is killed."""
+    import signal
+    from threading import Thread
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
