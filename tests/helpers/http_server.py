@@ -62,13 +62,13 @@ class HttpServer:
         host: str = "127.0.0.1",
     ) -> None:
         self.files: dict[str, File] = {}
-        self.behaviour = behaviour
         self.host = host
         self.errors: list[BaseException] = []
         self.stopping = threading.Event()
         self._records: list[Record] = []
         self._numbers: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self.behaviour = behaviour
         for path, content in (files or {}).items():
             self.put(path, content)
 
@@ -87,6 +87,17 @@ class HttpServer:
         self._thread.join()
         if self.errors and kind is None:
             raise self.errors[0]
+
+    @property
+    def behaviour(self) -> Behaviours | Mapping[str, Behaviours]:
+        """Behaviours of all paths, or of each. After they are set, requests are numbered from 1 again."""
+        return self._behaviour
+
+    @behaviour.setter
+    def behaviour(self, behaviour: Behaviours | Mapping[str, Behaviours]) -> None:
+        with self._lock:
+            self._behaviour = behaviour
+            self._numbers.clear()
 
     def url(self, path: str = "", *, host: str | None = None) -> str:
         """Return the URL of a path; ``host`` may be another name of this machine."""
@@ -110,7 +121,7 @@ class HttpServer:
         return sum(record.sent for record in self.requests)
 
     def reset(self) -> None:
-        """Forget the records; the numbers by which behaviours go (``after``, ``times``) continue."""
+        """Forget the records, but not the numbers by which behaviours go (``after``, ``times``)."""
         with self._lock:
             self._records.clear()
 

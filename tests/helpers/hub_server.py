@@ -104,9 +104,9 @@ class HubServer(HttpServer):
         self.cdn.__enter__()
         return super().__enter__()
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self.cdn.__exit__(*error)
+    def __exit__(self, kind: object, *error: object) -> None:
+        super().__exit__(kind, *error)
+        self.cdn.__exit__(kind, *error)
 
     def make_environment(self, token: str | None = None) -> dict[str, str]:
         """Return variables with which a child process talks to this server, with a token or none at all."""
