@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _streams
 from sbformat.errors import escape
+from sbformat.io.opening import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,14 +87,14 @@ def open_agent(
     """
     limits = _files.make_limits(args)
     chosen = None
-    if os.path.isdir(args.path):
+    if is_folder(args.path):
         from sbformat.folders import find_in_folder
 
         chosen = find_in_folder(args.path, limits)
     if chosen is None:
         return _files.read_archive(args.path, args), statistics
     args.chosen = chosen
-    _output.warn(f"{escape(args.path, 1000)}: {chosen.remark}")
+    _output.warn(f"{escape(_streams.name_input(args.path), 1000)}: {chosen.remark}")
     if statistics is None and chosen.warning:
         warnings.warn(chosen.warning, UserWarning, stacklevel=2)
     if statistics is None and chosen.statistics is not None:

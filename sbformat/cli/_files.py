@@ -21,6 +21,7 @@ from sbformat.errors import (
     escape,
     quote,
 )
+from sbformat.io.opening import is_folder, is_remote
 from sbformat.limits import Limits
 from sbformat.rendering import count_noun, format_size
 
@@ -72,6 +73,11 @@ def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> 
     parser.add_argument("--format", choices=formats, default="text", help=f"{', '.join(words[:-1])} or {words[-1]}")
     add_output_options(parser)
     add_limit_option(parser)
+    parser.add_argument(
+        "--private-redirects",
+        action="store_true",
+        help="of URLs: follow redirects to private addresses, and from https to http",
+    )
 
 
 def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
@@ -96,7 +102,7 @@ def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace,
     try:
         archive = function(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
     except MissingEntryError as error:
-        if isinstance(source, str) and os.path.isdir(source) and error.name == DATA_ENTRY:
+        if isinstance(source, str) and error.name == DATA_ENTRY and is_folder(source):
             error.message = NO_ARCHIVE
         raise
     if is_verbose():
@@ -150,7 +156,9 @@ def name_in_errors(path: str, work: Callable[[], T]) -> T:
 
 
 def resolve_path(path: str) -> str:
-    """Return the file at a path: ``name`` falls back to ``name.zip``, as in SB3."""
+    """Return the file at a path: ``name`` falls back to ``name.zip``, as in SB3; a URL is returned unchanged."""
+    if is_remote(path):
+        return path
     return path if path == _streams.STANDARD_STREAM or os.path.exists(path) else f"{path}.zip"
 
 
@@ -174,7 +182,7 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
 def expand_paths(paths: Iterable[str]) -> Iterator[str]:
     """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive."""
     for path in paths:
-        if os.path.isdir(path):
+        if is_remote(path) or os.path.isdir(path):
             from sbformat.folders import trees
 
             yield from trees.expand_paths([path])
@@ -225,7 +233,8 @@ def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) ->
     output = next((output for output in outputs if _is_within(error.filename, output)), None)
     if output is None:
         message = {"outcome": COULD_NOT_OPEN, "message": text}
-        return message if error.filename in (None, path, f"{path}.zip") else {"file": str(error.filename), **message}
+        names = (None, path, f"{path}.zip", _streams.name_input(path))
+        return message if error.filename in names else {"file": str(error.filename), **message}
     if isinstance(error, FileExistsError):
         hint = "; --force overwrites it" if text == ALREADY_EXISTS else ""
         text = f"{escape(output, 1000)} {text}{hint}"

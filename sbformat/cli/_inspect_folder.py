@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError
+from sbformat.io.opening import has_file, is_folder
+from sbformat.io.urls import hide_secrets, is_url
 
 if TYPE_CHECKING:
     import argparse
@@ -38,15 +39,16 @@ def describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
     limits = _files.make_limits(args)
     found = []
     for path in dict.fromkeys(args.paths):
-        if os.path.isdir(path) and not os.path.isfile(os.path.join(path, DATA_ENTRY)):
-            from sbformat.folders import inspect_folder
+        from sbformat.folders import inspect_folder
 
-            try:
-                report = inspect_folder(path, limits=limits)
-            except OSError:  # reading the files reports it
+        try:
+            if not is_folder(path) or has_file(path, DATA_ENTRY):
                 continue
-            if report.agents:
-                found.append(_describe(report, limits))
+            report = inspect_folder(path, limits=limits)
+        except (OSError, SbformatError):  # reading the files reports it
+            continue
+        if report.agents:
+            found.append(_describe(report, limits))
     return found
 
 
@@ -58,7 +60,7 @@ def _describe(report: FolderReport, limits: Limits) -> dict[str, Any]:
     for row, agent in zip(agents, report.agents):
         row["doubt"] = _find_doubt(report.path, agent, limits)
     return {
-        "path": report.path,
+        "path": hide_secrets(report.path) if is_url(report.path) else report.path,
         "agents": agents,
         "others": [row._asdict() for row in report.others],
         "settings": settings,
@@ -76,10 +78,10 @@ def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
 
 
 def _read(top: str, name: str, limits: Limits) -> dict[str, Any]:
-    from sbformat.folders.listing import join_name
     from sbformat.folders.settings import read_results, read_settings
+    from sbformat.io.opening import join_path
 
-    path = join_name(top, name)
+    path = join_path(top, name)
     try:
         values = read_results(path, limits) if name.endswith(_RESULTS) else read_settings(path, limits)
     except (SbformatError, OSError) as error:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from sbformat.cli import _options
+from sbformat.io.opening import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,8 +56,9 @@ def count_file(label: str, path: object, *, passes: int = 1) -> Iterator[Callabl
     :param passes: how often each byte is counted
     """
     size = _find_size(path) if isinstance(path, (str, os.PathLike)) and _can_show() else 0
-    with _show(label, size * passes, is_bytes=True, is_long=size >= _MANY_BYTES) as advance:
-        yield advance
+    is_url = is_remote(path)  # whose size is not known before it is opened
+    with _show(label, None if is_url else size * passes, is_bytes=True, is_long=is_url or size >= _MANY_BYTES) as found:
+        yield found
 
 
 def _find_size(path: str | os.PathLike[str]) -> int:
@@ -79,7 +81,7 @@ def _can_show() -> bool:
 
 
 @contextlib.contextmanager
-def _show(label: str, total: int, *, is_bytes: bool, is_long: bool) -> Iterator[Callable[[int], None] | None]:
+def _show(label: str, total: int | None, *, is_bytes: bool, is_long: bool) -> Iterator[Callable[[int], None] | None]:
     if not is_long or not _can_show():
         yield None
         return
@@ -92,7 +94,7 @@ def _show(label: str, total: int, *, is_bytes: bool, is_long: bool) -> Iterator[
 
 
 @contextlib.contextmanager
-def _draw(label: str, total: int, *, is_bytes: bool) -> Iterator[Callable[[int], None] | None]:
+def _draw(label: str, total: int | None, *, is_bytes: bool) -> Iterator[Callable[[int], None] | None]:
     try:
         from rich.console import Console
         from rich.progress import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _progress, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._assignments import parse_assignments
 from sbformat.cli._hints import require_suffix
 from sbformat.constants import DATA_ENTRY
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _POLICY_SUFFIX: Final = ".pth"
+_HEAD_BYTES: Final = 512
 
 
 def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -27,6 +28,7 @@ def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, 
     """
     require_suffix("rebuild", output)
     _files.refuse_same_file(path, output)
+    path = _find_agent(path, output, args)
     if is_statistics(path, args):
         given = [option for option, value in _archive_options(args).items() if value]
         if given:
@@ -36,6 +38,19 @@ def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, 
     if output.lower().endswith(_POLICY_SUFFIX):
         return rebuild_policy_file(path, output, args)
     return rebuild_agent(path, output, args)
+
+
+def _find_agent(path: str, output: str, args: argparse.Namespace) -> str:
+    """Return the agent of the folder of a run, which may be a repository of the Hub; any other path unchanged."""
+    if not output.lower().endswith(".zip"):
+        return path
+    from sbformat.folders import find_in_folder
+
+    chosen = find_in_folder(path, _files.make_limits(args))
+    if chosen is None:
+        return path
+    _output.warn(f"{escape(_streams.name_input(path), 1000)}: {chosen.remark}")
+    return chosen.path
 
 
 def rebuild_policy_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -86,14 +101,15 @@ def is_statistics(path: str, args: argparse.Namespace) -> bool:
     """Return whether a path is a file or folder of statistics rather than an archive."""
     from sbformat.archive.kinds import STATISTICS, detect_kind
     from sbformat.formats.vecnormalize.reading import folder_files
-    from sbformat.io.source import BytesSource, FileSource
+    from sbformat.io.opening import has_file, is_folder, is_remote, read_start
+    from sbformat.io.source import BytesSource
 
     source = _streams.open_input(path, _files.make_limits(args))
-    if os.path.isdir(path):
-        return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
-    if isinstance(source, str) and not os.path.isfile(source):
+    if is_folder(source):
+        return not has_file(source, DATA_ENTRY) and bool(folder_files(path))
+    if isinstance(source, str) and not is_remote(source) and not os.path.isfile(source):
         return False
-    if detect_kind(FileSource(source) if isinstance(source, str) else BytesSource(source)) != "pickle":
+    if detect_kind(BytesSource(read_start(source, _HEAD_BYTES) if isinstance(source, str) else source)) != "pickle":
         return False
     return _files.read_archive(path, args).format in STATISTICS
 

@@ -17,6 +17,8 @@ from sbformat.cli._rebuild_plan import PROGRAM, Job, make_plan
 from sbformat.cli._rebuild_text import WORDS, count_words, describe_release
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
 from sbformat.io.links import is_within
+from sbformat.io.opening import is_remote, open_url, read_start
+from sbformat.io.source import iter_views
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +54,11 @@ def run_many(
     work = partial(_run_job, jobs=jobs, args=args, root=os.path.realpath(output))
     done = _many.map_files(work, list(jobs), args, lost=lambda report: report, done="rebuilt")
     reports: list[dict[str, Any]] = [*plan.failed]
-    others = [{"path": job.path, "copied": False, "message": job.why} for job in plan.jobs if job.step == "leave"]
+    others = [
+        {"path": _streams.name_input(job.path), "copied": False, "message": job.why}
+        for job in plan.jobs
+        if job.step == "leave"
+    ]
     with _many.count_files("rebuilding", list(jobs), args) as advance:
         for report in done:
             advance(report["path"])
@@ -119,9 +125,8 @@ def _find_objection(path: str, limits: Limits) -> str:
     from sbformat.tools.scan import scan
     from sbformat.tools.scan.sidecars import is_script
 
-    with open(path, "rb") as file:
-        if is_script(path, file.read(16)):
-            return PROGRAM
+    if is_script(path, read_start(path, 16)):
+        return PROGRAM
     report = scan(path, limits=limits)
     for finding in report.findings:
         if finding.rule != _NOT_JUDGED or report.format not in _PLAIN_FORMATS:
@@ -136,6 +141,12 @@ def _copy_file(source: str, output: str, *, overwrite: bool) -> None:
     """
     from sbformat.io.atomic import new_file, open_new
 
+    if is_remote(source):
+        remote = open_url(source)
+        with new_file(output, overwrite=overwrite) as temporary, open_new(temporary) as copy:
+            for chunk in iter_views(remote, 0, remote.size):
+                copy.write(chunk)
+        return
     size = os.stat(source).st_size
     with open(source, "rb") as file, new_file(output, overwrite=overwrite) as temporary:
         with open_new(temporary) as target:

@@ -14,10 +14,12 @@ from sbformat.archive.kinds import STATISTICS
 from sbformat.cli import _files
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, quote
-from sbformat.folders.listing import ListedFile, classify_file, join_name, list_files
+from sbformat.folders.listing import ListedFile, classify_file, list_files
 from sbformat.folders.names import describe_name
 from sbformat.folders.places import AGENTS
 from sbformat.formats.vecnormalize.reading import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
+from sbformat.io.opening import has_file, is_folder, is_remote, join_path, pin_folder
+from sbformat.io.urls import last_name
 from sbformat.tools.scan.sidecars import is_script
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ def make_plan(paths: Sequence[str], output: str, limits: Limits, *, copy_others:
     is_copied = {True: copy_others, _BUFFER: copy_buffers}
     for path in dict.fromkeys(paths):
         if _is_folder_of_files(path):
-            found = _list_folder(plan, path, os.path.relpath(os.path.abspath(path), base), output, limits)
+            start = os.curdir if len(paths) == 1 else _name_below(path, base)
+            found = _list_folder(plan, path, start, output, limits)
         else:
             actual = _files.resolve_path(path)
             file = classify_file(actual, limits)
@@ -77,7 +80,7 @@ def make_plan(paths: Sequence[str], output: str, limits: Limits, *, copy_others:
                 message = file.message or _explain(file)
                 plan.failed.append({"path": path, "outcome": UnsupportedError.outcome, "message": message})
                 continue
-            found = [(path, os.path.relpath(os.path.abspath(actual), base), file)]
+            found = [(path, _name_below(actual, base), file)]
         _add_files(plan, found, output, is_copied)
     return _refuse_same_outputs(plan)
 
@@ -88,6 +91,7 @@ def _list_folder(plan: Plan, path: str, start: str, output: str, limits: Limits)
     :param start: the path of the folder below the output
     """
     try:
+        path = pin_folder(path) if is_remote(path) else path
         files = list_files(path, limits, [os.path.realpath(output)])
     except OSError as error:
         message = error.strerror or type(error).__name__
@@ -95,7 +99,7 @@ def _list_folder(plan: Plan, path: str, start: str, output: str, limits: Limits)
         return []
     if not any(file.kind in AGENTS | STATISTICS or file.outcome for file in files):
         plan.failed.append({"path": path, "outcome": "missing", "message": _files.NO_ARCHIVE})
-    return [(join_name(path, file.name), os.path.normpath(join_name(start, file.name)), file) for file in files]
+    return [(join_path(path, file.name), os.path.normpath(join_path(start, file.name)), file) for file in files]
 
 
 def _is_used(file: ListedFile, is_copied: dict[object, bool]) -> bool:
@@ -107,18 +111,24 @@ def _is_used(file: ListedFile, is_copied: dict[object, bool]) -> bool:
 
 def _find_base(paths: Sequence[str]) -> str:
     """Return the folder that the outputs' paths begin at."""
-    if len(paths) == 1 and _is_folder_of_files(paths[0]):
-        return os.path.abspath(paths[0])
-    starts = [os.path.dirname(os.path.abspath(path)) for path in paths]
+    local = [path for path in paths if not is_remote(path)]
+    if len(local) == 1 and _is_folder_of_files(local[0]):
+        return os.path.abspath(local[0])
+    starts = [os.path.dirname(os.path.abspath(path)) for path in local]
     try:
-        return os.path.commonpath(starts)
+        return os.path.commonpath(starts) if starts else ""
     except ValueError as error:  # on several drives
         message = "expected files on one drive"
         raise UnsupportedError(message) from error
 
 
+def _name_below(path: str, base: str) -> str:
+    """Return the path of an output below the folder of all outputs; of a URL its last name."""
+    return last_name(path) if is_remote(path) else os.path.relpath(os.path.abspath(path), base)
+
+
 def _is_folder_of_files(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.isfile(os.path.join(path, DATA_ENTRY))
+    return is_folder(path) and not has_file(path, DATA_ENTRY)
 
 
 def _add_files(

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
 from sbformat.errors import UnsupportedError, escape
+from sbformat.io.urls import Url, hide_secrets, is_url
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -45,15 +46,23 @@ def start(args: argparse.Namespace) -> str | None:
     given: list[object] = []
     for name in _INPUTS:
         value = getattr(args, name, None)
+        if getattr(args, "private_redirects", False):
+            value = [*map(_follow_private, value)] if isinstance(value, list) else _follow_private(value)
+            setattr(args, name, value)
         given += value if isinstance(value, list) else [value]
     if given.count(STANDARD_STREAM) > 1:
         return "standard input can be read once: expected one '-' at most"
     return None
 
 
+def _follow_private(value: object) -> object:
+    """Return a URL that follows redirects to private addresses; anything else unchanged."""
+    return Url(value, private_redirects=True) if is_url(value) else value
+
+
 def name_input(path: str) -> str:
-    """Return the name of an input file in reports."""
-    return _INPUT_NAME if path == STANDARD_STREAM else path
+    """Return the name of an input file in reports; of a URL without secrets."""
+    return _INPUT_NAME if path == STANDARD_STREAM else hide_secrets(path) if is_url(path) else path
 
 
 def name_output(path: str) -> str:

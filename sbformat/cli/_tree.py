@@ -6,8 +6,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from sbformat.errors import SbformatError
 from sbformat.io.links import find_roots
-from sbformat.tools.scan.folders import list_tree
+from sbformat.io.opening import is_folder, is_remote
+from sbformat.io.urls import hide_secrets, join_url
+from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,11 +44,14 @@ def find_files(paths: Iterable[str]) -> Found:
     """
     paths, found, seen = list(paths), Found([], {}, {}, [], {}), set()
     for path in paths:
-        if not os.path.isdir(path):
+        if not is_remote(path) and not os.path.isdir(path):
             with contextlib.suppress(OSError):  # opening it gives the error
                 status = os.stat(path)
                 seen.add((status.st_dev, status.st_ino))
     for path in paths:
+        if is_remote(path):
+            _add_url(path, found)
+            continue
         if not os.path.isdir(path):
             found.paths.append(path)
             continue
@@ -58,3 +64,28 @@ def find_files(paths: Iterable[str]) -> Found:
         if not any(row.reason == "link" for row in tree.skipped):
             found.folders[path] = frozenset((*tree.unreadable, *tree.files))
     return found
+
+
+def _add_url(url: str, found: Found) -> None:
+    """Add a remote file, or all files of a remote folder; an unzipped archive, with all below it, is one file."""
+    from sbformat.io.remote.listing import pin_folder, walk_folder
+
+    try:
+        if not is_folder(url):
+            found.paths.append(url)
+            return
+        pinned, files, archive = pin_folder(url), [], None
+        for folder in walk_folder(pinned):
+            if archive is not None and f"{folder.name}/".startswith(archive):
+                continue
+            names = [row.name for row in folder.files]
+            if is_unzipped_archive({name.rpartition("/")[2] for name in names}):
+                archive = f"{folder.name}/" if folder.name else ""
+                names = [folder.name]
+            files += [join_url(pinned, name) if name else pinned for name in names]
+    except (OSError, SbformatError):  # opening it gives the error
+        found.paths.append(url)
+        return
+    found.paths.extend(files)
+    found.roots.update(dict.fromkeys(files, ()))
+    found.folders[hide_secrets(url)] = frozenset(map(hide_secrets, files))

@@ -10,6 +10,7 @@ from sbformat.cli._assignments import add_set_option
 from sbformat.cli._rebuild_file import rebuild_file
 from sbformat.cli._rebuild_text import print_text
 from sbformat.constants import DATA_ENTRY
+from sbformat.io.opening import has_file, is_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -109,7 +110,7 @@ def _is_many(paths: list[str], output: str) -> bool:
     if len(paths) > 1 or output.endswith(("/", os.sep)) or os.path.isdir(output):
         return True
     is_one = output == _streams.STANDARD_STREAM or output.lower().endswith((".zip", ".pkl", ".pth"))
-    return not is_one and os.path.isdir(paths[0]) and not os.path.isfile(os.path.join(paths[0], DATA_ENTRY))
+    return not is_one and is_folder(paths[0]) and not has_file(paths[0], DATA_ENTRY)
 
 
 def _run_many(args: argparse.Namespace) -> int:

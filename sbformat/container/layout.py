@@ -30,6 +30,7 @@ Example: ``data`` with 2 bytes and ``policy.pth`` with 10, both stored::
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -321,7 +322,7 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     found: list[Entry] = []
     unread: dict[str, Unread] = {}
     if is_by_range(source):
-        following = dict(zip(boundaries, boundaries[1:]))
+        following = dict(pairwise(boundaries))
         for record in records:
             entry = _place(record, following[record[1]])
             unread[entry.name] = record, following[record[1]]

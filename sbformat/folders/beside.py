@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
-from sbformat.folders.listing import ListedFile, classify_file, join_name, starts_like_pickle
+from sbformat.folders.listing import ListedFile, classify_file, starts_like_pickle
 from sbformat.folders.names import has_usual_suffix, parse_name
 from sbformat.folders.places import PARTS_OF_RUNS, Index
+from sbformat.io.opening import join_path
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class StatisticsFinder:
             return None
         name = last if top == here else f"{os.path.basename(here)}/{last}"
         found = index.find_statistics(parse_name(name))
-        paths = (os.path.relpath(join_name(top, file), here).replace(os.sep, "/") for file in found)
+        paths = (os.path.relpath(join_path(top, file), here).replace(os.sep, "/") for file in found)
         return ", ".join(paths) or None
 
 
@@ -68,19 +69,19 @@ def _list_places(top: str, here: str, limits: Limits) -> Index | None:
     """
     names = list(_walk(top, here))
     pickles = [name for name in names if not name.lower().endswith(".zip") and _may_be_statistics(top, name)]
-    found = {name: classify_file(join_name(top, name), limits, name) for name in pickles}
+    found = {name: classify_file(join_path(top, name), limits, name) for name in pickles}
     if not any(file.kind in STATISTICS for file in found.values()):
         return None
     return Index(found.get(name) or _classify(top, name, limits) for name in names)
 
 
 def _may_be_statistics(top: str, name: str) -> bool:
-    path = join_name(top, name)
+    path = join_path(top, name)
     return not os.path.isdir(path) and starts_like_pickle(path)
 
 
 def _classify(top: str, name: str, limits: Limits) -> ListedFile:
-    path = join_name(top, name)
+    path = join_path(top, name)
     if has_usual_suffix(name) or os.path.isdir(path):
         return classify_file(path, limits, name)
     return ListedFile(name, None, "", "")
@@ -91,7 +92,7 @@ def _walk(top: str, here: str) -> Iterator[str]:
     todo = [("", True)]
     while todo:
         folder, has_places_below = todo.pop()
-        path = join_name(top, folder) if folder else top
+        path = join_path(top, folder) if folder else top
         try:
             with os.scandir(path) as scanned:
                 items = sorted((item for item in scanned if not item.name.startswith(".")), key=lambda item: item.name)

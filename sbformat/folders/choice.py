@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, UnsupportedError, quote
-from sbformat.folders.listing import join_name
 from sbformat.folders.names import BEST, has_usual_suffix, parse_name
 from sbformat.folders.report import inspect_folder
 from sbformat.folders.settings import read_normalize
+from sbformat.io.opening import has_file, is_folder, join_path
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    import os
+
     from sbformat.folders.report import AgentFiles, FolderReport
     from sbformat.folders.settings import Normalization
 
@@ -43,12 +44,9 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
     :param limits: for each file
     :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
     """
-    if not isinstance(source, (str, os.PathLike)) or not os.path.isdir(source):
+    if not is_folder(source) or has_file(source, DATA_ENTRY):
         return None
-    top = os.fsdecode(source)
-    if os.path.isfile(os.path.join(top, DATA_ENTRY)):
-        return None
-    report = inspect_folder(top, limits=limits)
+    report = inspect_folder(source, limits=limits)
     return _complete(report, choose_agent(report), limits) if report.agents else None
 
 
@@ -62,7 +60,7 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
         chosen = sbformat.find_agent("logs/ppo/Pendulum-v1_1")
         policy = sbformat.load_policy(chosen.path, vecnormalize=chosen.statistics)
 
-    :param folder: a path
+    :param folder: a path, or a URL such as ``hf://sb3/ppo-CartPole-v1``
     :param limits: for each file, as in :func:`sbformat.read`
     :raises MissingEntryError: when it has no agent
     :raises UnsupportedError: when it has several, and none of them is the one to prefer
@@ -111,9 +109,8 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
     is_used = bool(agent.statistics) and normalization.is_normalized is not False
     statistics = None
     if is_used:
-        statistics = join_name(report.path, agent.statistics[0])
-        if len(agent.statistics) > 1:
-            statistics = os.path.dirname(statistics)
+        folder = agent.statistics[0].rpartition("/")[0]
+        statistics = join_path(report.path, folder if len(agent.statistics) > 1 else agent.statistics[0])
     names = " and ".join(quote(name) for name in agent.statistics)
     remark = f"the agent is {quote(agent.path)}"
     if names:
@@ -122,7 +119,7 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
             if is_used
             else f", and its statistics {names} are not used: {normalization.why}"
         )
-    path = join_name(report.path, agent.path)
+    path = join_path(report.path, agent.path)
     return ChosenAgent(path, statistics, normalization.is_normalized, remark, describe_doubt(agent, normalization))
 
 

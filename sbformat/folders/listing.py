@@ -12,6 +12,7 @@ from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.folders.other_zips import is_other_zip, is_zip_of_agent
 from sbformat.formats.opener import open_archive
 from sbformat.io.links import find_roots, is_within
+from sbformat.io.opening import is_remote, join_path, read_start
 from sbformat.limits import DEFAULT_LIMITS, Budget
 
 if TYPE_CHECKING:
@@ -46,19 +47,16 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
 
     Hidden files and folders are left out, and links that lead out of the folder or to folders.
 
-    :param top: the folder
+    :param top: the folder, which may be remote; then files with other suffixes than those of archives are not opened
     :param limits: for opening one file
     :param leave_out: real paths of folders that are not listed
     :raises OSError: when the folder itself cannot be opened
     """
+    if is_remote(top):
+        return [_list_remote(top, name, limits) for name in sorted(_walk_remote(top), key=order_key)]
     names = sorted(_walk(top, leave_out), key=order_key)
-    linked = {os.path.realpath(path) for path in map(partial(join_name, top), names) if os.path.islink(path)}
+    linked = {os.path.realpath(path) for path in map(partial(join_path, top), names) if os.path.islink(path)}
     return [_list_file(top, name, limits, linked) for name in names]
-
-
-def join_name(top: str, name: str) -> str:
-    """Return the path of a listed file."""
-    return os.path.join(top, *name.split("/"))
 
 
 def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
@@ -67,7 +65,7 @@ def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
     while folders:
         here = folders.pop()
         try:
-            with os.scandir(join_name(top, here) if here else top) as found:
+            with os.scandir(join_path(top, here) if here else top) as found:
                 items = [item for item in found if not item.name.startswith(".")]
         except OSError:
             if not here:
@@ -86,6 +84,34 @@ def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
                 yield name
 
 
+def _walk_remote(top: str) -> Iterator[str]:
+    """Yield the names of the files of a remote folder, and of unzipped archives; hidden ones are left out."""
+    from sbformat.io.remote.listing import walk_folder
+
+    archive = None
+    for folder in walk_folder(top):
+        if any(part.startswith(".") for part in folder.name.split("/")):
+            continue
+        if archive is not None and folder.name.startswith(f"{archive}/"):
+            continue
+        names = [row.name for row in folder.files]
+        if folder.name and f"{folder.name}/{DATA_ENTRY}" in names:
+            archive = folder.name
+            yield folder.name
+            continue
+        yield from (name for name in names if not name.rpartition("/")[2].startswith("."))
+
+
+def _list_remote(top: str, name: str, limits: Limits) -> ListedFile:
+    """Return a file of a remote folder. One that is called otherwise than an archive is not opened: it costs a request.
+
+    An unzipped archive has no suffix; a file without one is opened, too.
+    """
+    if has_usual_suffix(name) or "." not in name.rpartition("/")[2]:
+        return classify_file(join_path(top, name), limits, name)
+    return ListedFile(name, None, "", "")
+
+
 def _is_file(item: os.DirEntry[str], roots: tuple[str, ...]) -> bool:
     """Return whether it is a regular file, or a link to one that belongs to the folder."""
     if item.is_symlink():
@@ -100,7 +126,7 @@ def _list_file(top: str, name: str, limits: Limits, linked: Collection[str]) -> 
     entry of a zip is one of an agent. Otherwise it is a file of another program, such as a document. What a link in the
     folder leads to, such as the ``blobs`` of the Hugging Face cache, is opened by the name of the link only.
     """
-    path = join_name(top, name)
+    path = join_path(top, name)
     if has_usual_suffix(name) or os.path.isdir(path):
         return classify_file(path, limits, name)
     if not os.path.islink(path) and os.path.realpath(path) in linked:
@@ -139,8 +165,7 @@ def starts_like_pickle(path: str) -> bool:
 def _read_head(path: str) -> bytes:
     """Return the first bytes of a file; none of one that cannot be opened."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(_HEAD_BYTES)
+        return read_start(path, _HEAD_BYTES)
     except OSError:
         return b""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import struct
-from typing import Final
+from typing import IO, TYPE_CHECKING, Final
 
 from sbformat.constants import (
     DATA_ENTRY,
@@ -13,6 +14,11 @@ from sbformat.constants import (
     SB2_PARAMETERS_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.errors import SbformatError
+from sbformat.io.opening import is_remote, open_source, to_path
+
+if TYPE_CHECKING:
+    import os
 
 _ENTRIES: Final = frozenset({
     DATA_ENTRY, VERSION_ENTRY, PICKLE_RECORD, SB2_PARAMETERS_ENTRY, SB2_PARAMETER_LIST_ENTRY,
@@ -34,11 +40,22 @@ def is_other_zip(path: str) -> bool:
     import zipfile
 
     try:
-        with zipfile.ZipFile(path) as file:
+        with zipfile.ZipFile(_open(path)) as file:
             names = [name.rpartition("/")[2].casefold() for name in file.namelist()]
     except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
         return False
     return not any(map(_is_of_agent, names))
+
+
+def _open(path: str) -> str | os.PathLike[str] | IO[bytes]:
+    """Return what ``zipfile`` opens: the path, or the bytes of a remote file."""
+    if not is_remote(path):
+        return to_path(path)
+    try:
+        source = open_source(path)
+        return io.BytesIO(source.view(0, source.size))
+    except SbformatError as error:
+        raise OSError from error
 
 
 def is_zip_of_agent(head: bytes) -> bool:

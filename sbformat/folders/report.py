@@ -10,6 +10,7 @@ from sbformat.errors import require_type
 from sbformat.folders.listing import list_files
 from sbformat.folders.names import BEST, describe_name, order_key, parse_name
 from sbformat.folders.places import AGENTS, Index
+from sbformat.io.opening import is_remote, pin_folder
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
@@ -84,13 +85,13 @@ def inspect_folder(
         for agent in sbformat.inspect_folder("logs").agents:
             print(agent.path, agent.role, agent.statistics, agent.replay_buffer)
 
-    :param folder: a path
+    :param folder: a path, or a URL; of a remote folder only files with the suffixes of archives are opened
     :param limits: for each file, as in :func:`sbformat.read`
     :param leave_out: real paths of folders below it that are not looked into
     :raises OSError: when the folder cannot be opened
     """
     require_type(folder, (str, os.PathLike), "the path of a folder")
-    top = os.fsdecode(folder)
+    top = pin_folder(folder) if is_remote(folder) else os.fsdecode(folder)
     files = list_files(top, limits, leave_out)
     index = Index(files)
     names = {file.name for file in files}

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import DataError, SbformatError, UnsupportedError, escape, quote
-from sbformat.folders.listing import join_name
+from sbformat.io.opening import join_path, read_start
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
         import yaml
     except ImportError:
         raise UnsupportedError(MISSING_EXTRA) from None
-    with open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    data = read_start(path, MAX_BYTES + 1)
     Budget(limits).spend("total_bytes", len(data))
     if len(data) > MAX_BYTES:
         message = f"expected settings of at most {MAX_BYTES:,} bytes"
@@ -99,8 +98,7 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
     """
     from sbformat.data import parse_object
 
-    with open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    data = read_start(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         message = f"expected results of at most {MAX_BYTES:,} bytes"
         raise UnsupportedError(message)
@@ -136,7 +134,7 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
         if not last.lower().startswith("config."):
             continue
         try:
-            values = read_settings(join_name(top, name), limits)
+            values = read_settings(join_path(top, name), limits)
         except SbformatError as error:
             return Normalization(None, not_read=f"{quote(name)} was not read ({error.message})")
         except OSError as error:

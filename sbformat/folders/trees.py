@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
+from sbformat.errors import SbformatError
 from sbformat.folders.listing import is_known_by_content
-from sbformat.folders.names import AGENT_SUFFIXES
+from sbformat.io.opening import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +23,9 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
     :param paths: files and folders
     """
     for path in paths:
+        if is_remote(path):
+            yield from _expand_url(path)
+            continue
         if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
             yield path
             continue
@@ -35,11 +39,21 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
                 continue
             for name in sorted(files):
                 file = os.path.join(folder, name)
-                if os.path.isfile(file) and (name.lower().endswith(AGENT_SUFFIXES) or _is_other_name(file)):
+                if os.path.isfile(file) and (name.lower().endswith(ARCHIVE_SUFFIXES) or _is_other_name(file)):
                     found = True
                     yield file
         if not found:
             yield path
+
+
+def _expand_url(url: str) -> Iterator[str]:
+    """Yield the URLs of a remote folder's archives, or the URL itself if it is a file or has none."""
+    from sbformat.io.remote.listing import iter_files
+
+    try:
+        yield from [row.url for row in iter_files(url)] or [url]
+    except (OSError, SbformatError):  # opening it gives the error
+        yield url
 
 
 def _is_other_name(path: str) -> bool:

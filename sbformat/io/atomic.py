@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import require_type
+from sbformat.io.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,9 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Pa
     :raises OSError: when it is not a regular file
     """
     require_type(path, (str, os.PathLike), "a path")
+    if is_url(path):
+        message = "URLs can be read, not written: name a file"
+        raise OSError(30, message, path)
     target = Path(os.path.realpath(path))
     if not os.path.lexists(target):
         return target, None

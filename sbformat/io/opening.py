@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.io.source import CHUNK_BYTES, BytesSource, FileSource
-from sbformat.io.urls import Url, is_url, last_name, local_path
+from sbformat.io.urls import Url, is_url, join_url, last_name, local_path
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -106,6 +106,60 @@ def is_folder(source: object) -> TypeGuard[Path]:
 
         return is_remote_folder(source)
     return isinstance(source, (str, os.PathLike)) and os.path.isdir(to_path(source))
+
+
+def list_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the files directly in a folder, on the disk or remote.
+
+    :raises OSError: if it cannot be listed
+    """
+    if is_remote(folder):
+        from sbformat.io.remote.listing import walk_folder
+
+        return tuple(row.name for row in next(iter(walk_folder(folder))).files)
+    with os.scandir(to_path(folder)) as found:
+        return tuple(sorted(os.fsdecode(item.name) for item in found if item.is_file()))
+
+
+def pin_folder(url: str) -> str:
+    """Return the URL of a remote folder as it is now: of the Hub with the commit.
+
+    :raises OSError: if it cannot be reached
+    """
+    from sbformat.io.remote.listing import pin_folder as pin
+
+    return pin(url)
+
+
+def has_file(folder: Path, name: str) -> bool:
+    """Return whether a folder has a file of this name directly in it.
+
+    :raises OSError: if a remote folder cannot be listed
+    """
+    if is_remote(folder):
+        return name in list_names(folder)
+    return os.path.isfile(os.path.join(os.fsdecode(to_path(folder)), name))
+
+
+def join_path(folder: str, name: str) -> str:
+    """Return the path or URL of a file below a folder.
+
+    :param name: with slashes
+    """
+    return join_url(folder, name) if is_url(folder) else os.path.join(folder, *name.split("/"))
+
+
+def read_start(path: str, size: int) -> bytes:
+    """Return the first bytes of a file, on the disk or remote.
+
+    :param size: the number of bytes, if the file has as many
+    :raises OSError: if it cannot be read
+    """
+    if is_remote(path):
+        source = open_url(path)
+        return bytes(source.view(0, min(size, source.size)))
+    with open(to_path(path), "rb") as file:
+        return file.read(size)
 
 
 def open_url(url: str, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:

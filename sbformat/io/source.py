@@ -166,16 +166,16 @@ class SourceSlice:
     :param size: its length in bytes
     """
 
-    __slots__ = ("_source", "_start", "size")
+    __slots__ = ("size", "source", "start")
 
     def __init__(self, source: Source, start: int, size: int) -> None:
-        self._source = source
-        self._start = start
+        self.source = source
+        self.start = start
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``."""
-        return self._source.view(self._start + offset, min(length, self.size - offset))
+        return self.source.view(self.start + offset, min(length, self.size - offset))
 
 
 def slice_source(source: Source, start: int, size: int) -> Source:
@@ -194,8 +194,8 @@ def find_ranged(source: Source) -> tuple[RangedSource | None, int]:
     """Return the ranged source that a source is, or is a slice of, and where it starts there; None if there is none."""
     start = 0
     while isinstance(source, SourceSlice):
-        start += source._start
-        source = source._source
+        start += source.start
+        source = source.source
     return (source if hasattr(source, "prefetch") else None), start  # type: ignore[return-value]
 
 

@@ -6,7 +6,6 @@ graph, and ``run`` executes it. numpy is imported where it is needed: for statis
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, POLICY_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
+from sbformat.io.opening import is_folder
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.policies.given_spaces import convert_space
 from sbformat.policies.model import Given
@@ -69,7 +69,8 @@ def load_policy(
     The file may be an agent of Stable-Baselines3, sb3-contrib or Stable Baselines 2, the folder that it was unzipped
     into, a file of ``policy.save()``, or a lone ``policy.pth``. It may also be a folder of rl_zoo3, of the Hugging Face
     tools or of SB3's callbacks: its ``best_model.zip`` is loaded, or its only agent, or the last checkpoint, with the
-    statistics that belong to it (:func:`sbformat.find_agent`). What the file does not contain is inferred from the
+    statistics that belong to it (:func:`sbformat.find_agent`); such a folder may be a repository of the Hub,
+    ``hf://sb3/ppo-CartPole-v1``. What the file does not contain is inferred from the
     shapes of the weights where they determine it (:attr:`Policy.inferred`); the rest has to be passed. ::
 
         policy = sbformat.load_policy("agent.zip", vecnormalize="vecnormalize.pkl")
@@ -222,7 +223,7 @@ def resolve_folder(
         that observations were normalized; and a warning about statistics that are left out, empty if there is none
     :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
     """
-    if not isinstance(source, (str, os.PathLike)) or not os.path.isdir(source):
+    if not is_folder(source):
         return source, vecnormalize, False, ""
     from sbformat.folders import find_in_folder
 

@@ -116,11 +116,11 @@ def decode_zip(
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
         made = StateDict(build_values(pickle, new_context(), on_unknown), budget, copy=copy)
-        made.records = container
-        return made
     except SbformatError as error:
         _name_record(error, name)
         raise
+    made.records = container
+    return made
 
 
 def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, DecodeContext]:

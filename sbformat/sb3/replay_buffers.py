@@ -22,6 +22,7 @@ import numpy as np
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.replay_buffer import replay_buffer_of
+from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment
@@ -88,7 +89,7 @@ def load_replay_buffer(
 
 def _find_file(source: Archive | SourceLike) -> Archive | SourceLike:
     """Return a path with ``.pkl`` when it does not exist without, as SB3 does."""
-    if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
+    if isinstance(source, (str, os.PathLike)) and not is_remote(source) and not os.path.exists(source):
         with_suffix = f"{os.fsdecode(source)}.pkl"
         if os.path.exists(with_suffix):
             return with_suffix

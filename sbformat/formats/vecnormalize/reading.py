@@ -14,7 +14,8 @@ from sbformat.formats.pickled import PickledArchive, require_plain_pickle
 from sbformat.formats.vecnormalize.attributes import class_of, library_of, statistics_of, vecnormalize_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
-from sbformat.io.opening import open_source
+from sbformat.io.opening import base_name, has_file, is_folder, join_path, list_names, open_source
+from sbformat.io.urls import is_url
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.values import decode_tree
@@ -70,9 +71,9 @@ def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instan
         value: Any = source.value if isinstance(source, PickledArchive) else None
         return _name_part(value, next(iter(source.entries))) if class_of(value) else source
     if isinstance(source, (str, os.PathLike)):
-        if os.path.isdir(source):
-            return _read_folder(os.fsdecode(source), limits)
-        name = os.path.basename(os.fsdecode(source))
+        if is_folder(source):
+            return _read_folder(source if is_url(source) else os.fsdecode(source), limits)
+        name = base_name(source)
     opened = open_source(source, budget=Budget(limits))
     kind = detect_kind(opened)
     if kind == "zip":
@@ -122,8 +123,9 @@ def find_file_name(value: Instance, name: str) -> str:
 
 def folder_files(folder: str) -> tuple[str, ...]:
     """Return the names of the files of statistics in a folder: one of :data:`WHOLE_FILES`, or SB2's two."""
+    found = list_names(folder)
     for names in (*((name,) for name in WHOLE_FILES), (OBSERVATIONS_FILE, RETURNS_FILE)):
-        present = tuple(name for name in names if os.path.isfile(os.path.join(folder, name)))
+        present = tuple(name for name in names if name in found)
         if present:
             return present
     return ()
@@ -131,14 +133,14 @@ def folder_files(folder: str) -> tuple[str, ...]:
 
 def _read_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
     names = folder_files(folder)
-    if not names and os.path.isfile(os.path.join(folder, SETTINGS_ENTRY)):
+    if not names and has_file(folder, SETTINGS_ENTRY):
         return open_archive(folder, Budget(limits))
     if not names:
-        raise MissingEntryError(WHOLE_FILE, present=sorted(os.listdir(folder)), what="file")
+        raise MissingEntryError(WHOLE_FILE, present=list_names(folder), what="file")
     made = {}
     for name in names:
         try:
-            found = read_pickle(open_source(os.path.join(folder, name), budget=Budget(limits)), limits)
+            found = read_pickle(open_source(join_path(folder, name), budget=Budget(limits)), limits)
             is_whole = class_of(found) == "VecNormalize"
             if is_whole != (name in WHOLE_FILES) or (not is_whole and find_file_name(found, name) != name):
                 message = "expected the pickle that the file is named for"

@@ -21,6 +21,8 @@ _CONDITIONAL: Final = frozenset({"s3", "s3a"})
 """File systems whose files refuse to be read once they have changed."""
 _VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
 """What file systems call the version of a file, the most exact first."""
+_ONE_TRY: Final = {"retries": {"max_attempts": 0}}
+"""botocore's own tries: s3fs tries each request five times, and five times five take minutes."""
 _NO_LISTING: Final = {"use_listings_cache": False}
 
 
@@ -97,11 +99,15 @@ def open_file_system(url: str) -> tuple[Any, str]:
         message = f"expected one URL, got a chain: {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
     try:
+        import fsspec.config
         import fsspec.core
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
+    options = dict(url.options) if isinstance(url, Url) else {}
+    if scheme in _CONDITIONAL and not {"config_kwargs"} & {*options, *fsspec.config.conf.get("s3", {})}:
+        options["config_kwargs"] = _ONE_TRY
     try:
-        fs, path = fsspec.core.url_to_fs(url, **_NO_LISTING, **(url.options if isinstance(url, Url) else {}))
+        fs, path = fsspec.core.url_to_fs(url, **{**_NO_LISTING, **options})
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
     except ValueError:

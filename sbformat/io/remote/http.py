@@ -23,17 +23,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import SbformatError, UnsupportedError, quote
-from sbformat.io.remote.errors import changed, denied, failed, missing_packages, not_found, translate
+from sbformat.io.remote.errors import changed, denied, failed, not_found, translate
 from sbformat.io.remote.redirects import (
     MOST_REDIRECTS,
     PrivateAddressError,
     check_redirect,
-    make_public_resolver,
     refuse_private,
 )
+from sbformat.io.remote.sessions import open_file_systems
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, find_scheme, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -52,7 +52,7 @@ _LONGEST_WAIT: Final = 20.0
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
-_EMPTY_RANGE: Final = re.compile(r"bytes \*/(\d{1,18})")
+_EMPTY_RANGE: Final = re.compile(r"bytes \*/0+")
 _TOGETHER: Final = 6
 """Requests that are under way at the same time."""
 _CONNECT_SECONDS: Final = 15
@@ -129,7 +129,7 @@ class HttpFile:
         self._scheme = scheme or find_scheme(url)
         options = dict(url.options) if isinstance(url, Url) else {}
         self._allows_private = isinstance(url, Url) and url.private_redirects
-        self._fs, self._public = _open_file_systems(find_scheme(url), options)
+        self._fs, self._public = open_file_systems(find_scheme(url), options)
         self._headers = dict(headers or {})
         self._named = URL(url).with_fragment(None)
         self._direct: URL | None = None
@@ -170,7 +170,7 @@ class HttpFile:
             return sync(self._fs.loop, run)
         except (SbformatError, FileNotFoundError, PermissionError):
             raise
-        except Exception as error:  # noqa: BLE001 -- whatever a client raises
+        except Exception as error:  # whatever a client raises
             if isinstance(error, OSError) and error.filename == self.name:
                 raise
             raise translate(error, self._scheme, self.name) from None
@@ -224,9 +224,8 @@ class HttpFile:
         try:
             headers = response.headers
             etag, modified = headers.get("ETag"), headers.get("Last-Modified")
-            if response.status == 416 and (found := _EMPTY_RANGE.fullmatch(headers.get("Content-Range", ""))):
-                if int(found[1]) == 0:
-                    return _Answer(0, etag, modified, is_by_range=False, body=b"")
+            if response.status == 416 and _EMPTY_RANGE.fullmatch(headers.get("Content-Range", "")):
+                return _Answer(0, etag, modified, is_by_range=False, body=b"")
             if response.status not in (200, 206):
                 raise self._refuse_status(response)
             self._check_encoding(response)
@@ -342,15 +341,15 @@ class HttpFile:
         text = response.headers.get("Content-Range", "")
         found = _CONTENT_RANGE.fullmatch(text)
         if found is None:
-            raise self._refuse_answer("expected a Content-Range of the size of the file, got " + quote(text, 60))
+            self._refuse_answer("a Content-Range with the size of the file", quote(text, 60))
         first, last = int(found[1]), int(found[2])
         size = self.size if found[3] == "*" else int(found[3])
         if (first, last + 1) != (start, min(stop, size)):
-            raise self._refuse_answer(f"expected bytes {start} to {min(stop, size) - 1}, got {quote(text, 60)}")
+            self._refuse_answer(f"bytes {start} to {min(stop, size) - 1}", quote(text, 60))
         return size
 
-    def _refuse_answer(self, text: str) -> Exception:
-        return failed(self.name, f"the server's answer contradicts the request: {text}")
+    def _refuse_answer(self, expected: str, actual: str) -> NoReturn:
+        raise failed(self.name, f"the server's answer contradicts the request: expected {expected}, got {actual}")
 
     async def _read_body(self, response: ClientResponse, length: int | None, limits: Limits | None = None) -> bytes:
         """Return the body of the first answer.
@@ -377,52 +376,18 @@ class HttpFile:
 
         declared = response.content_length
         if declared is not None and declared != length:
-            raise self._refuse_answer(f"expected {length} bytes, got a Content-Length of {declared}")
+            self._refuse_answer(f"{length} bytes", f"a Content-Length of {declared}")
         added = 0
         try:
             while chunk := await response.content.read(_PIECE_BYTES):
                 added += len(chunk)
                 if added > length:
-                    raise self._refuse_answer(f"expected {length} bytes, got more")  # noqa: EM102 -- see _refuse_answer
+                    self._refuse_answer(f"{length} bytes", "more")
                 data += chunk
         except aiohttp.ClientPayloadError:
             pass  # fewer bytes than the server declared
         if added < length:
             raise _TemporaryError(failed(self.name, f"the connection was cut: expected {length} bytes, got {added}"))
-
-
-# -- sessions -----------------------------------------------------------------------------------------
-
-
-def _open_file_systems(scheme: str, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Return fsspec's file system for the named origin, and one that reaches addresses of the internet only.
-
-    fsspec keeps both, with their connections, and closes them when the process ends.
-    """
-    try:
-        import aiohttp  # noqa: F401 -- whether it is there
-        import fsspec
-    except ImportError as error:
-        raise missing_packages(scheme, error.name) from None
-    return fsspec.filesystem(scheme, **{"get_client": _make_client, **options}), fsspec.filesystem(
-        scheme, get_client=_make_public_client
-    )
-
-
-async def _make_client(**kwargs: Any) -> ClientSession:
-    """Return a session with the user's ``client_kwargs``; what a server compresses stays so."""
-    import aiohttp
-
-    kwargs["auto_decompress"] = False
-    return aiohttp.ClientSession(**kwargs)
-
-
-async def _make_public_client(**kwargs: Any) -> ClientSession:
-    """Return a session without the user's credentials, for redirects."""
-    import aiohttp
-
-    connector = aiohttp.TCPConnector(resolver=make_public_resolver())
-    return aiohttp.ClientSession(loop=kwargs.get("loop"), connector=connector, auto_decompress=False)
 
 
 def _join(url: URL, location: str, name: str) -> URL:

@@ -1,7 +1,7 @@
 """Files of the Hugging Face Hub: ``hf://user/name[@revision]/path``, and queries such as ``hf://?author=sb3``.
 
-huggingface_hub resolves repositories, lists them, and knows the user's token; the bytes are fetched as those of any HTTP
-server, from the URL of a commit, so that they cannot change.
+huggingface_hub resolves repositories, lists them, and knows the user's token; the bytes are fetched as those of any
+HTTP server, from the URL of a commit, so that they cannot change.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
@@ -169,18 +170,17 @@ def _digest_versions(files: Iterable[RemoteEntry]) -> str:
 
 def _iter_matches(url: str) -> Iterator[ListedUrl]:
     """Yield the archives that a pattern matches; folders that it matches are listed."""
-    import re
-
     from fsspec.utils import glob_translate
 
     base = _without_pattern(url).rpartition("/")[0]
     pattern = re.compile(glob_translate(url[len(base) + 1 :]))
     matched = ""
     for folder in walk_folder(base):
-        if folder.name and (matched and folder.name.startswith(matched) or pattern.match(folder.name)):
-            if not (matched and folder.name.startswith(matched)):
-                matched = f"{folder.name}/"
-                yield from _iter_tree(join_url(base, folder.name))
+        if matched and folder.name.startswith(matched):
+            continue
+        if folder.name and pattern.match(folder.name):
+            matched = f"{folder.name}/"
+            yield from _iter_tree(join_url(base, folder.name))
             continue
         for row in folder.files:
             if pattern.match(row.name):

@@ -1,9 +1,9 @@
 """Where a redirect may lead: not to another scheme, and not into a private network.
 
-A server on the internet may answer with a redirect to ``http://169.254.169.254/`` or ``http://localhost:8080/``, so that
-a program inside a network asks for what only it can reach (server-side request forgery). The address that the user
-named is followed wherever it is; a redirect to another origin only to addresses of the internet. The check is made on
-the addresses that the connection is then made to, so that a name cannot be resolved differently for each.
+A server on the internet may answer with a redirect to ``http://169.254.169.254/`` or ``http://localhost:8080/``, so
+that a program inside a network asks for what only it can reach (server-side request forgery). The address that the
+user named is followed wherever it is; a redirect to another origin only to addresses of the internet. The check is made
+on the addresses that the connection is then made to, so that a name cannot be resolved differently for each.
 """
 
 from __future__ import annotations

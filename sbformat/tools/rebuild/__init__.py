@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
+from sbformat.folders import find_in_folder
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.globals.renamed import current_name
@@ -134,7 +135,8 @@ def rebuild(
 
     An agent of Stable Baselines 2 becomes one of SB3 with the same network (FORMAT.md 15.7).
 
-    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`
+    :param source: an archive, or a path, URL, bytes or a binary file, as in :func:`sbformat.read`. Of the folder of a
+        run, which may be a repository of the Hub, its agent is rebuilt (:func:`sbformat.find_agent`)
     :param target: the release of SB3 that will load the result, ``2.0`` to ``2.9``
     :param algorithm: the algorithm's name, for an archive that does not determine it (:attr:`Archive.algorithm` is not
         certain)
@@ -174,7 +176,9 @@ def rebuild(
     if on_unknown not in get_args(OnUnknown):
         message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
         raise ValueError(message)
-    return rebuild_with(read(source, limits=limits), options, algorithm, policy_class, assign or {})
+    chosen = find_in_folder(source, limits)
+    archive = read(source if chosen is None else chosen.path, limits=limits)
+    return rebuild_with(archive, options, algorithm, policy_class, assign or {})
 
 
 def rebuild_with(

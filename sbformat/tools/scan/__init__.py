@@ -16,8 +16,9 @@ from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
 from sbformat.io.links import find_roots, is_within
-from sbformat.io.opening import open_large, open_source
+from sbformat.io.opening import LARGE_FILE_BYTES, is_folder, is_remote, open_large, open_source, open_url, to_path
 from sbformat.io.source import FileSource, iter_views
+from sbformat.io.urls import hide_secrets, join_url
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
 from sbformat.tools.scan.folders import is_large_and_unknown, list_tree
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.io.opening import SourceLike
-    from sbformat.io.source import Source
+    from sbformat.io.remote import RemoteSource
+    from sbformat.io.source import BytesSource, Source
     from sbformat.limits import Limits
     from sbformat.tools.scan.report import SkipReason, Verdict
 
@@ -76,8 +78,11 @@ def scan(
     scanner = FileScanner(limits, _check_allowed(allow))
     if isinstance(source, Archive):
         return _scan_archive(source, scanner)
-    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        return _scan_folder(os.fsdecode(source), scanner, find_roots(os.fsdecode(source)))
+    if is_folder(source):
+        if is_remote(source):
+            return _scan_remote_folder(source, scanner)
+        folder = os.fsdecode(to_path(source))
+        return _scan_folder(folder, scanner, find_roots(folder))
     return _scan_file(source, scanner, progress=progress)[0]
 
 
@@ -116,7 +121,9 @@ def scan_in_tree(
     :param progress: as in :func:`scan`
     """
     scanner = FileScanner(limits, frozenset(allow))
-    if os.path.isdir(path):
+    if is_remote(path) and is_folder(path):
+        return _scan_remote_folder(path, scanner)
+    if not is_remote(path) and os.path.isdir(path):
         return _scan_folder(path, scanner, roots)
     if is_large_and_unknown(path, limits):
         return "large"
@@ -172,12 +179,13 @@ def _scan_file(
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ScanReport, bytes]:
     """Scan one file; also return its first bytes."""
-    large = _open_large(source, scanner.budget.limits)
+    remote = _open_remote(source, scanner.budget.limits)
+    large = _open_large(source, remote, scanner.budget.limits)
     report = _scan_large(large, scanner, progress) if large is not None else None
     if report is not None:
         return report, b""
     try:
-        opened = open_source(source, budget=Budget(scanner.budget.limits), progress=progress)
+        opened = _read_whole(source, remote, scanner.budget.limits, progress)
     except UnsupportedError:  # a device, not a file
         raise
     except SbformatError as error:
@@ -224,12 +232,31 @@ def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], 
     return _make_report(large_scanner, "pickle", sha256, opened.size)
 
 
-def _open_large(source: SourceLike, limits: Limits) -> Source | None:
-    """Open a large file without reading it."""
+def _open_remote(source: SourceLike, limits: Limits) -> RemoteSource | None:
+    """Open a remote file; None for any other source."""
+    return open_url(source, _allow_pieces(limits)) if is_remote(source) else None
+
+
+def _open_large(source: SourceLike, remote: RemoteSource | None, limits: Limits) -> Source | None:
+    """Open a large file without reading it.
+
+    :param remote: the file, if it is a remote one
+    """
+    if remote is not None:
+        return remote if remote.size > LARGE_FILE_BYTES and remote.is_by_range() else None
     try:
         return open_large(source, limits=_allow_pieces(limits))
     except SbformatError:
         return None
+
+
+def _read_whole(
+    source: SourceLike, remote: RemoteSource | None, limits: Limits, progress: Callable[[int], None] | None
+) -> BytesSource:
+    """Return all bytes of a file; of a remote one, those of the version that was opened."""
+    if remote is not None:
+        return remote.load(progress)
+    return open_source(source, budget=Budget(limits), progress=progress)
 
 
 def _allow_pieces(limits: Limits) -> Limits:
@@ -278,19 +305,50 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     return _make_report(scanner, "folder", None, size, skipped)
 
 
+def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
+    """Scan every file of a remote folder: the entries of an unzipped archive, and all others."""
+    from sbformat.io.remote.listing import pin_folder, walk_folder
+
+    url = pin_folder(url)
+    files = [row for folder in walk_folder(url) for row in folder.files]
+    entries = FileEntries({}, scanner.budget)
+    if any(is_sb3_name(row.name) for row in files):
+        try:
+            entries = open_folder(url, scanner.budget)
+        except SbformatError as error:
+            scanner.add(_FILE.broken(error))
+    size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
+    scanner.grant(size)
+    scanner.scan_entries(entries, _FILE, 0)
+    skipped = []
+    for row in files:
+        path, head = join_url(url, row.name), b""
+        if row.name not in top:
+            if is_large_and_unknown(path, scanner.budget.limits):
+                skipped.append(Skipped(hide_secrets(path), "large"))
+                continue
+            examined, head = _scan_sidecar(path, row.name, scanner)
+            size += examined
+        skipped += [Skipped(hide_secrets(path), "script")] if is_script(row.name, head) else []
+    if not files:
+        scanner.add(_FILE.finding("unknown-entry", "no file in this folder was examined"))
+    return _make_report(scanner, "folder", None, size, skipped)
+
+
 def _relative_name(path: str, folder: str) -> str:
     return os.path.relpath(path, folder).replace(os.sep, "/")
 
 
 def _scan_sidecar(path: str, name: str, scanner: FileScanner) -> tuple[int, bytes]:
     """Scan a file of a folder that is not an entry of its archive; return its size and its first bytes."""
-    large = _open_large(path, scanner.budget.limits)
+    remote = _open_remote(path, scanner.budget.limits)
+    large = _open_large(path, remote, scanner.budget.limits)
     if large is not None:
         scanner.grant(large.size)
     try:
         if large is not None and scanner.scan_large_file(large, Location(name)):
             return large.size, b""
-        opened = open_source(path, budget=scanner.budget)
+        opened = remote.load() if remote is not None else open_source(path, budget=scanner.budget)
     except SbformatError as error:
         scanner.add(Location(name).broken(error))
         return 0, b""

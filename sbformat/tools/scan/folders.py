@@ -17,16 +17,19 @@ from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
 from sbformat.io.links import is_within
-from sbformat.io.opening import LARGE_FILE_BYTES
+from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_url
 from sbformat.io.source import BytesSource
+from sbformat.io.urls import last_name
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
 from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar
 from sbformat.tools.scan.report import Skipped
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from mmap import mmap
 
+    from sbformat.io.remote import RemoteSource
     from sbformat.limits import Limits
 
 _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
@@ -140,16 +143,24 @@ class _Walk:
             for item in items
             if os.path.isfile(item.path) and (not item.is_symlink() or is_within(item.path, self._roots))
         }
-        return DATA_ENTRY in names or (VERSION_ENTRY in names and any(name.endswith(PTH_SUFFIX) for name in names))
+        return is_unzipped_archive(names)
+
+
+def is_unzipped_archive(names: Collection[str]) -> bool:
+    """Return whether a folder is an unzipped archive, by the names of its files."""
+    return DATA_ENTRY in names or (VERSION_ENTRY in names and any(name.endswith(PTH_SUFFIX) for name in names))
 
 
 def is_large_and_unknown(path: str, limits: Limits) -> bool:
     """Return whether a file is large, and neither its start nor its end is that of anything to scan.
 
-    :param path: of a regular file
+    :param path: of a regular file, or a URL
     :param limits: for the bytes at its start
     """
     import mmap
+
+    if is_remote(path):
+        return _is_large_and_unknown(open_url(path), path)
 
     try:
         with open(path, "rb", buffering=0) as file:
@@ -160,6 +171,23 @@ def is_large_and_unknown(path: str, limits: Limits) -> bool:
                 return not _may_contain_pickles(data, limits)
     except (OSError, ValueError):  # the scan reports it; ValueError: the file was truncated to nothing in the meantime
         return False
+
+
+def _is_large_and_unknown(remote: RemoteSource, name: str) -> bool:
+    """Return the same of a remote file, of which the start and the end are fetched.
+
+    A pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only.
+    """
+    if remote.size <= LARGE_FILE_BYTES or last_name(name).lower().endswith(PICKLE_SUFFIXES):
+        return False
+    head = bytes(remote.view(0, _HEAD_BYTES))
+    kind = detect_kind(BytesSource(head))
+    if kind in _ALWAYS or kind == "data-json" or is_safetensors(head, remote.size) or is_tar(memoryview(head)):
+        return False
+    if head.startswith(NPY_MAGIC):
+        return find_npy_pickle(memoryview(head)) is None
+    end = bytes(remote.view(max(0, remote.size - _ZIP_TAIL_BYTES), _ZIP_TAIL_BYTES))
+    return END_SIGNATURE not in end
 
 
 def _may_contain_pickles(data: mmap, limits: Limits) -> bool:
