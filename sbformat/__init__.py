@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _MODULES: Final = {
     "archive.algorithm": "Algorithm",
     "archive.archive": "Archive",
+    "archive.not_checked": "NotChecked",
     "archive.system_info": "SystemInfo",
     "catalogue.catalog": "catalog",
     "data": "Serialized",
@@ -24,6 +25,7 @@ _MODULES: Final = {
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "html_report.report": "HtmlReport report",
+    "io.urls": "Url",
     "limits": "DEFAULT_LIMITS Limits",
     "policies.c.export": "export_c",
     "policies.export.files": "ExportReport",

@@ -2,6 +2,7 @@
 
 from sbformat.archive.algorithm import Algorithm as Algorithm
 from sbformat.archive.archive import Archive as Archive
+from sbformat.archive.not_checked import NotChecked as NotChecked
 from sbformat.archive.system_info import SystemInfo as SystemInfo
 from sbformat.catalogue.catalog import catalog as catalog
 from sbformat.data import Serialized as Serialized
@@ -31,6 +32,7 @@ from sbformat.formats.vecnormalize import write_vecnormalize as write_vecnormali
 from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnormalize
 from sbformat.html_report.report import HtmlReport as HtmlReport
 from sbformat.html_report.report import report as report
+from sbformat.io.urls import Url as Url
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
 from sbformat.policies.c.export import export_c as export_c

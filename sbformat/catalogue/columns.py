@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.catalogue.rows import FACTS
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.errors import escape
+from sbformat.io.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -92,7 +93,10 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
 def _find_folder(names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the folder in which all files are, and their names relative to it, escaped."""
     folder = ""
-    if len(names) > 1 and all("/" in name or os.sep in name for name in names):
+    if len(names) > 1 and all(map(is_url, names)):
+        folder = "/".join(os.path.commonprefix([name.split("/")[:-1] for name in names]))
+        folder = folder if is_url(folder) else ""
+    elif len(names) > 1 and all("/" in name or os.sep in name for name in names) and not any(map(is_url, names)):
         try:
             folder = os.path.commonpath([os.path.dirname(name) for name in names])
         except ValueError:  # absolute and relative paths, or several drives
