@@ -16,7 +16,7 @@ PYTORCH_VARIABLES_ENTRY: Final = "pytorch_variables.pth"
 TENSORS_ENTRY: Final = "tensors.pth"  # its name in SB3 <= 0.8
 POLICY_ENTRY: Final = "policy.pth"
 PTH_SUFFIX: Final = ".pth"
-ARCHIVE_SUFFIXES: Final = (".zip", ".pkl", ".pth")  # of files that are opened, whatever they start with
+ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")  # of files that are opened, whatever they start with
 ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})  # algorithms that can learn the entropy coefficient
 ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of these, where the coefficient is learned
 TORCH_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})  # the only names in pytorch_variables.pth

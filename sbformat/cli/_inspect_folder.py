@@ -39,11 +39,11 @@ def describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
     limits = _files.make_limits(args)
     found = []
     for path in dict.fromkeys(args.paths):
-        from sbformat.folders import inspect_folder
-
         try:
             if not is_folder(path) or has_file(path, DATA_ENTRY):
                 continue
+            from sbformat.folders import inspect_folder
+
             report = inspect_folder(path, limits=limits)
         except (OSError, SbformatError):  # reading the files reports it
             continue

@@ -5,10 +5,8 @@ Nothing here opens anything: :mod:`sbformat.io.remote` does.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -77,6 +75,8 @@ def local_path(url: str) -> str | None:
     if find_scheme(url) not in _LOCAL:
         return None
     path = url.partition("://")[2].removeprefix("localhost")
+    from urllib.parse import unquote
+
     return unquote(path)
 
 
@@ -92,6 +92,8 @@ def last_name(url: str) -> str:
     """Return the last part of a URL's path, as a file name."""
     found = _PARTS.match(url)
     path = url if found is None else found["path"] if find_scheme(url) in _WITH_QUERY else url.partition("://")[2]
+    from urllib.parse import unquote
+
     return unquote(path.rstrip("/").rpartition("/")[2])
 
 
@@ -124,4 +126,6 @@ def _hide_value(part: str) -> str:
 
 
 def _digest(text: str) -> str:
+    import hashlib
+
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGITS]
