@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.catalogue.rows import FACTS
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.errors import escape
-from sbformat.io.urls import is_url
+from sbformat.io.urls import find_scheme, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,8 +95,10 @@ def _find_folder(names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the folder in which all files are, and their names relative to it, escaped."""
     folder = ""
     if len(names) > 1 and all(map(is_url, names)):
-        folder = "/".join(os.path.commonprefix([name.split("/")[:-1] for name in names]))
-        folder = folder if is_url(folder) else ""
+        schemes = {find_scheme(name) for name in names}
+        if len(schemes) == 1:
+            paths = [posixpath.dirname(name.partition("://")[2]) for name in names]
+            folder = f"{schemes.pop()}://{posixpath.commonpath(paths)}"
     elif len(names) > 1 and all("/" in name or os.sep in name for name in names) and not any(map(is_url, names)):
         try:
             folder = os.path.commonpath([os.path.dirname(name) for name in names])
