@@ -11,20 +11,27 @@ from typing import Any
 from sbformat import SbformatError
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, Member, TorchZip
+from sbformat.io.remote.source import RemoteSource
+from tests.helpers.ranged_file import FileOfBytes
 from tests.fuzz.law import ask
 
 
 def one_input(data: bytes) -> None:
-    """Two readings agree, bytes have the CRC and size of the directory, ``zipfile`` sees nothing else, and what is
-    written of it is read again as the same."""
+    """Two readings agree, and so does one by ranges; bytes have the CRC and size of the directory, ``zipfile`` sees
+    nothing else, and what is written of it is read again as the same."""
     found = ask(_container, data)
     again = ask(_container, data)
+    ranged = ask(_container, RemoteSource(FileOfBytes(data)))
     if isinstance(found, SbformatError) or isinstance(again, SbformatError):
         assert str(found) == str(again)
+        assert isinstance(ranged, SbformatError) or any(
+            isinstance(ask(ranged.read, name), SbformatError) for name in ranged
+        )
         return
     assert found.entries == again.entries
     _check_tiles(found)
     contents = {name: _content(found, again, name) for name in found}
+    _check_ranged(ranged, contents)
     _check_zipfile(data, found, contents)
     whole = {name: content for name, content in contents.items() if content is not None}
     _check_torch_zip(whole)
@@ -32,7 +39,7 @@ def one_input(data: bytes) -> None:
         _check_writer(whole)
 
 
-def _container(data: bytes) -> Container:
+def _container(data: bytes | RemoteSource) -> Container:
     return Container(data, names="record", entry_limit="inner_entries")
 
 
@@ -58,6 +65,16 @@ def _content(found: Container, again: Container, name: str) -> bytes | None:
     assert (len(content), zlib.crc32(content)) == (entry.size, entry.crc)
     assert len(found.raw(name)) == entry.compressed_size
     return content
+
+
+def _check_ranged(ranged: Container | SbformatError, contents: dict[str, bytes | None]) -> None:
+    """By ranges, the same members have the same bytes or are refused, and then nothing is left unchecked."""
+    assert isinstance(ranged, Container), ranged
+    for name, content in contents.items():
+        view = ask(ranged.read, name)
+        assert (None if isinstance(view, SbformatError) else bytes(view)) == content
+    unchecked = {row.name for row in ranged.list_unchecked()}
+    assert unchecked <= {name for name, content in contents.items() if content is None}
 
 
 def _check_zipfile(data: bytes, found: Container, contents: dict[str, bytes | None]) -> None:
