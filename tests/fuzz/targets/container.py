@@ -12,8 +12,8 @@ from sbformat import SbformatError
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, Member, TorchZip
 from sbformat.io.remote.source import RemoteSource
-from tests.helpers.ranged_file import FileOfBytes
 from tests.fuzz.law import ask
+from tests.helpers.ranged_file import FileOfBytes
 
 
 def one_input(data: bytes) -> None:
