@@ -117,7 +117,7 @@ def test_a_spreadsheet_evaluates_no_text(tmp_path: Path) -> None:
 
 def test_json_lines_are_strict_json(tmp_path: Path) -> None:
     write(tmp_path / "runs.jsonl", ROWS)
-    lines = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "runs.jsonl").open()]
+    lines = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "runs.jsonl").read_text("utf-8").split("\n")[:-1]]
     assert lines[2]["gamma"] == "Infinity"
     assert "seed" not in lines[0]
     assert lines[0]["error"] is None
