@@ -82,7 +82,8 @@ def test_every_action_but_reading_is_refused(path: Path) -> None:
     with search(str(path)):
         pass
     actions = {getattr(sqlite3, name) for name in dir(sqlite3) if name.startswith("SQLITE_CREATE")}
-    for action in (*actions, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_DELETE):
+    actions |= {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_DELETE}
+    for action in actions:
         assert query._authorize(action, None, None) == sqlite3.SQLITE_DENY
 
 

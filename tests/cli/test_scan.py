@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pytest
 
-from sbformat.archive.kinds import Kind
 from sbformat import parallel
+from sbformat.archive.kinds import Kind
 from sbformat.cli import _many, main
 from sbformat.cli import scan as scan_command
 from sbformat.cli.scan import group_findings
