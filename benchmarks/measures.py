@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmarks import exports, growth, instructions, large, policies, reading, replay, tools
+from benchmarks import catalogue, exports, growth, instructions, large, policies, reading, replay, tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,7 @@ MEASURES: Final = {
         Measure("c-latency", "one observation with compiled C, beside onnxruntime", exports.c_latency),
         Measure("growth", "how the cost grows; draws the plot", measure_growth),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
+        Measure("catalog", "whole processes: a catalogue of 10,000 archives, also by Dask", catalogue.catalog, False),
         Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),
     )
 }

@@ -36,6 +36,10 @@ _MOST_PROCESSES: Final = 61
 """What :class:`ProcessPoolExecutor` accepts on Windows."""
 _KILLED: Final = frozenset({"KilledWorker"})
 """Names of the errors with which Dask reports an item whose workers were killed; they are not imported here."""
+_ENDED: Final = frozenset({"closed", "closing"})
+"""The status of a client of Dask that gets no more results."""
+_ASKED_EVERY: Final = 2.0
+"""Seconds."""
 _CLUSTER: Final = "distributed"
 """The package of Dask's errors about its own parts."""
 
@@ -126,7 +130,7 @@ class _Run(Generic[T, R]):
             while self._submitted:
                 item, future = self._submitted[0]
                 try:
-                    result = future.result()
+                    result = self._pool.wait(future)
                 except BrokenExecutor:
                     self._recover()
                     continue
@@ -152,7 +156,7 @@ class _Run(Generic[T, R]):
         """
         for _ in range(_TRIES):
             try:
-                return self._pool.submit(self._work, item).result()
+                return self._pool.wait(self._pool.submit(self._work, item))
             except Exception as again:
                 if not _is_of_cluster(again):
                     raise
@@ -217,6 +221,22 @@ class _Given:
             message = f"the executor takes no more work: {error}"
             raise WorkersError(message) from error
 
+    def wait(self, future: Future[R]) -> R:
+        """Return a result. That of a cluster which has ended never comes: its client is asked now and then.
+
+        :raises WorkersError: when Dask's client, which tries to connect again for a while, is closed
+        """
+        client = getattr(self._executor, "_client", None)
+        if client is None:
+            return future.result()
+        from concurrent.futures import wait
+
+        while not wait((future,), timeout=_ASKED_EVERY).done:
+            if getattr(client, "status", "closed") in _ENDED:
+                message = "the scheduler of the cluster has ended"
+                raise WorkersError(message)
+        return future.result()
+
     def close(self) -> None:
         """Leave the executor to its owner."""
 
@@ -244,6 +264,10 @@ class _Pool:
             return self._executor.submit(work, item)
         except BrokenExecutor as error:
             return _make_future(error=error)
+
+    def wait(self, future: Future[R]) -> R:
+        """Return a result."""
+        return future.result()
 
     def close(self) -> None:
         """Wait for the end of the processes."""

@@ -70,7 +70,7 @@ class Archive:
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_contents", "_entries", "_kind", "_options", "_state_dicts")
+    __slots__ = ("_budget", "_cache", "_contents", "_derived", "_entries", "_kind", "_options", "_state_dicts")
 
     plain_entries: ClassVar[frozenset[str]] = PLAIN_ENTRIES
     """The names of entries that are neither state dicts nor ``extra``."""
@@ -81,6 +81,8 @@ class Archive:
         self._options = options
         self._cache: dict[str, Any] = {}
         """By the name of the entry: its value, or the error that decoding it raised."""
+        self._derived: dict[str, Any] = {}
+        """What :meth:`derive` made, by its name."""
         self._kind = kind
         self._contents = tuple(entries.entries)
         self._state_dicts = tuple(filter(is_state_dict, self._contents))
@@ -353,6 +355,16 @@ class Archive:
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
         return decode_value(data[key], self._budget.fork())
+
+    def derive(self, name: str, make: Callable[[], T]) -> T:
+        """Return what is made of this archive alone, and made once: several checks need it. An error is not kept.
+
+        :param name: of what is made
+        :param make: makes it; nobody changes the value
+        """
+        if name not in self._derived:
+            self._derived[name] = make()
+        return self._derived[name]  # type: ignore[no-any-return]
 
     def hyperparameters(self) -> dict[str, Hyperparameter]:
         """Decode all of ``data``, in its order; a blob that cannot be decoded is returned as it is.

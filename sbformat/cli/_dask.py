@@ -17,7 +17,6 @@ LOCAL: Final = "local"
 """The address for workers on this machine, which begin and end with the command."""
 _SECONDS: Final = 15
 """How long to wait for the scheduler, and for its first worker."""
-_LOGGERS: Final = ("distributed", "tornado", "asyncio", "bokeh")
 
 
 class Cluster(NamedTuple):
@@ -56,6 +55,10 @@ def connect(address: str) -> Iterator[Cluster]:
 @contextlib.contextmanager
 def _open_client(distributed: Any, address: str) -> Iterator[Any]:
     if address != LOCAL:
+        from distributed.comm import get_address_host_port
+        from distributed.core import coerce_to_address
+
+        get_address_host_port(coerce_to_address(address), strict=True)  # a client with a wrong address ends badly
         with distributed.Client(address, timeout=_SECONDS, set_as_default=False) as client:
             yield client
         return
@@ -72,15 +75,12 @@ def _open_client(distributed: Any, address: str) -> Iterator[Any]:
 @contextlib.contextmanager
 def _quiet_logging() -> Iterator[None]:
     """Keep Dask from logging to standard error; what goes wrong is an error of the command."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels):
-            logger.setLevel(level)
+        logging.disable(level)
 
 
 def _explain(address: str, error: BaseException) -> parallel.WorkersError:

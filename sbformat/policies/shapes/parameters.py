@@ -84,6 +84,12 @@ def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -
     :param replaced: as in :func:`read_agent`
     :raises SbformatError: as :func:`expected_parameters`, and when the state dict cannot be read
     """
+    if not replaced:
+        return archive.derive("network", lambda: _match_network(archive, None))
+    return _match_network(archive, replaced)
+
+
+def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> NetworkMatch:
     actual = read_shapes(archive.state_dict(POLICY_ENTRY))
     found: list[NetworkMatch] = []
     errors: list[NetworkError] = []
@@ -206,7 +212,7 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
 
     :raises SbformatError: when SB3 does not support it, or it is not known
     """
-    value = decode_value(archive, key)
+    value = archive.derive(key, lambda: decode_value(archive, key))
     if isinstance(value, _SPACES):
         return value
     if isinstance(value, _OTHER_SPACES) and policy_class in POLICIES:

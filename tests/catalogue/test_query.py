@@ -1,0 +1,95 @@
+"""Conditions of SQL on a catalogue: what they find, and that they only read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sbformat.catalogue.files.formats import SUFFIXES
+from sbformat.catalogue.query import search
+from sbformat.errors import MissingEntryError, UnsupportedError
+from tests.catalogue.test_files import make_row, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = [
+    make_row("a.zip", algorithm="PPO", gamma=0.99, ent_coef="auto"),
+    make_row("b.zip", algorithm="PPO", gamma=0.5, ent_coef=0.1),
+    make_row("c.zip", algorithm="SAC", gamma=0.9),
+    make_row("d.zip"),
+]
+
+
+def find(path: Path, **options: Any) -> list[tuple[Any, ...]]:
+    with search(str(path), columns=["source"], **options) as found:
+        return [source for (source,) in found.rows]
+
+
+@pytest.fixture(params=SUFFIXES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    made: Path = tmp_path / f"runs{request.param}"
+    write(made, ROWS)
+    return made
+
+
+def test_rows_meet_a_condition(path: Path) -> None:
+    assert find(path, where="algorithm = 'PPO' and gamma < 0.9") == ["b.zip"]
+    assert find(path, where="gamma > 0.6 -- a comment") == ["a.zip", "c.zip"]
+    assert find(path, where="ent_coef = 'auto' or ent_coef < 1") == ["a.zip", "b.zip"]
+    assert find(path, where="gamma = (SELECT max(gamma) FROM catalog)") == ["a.zip"]
+    assert find(path) == ["a.zip", "b.zip", "c.zip", "d.zip"]
+
+
+def test_rows_are_sorted_and_those_without_a_value_are_last(path: Path) -> None:
+    assert find(path, sort="gamma") == ["b.zip", "c.zip", "a.zip", "d.zip"]
+    assert find(path, sort="gamma", is_reversed=True, most=3) == ["a.zip", "c.zip", "b.zip"]
+    assert find(path, is_reversed=True)[0] == "d.zip"
+
+
+@pytest.mark.parametrize("options", [{"where": "gama < 1"}, {"sort": "gama"}, {"columns": ["gama"]}])
+def test_a_wrong_column_suggests_the_nearest(path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(MissingEntryError, match="no column 'gama'; did you mean 'gamma'"), search(str(path), **options):
+        pass
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "gamma <",
+        "1); DROP TABLE catalog; --",
+        "1) UNION SELECT load_extension('x') FROM catalog WHERE (1",
+        "load_extension('x') IS NULL",
+        "writefile('x', 'y')",
+        "1; ATTACH 'other.sqlite' AS other",
+        "nosuchfunction(1)",
+    ],
+)
+def test_a_condition_only_reads(path: Path, where: str) -> None:
+    before = path.read_bytes()
+    with pytest.raises(UnsupportedError, match=r"^the condition is not SQL that SQLite accepts: [^\n]+$"):
+        find(path, where=where)
+    assert path.read_bytes() == before
+    assert sorted(path.parent.iterdir()) == [path]
+
+
+def test_every_action_but_reading_is_refused(path: Path) -> None:
+    import sqlite3
+
+    from sbformat.catalogue import query
+
+    with search(str(path)):
+        pass
+    actions = {getattr(sqlite3, name) for name in dir(sqlite3) if name.startswith("SQLITE_CREATE")}
+    actions |= {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_DELETE}
+    for action in actions:
+        assert query._authorize(action, None, None) == sqlite3.SQLITE_DENY
+
+
+def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+    for suffix in SUFFIXES:
+        if suffix == ".parquet":
+            pytest.importorskip("pyarrow")
+        with pytest.raises(FileNotFoundError), search(str(tmp_path / f"no{suffix}")):
+            pass

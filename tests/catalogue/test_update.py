@@ -1,0 +1,198 @@
+"""A catalogue is brought up to date: what has not changed is not read, and a run that was killed is resumed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sbformat.catalogue.files.formats import SUFFIXES, find_format
+from sbformat.catalogue.spool import Spool
+from sbformat.catalogue.update import update_catalog
+from sbformat.errors import UnsupportedError
+from sbformat.parallel import map_in_order
+from tests.helpers.bundled import ARCHIVES, ROOT
+from tests.helpers.many_archives import write_archives
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from sbformat.catalogue.update import CatalogReport
+
+
+def map_rows(work: Any, sources: Iterable[Any], lost: Any, _: int) -> Iterator[Any]:
+    return map_in_order(work, sources, lost=lost)
+
+
+update = partial(update_catalog, map_rows=map_rows)
+
+
+def run(folder: Path, output: Path, **options: Any) -> CatalogReport:
+    if output.suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    report = update([str(folder)], str(output), **options)
+    assert report is not None
+    return report
+
+
+def read(output: Path) -> list[dict[str, Any]]:
+    return list(find_format(str(output)).read(str(output)))
+
+
+def spoil(path: Path) -> None:
+    """Change the contents of a file, but neither its size nor its time: whoever reads it finds it damaged."""
+    status = path.stat()
+    path.write_bytes(bytes(status.st_size))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_has_not_changed_is_not_read_again(tmp_path: Path, suffix: str) -> None:
+    paths = write_archives(tmp_path / "runs", 6)
+    output = tmp_path / f"out{suffix}"
+    first = run(tmp_path / "runs", output)
+    assert (first.rows, first.read, first.failed, first.resumed) == (6, 6, 0, False)
+    content = output.read_bytes()
+    for path in paths:
+        spoil(path)
+    again = run(tmp_path / "runs", output)
+    assert (again.rows, again.read, again.failed) == (6, 0, 0)
+    assert output.read_bytes() == content
+    assert run(tmp_path / "runs", output, fresh=True).failed == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == [output.name, "runs"]
+
+
+def test_what_has_changed_is_read_and_what_has_vanished_is_left_out(tmp_path: Path) -> None:
+    paths = write_archives(tmp_path / "runs", 5)
+    output = tmp_path / "out.csv"
+    run(tmp_path / "runs", output)
+    shutil.copy(ARCHIVES / "sac-pendulum.zip", paths[1])
+    paths[2].unlink()
+    shutil.copy(paths[3], tmp_path / "runs" / "agent_00002b.zip")
+    (tmp_path / "runs" / "vecnormalize.pkl").write_bytes((ARCHIVES / "vecnormalize-pendulum.pkl").read_bytes())
+    report = run(tmp_path / "runs", output)
+    assert (report.rows, report.read) == (6, 3)
+    rows = read(output)
+    assert [os.path.basename(row["source"])[6:] for row in rows] == [
+        "00000.zip", "00001.zip", "00002b.zip", "00003.zip", "00004.zip", "malize.pkl",
+    ]  # fmt: skip
+    assert [row["algorithm"] for row in rows] == ["PPO", "SAC", "PPO", "PPO", "PPO", None]
+    assert [row["statistics"] for row in rows] == ["vecnormalize.pkl"] * 5 + [None]
+    run(tmp_path / "runs", tmp_path / "other.csv")
+    assert (tmp_path / "other.csv").read_bytes() == output.read_bytes()
+
+
+def test_rows_of_other_options_are_made_again(tmp_path: Path) -> None:
+    write_archives(tmp_path / "runs", 2)
+    run(tmp_path / "runs", tmp_path / "out.sqlite")
+    assert run(tmp_path / "runs", tmp_path / "out.sqlite", allow=["my.f"]).read == 2
+    assert run(tmp_path / "runs", tmp_path / "out.sqlite", allow=["my.f"]).read == 0
+
+
+def test_a_file_that_could_not_be_opened_is_tried_again(tmp_path: Path) -> None:
+    (path,) = write_archives(tmp_path, 1)
+    output = tmp_path / "out.jsonl"
+    sources = [str(path), str(tmp_path / "later.zip")]
+    assert [update(sources, str(output)).failed, update(sources, str(output)).read] == [1, 1]
+    shutil.copy(path, tmp_path / "later.zip")
+    assert [update(sources, str(output)).failed, update(sources, str(output)).read] == [0, 0]
+
+
+def test_a_source_that_is_given_twice_has_one_row(tmp_path: Path) -> None:
+    (path,) = write_archives(tmp_path, 1)
+    assert update([str(path), str(path)], str(tmp_path / "out.csv")).rows == 1
+
+
+def test_another_file_is_not_replaced(tmp_path: Path) -> None:
+    write_archives(tmp_path / "runs", 1)
+    output = tmp_path / "out.csv"
+    output.write_text("a,b\n1,2\n")
+    with pytest.raises(UnsupportedError, match=r"is not a catalogue that sbformat wrote; --force replaces it"):
+        run(tmp_path / "runs", output)
+    assert output.read_text() == "a,b\n1,2\n"
+    assert run(tmp_path / "runs", output, overwrite=True).rows == 1
+
+
+def test_no_sources_write_nothing(tmp_path: Path) -> None:
+    assert update([], str(tmp_path / "out.csv")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_of_one_output_are_refused(tmp_path: Path) -> None:
+    output = str(tmp_path / "out.csv")
+    spool = Spool(output, made_by="1", fresh=False)
+    with pytest.raises(UnsupportedError, match="another run writes this catalogue"):
+        Spool(output, made_by="1", fresh=False)
+    spool.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_file_with_the_name_of_the_spool_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "out.csv.partial").write_text("of somebody else, and long enough" * 99)
+    with pytest.raises(UnsupportedError, match="is not what an unfinished run left"):
+        Spool(str(tmp_path / "out.csv"), made_by="1", fresh=True)
+    assert (tmp_path / "out.csv.partial").read_text().startswith("of somebody else")
+
+
+CHILD = """
+import os, signal, sys
+from sbformat.catalogue import spool
+from sbformat.cli import main
+
+folder, output, jobs, kept = sys.argv[1:]
+spool._ROWS = 10
+add_row = spool.Spool.add_row
+added = []
+
+def add_row_or_die(self, source, row):
+    if len(added) == int(kept):
+        os.kill(os.getpid(), signal.SIGKILL)
+    add_row(self, source, row)
+    added.append(source)
+
+spool.Spool.add_row = add_row_or_die
+if __name__ == "__main__":
+    main(["catalog", folder, "-o", output, "--jobs", jobs])
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("has_output", [False, True])
+def test_a_run_that_was_killed_is_resumed_without_reading_again(tmp_path: Path, jobs: str, *, has_output: bool) -> None:
+    paths = write_archives(tmp_path / "runs", 50)
+    output, expected = tmp_path / "out.csv", tmp_path / "expected.csv"
+    run(tmp_path / "runs", expected)
+    if has_output:
+        run(tmp_path / "runs", output)
+        for path in paths[:40]:
+            os.utime(path, ns=(0, int(path.stat().st_mtime_ns) + 10**9))
+        run(tmp_path / "runs", expected)
+    (tmp_path / "child.py").write_text(CHILD)
+    before = output.read_bytes() if has_output else None
+    child = [sys.executable, str(tmp_path / "child.py"), str(tmp_path / "runs"), str(output), jobs, "37"]
+    done = subprocess.run(child, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert (output.read_bytes() if output.exists() else None) == before
+    assert (tmp_path / "out.csv.partial").exists()
+    for path in paths[:30]:  # 37 were finished, and 30 of them committed
+        spoil(path)
+    report = run(tmp_path / "runs", output)
+    assert report.resumed
+    assert report.read <= (10 if has_output else 20)
+    assert report.failed == 0
+    assert output.read_bytes() == expected.read_bytes()
+    assert not (tmp_path / "out.csv.partial").exists()
+
+
+def test_a_damaged_file_that_is_read_again_is_noticed(tmp_path: Path) -> None:
+    """The test above can fail: a file that is spoiled has another row."""
+    paths = write_archives(tmp_path / "runs", 2)
+    spoil(paths[0])
+    assert run(tmp_path / "runs", tmp_path / "out.csv").failed == 1

@@ -1,0 +1,169 @@
+"""``sbformat catalog``: the command line, its reports, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sbformat import parallel
+from sbformat.cli import main
+from tests.helpers.bundled import ARCHIVES, PPO, SAC
+from tests.helpers.many_archives import write_archives
+from tests.helpers.reports import REPORT, parse_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    status = main(["catalog", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_catalogue_is_written_and_searched(tmp_path: Path, capsys: Capture) -> None:
+    output = tmp_path / "runs.csv"
+    status, out, err = run(capsys, PPO, SAC, "-o", output)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"{output}: 2 rows, ")
+    status, out, err = run(capsys, output, "--where", "algorithm = 'SAC'", "--columns", "algorithm,gamma")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [f"  1 row of {output}", "    algorithm  gamma", "    SAC         0.99"]
+    _, out, _ = run(capsys, output, "--sort", "algorithm", "--reverse", "--format", "csv", "--columns", "algorithm")
+    assert out == "algorithm\nSAC\nPPO\n"
+    _, out, _ = run(capsys, output, "--rows", 1, "--format", "json", "--columns", "algorithm,tau")
+    assert parse_reports(out)[0]["rows"] == [{"algorithm": "PPO", "tau": None}]
+
+
+def test_the_report_is_json_by_the_schema(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "broken.zip").write_bytes(b"no zip")
+    output = tmp_path / "out.jsonl"
+    status, out, _ = run(capsys, PPO, tmp_path / "broken.zip", "-o", output, "--format", "json")
+    (report,) = parse_reports(out)
+    assert status == 1
+    assert (report["rows"], report["read"], report["failed"]) == (2, 2, 1)
+    assert report["failures"][0]["path"] == str(tmp_path / "broken.zip")
+    assert report["nbytes"] == output.stat().st_size
+    status, out, _ = run(capsys, PPO, "-o", output)
+    assert (status, "(0 read, 1 known from before)" in out) == (0, True)
+
+
+def test_broken_files_are_named(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "broken.zip").write_bytes(b"no zip")
+    status, out, _ = run(capsys, tmp_path / "broken.zip", "-o", tmp_path / "out.csv", "--quiet")
+    assert status == 1
+    assert out.startswith(f"  container failure: {tmp_path}/broken.zip: ")
+
+
+def test_sources_come_from_a_list(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "list.txt").write_text(f"{PPO}\n\n{SAC}\r\n")
+    assert run(capsys, "--list", tmp_path / "list.txt", "-o", tmp_path / "out.csv")[0] == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{SAC}\n"))
+    run(capsys, PPO, "--list", "-", "-o", tmp_path / "other.csv")
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_rows_are_the_same_whatever_the_jobs(tmp_path: Path, capsys: Capture, jobs: int) -> None:
+    write_archives(tmp_path / "runs", 40)
+    (tmp_path / "runs" / "agent_00007.zip").write_bytes(b"no zip")
+    run(capsys, tmp_path / "runs", "-o", tmp_path / "one.csv", "--jobs", 1)
+    run(capsys, tmp_path / "runs", "-o", tmp_path / "out.csv", "--jobs", jobs)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
+def test_a_lost_file_is_a_row(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_order(work: Any, items: Iterable[Any], *, lost: Any, processes: int) -> Iterable[Any]:
+        assert processes == 1
+        for number, item in enumerate(items):
+            yield lost(item) if number == 0 else work(item)
+
+    monkeypatch.setattr(parallel, "map_in_order", in_order)
+    status, out, _ = run(capsys, PPO, SAC, "-o", tmp_path / "out.csv")
+    assert (status, "process ended: " in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected -o OUT to write a table, or one table to print rows of"),
+        (["a.zip", "b.zip"], "expected -o OUT to write a table"),
+        (["-o", "out.csv"], "expected sources: files, folders, globs, URLs, or --list FILE"),
+        (["-", "-o", "out.csv"], "expected paths and URLs as sources"),
+        (["a.zip", "-o", "-"], "and a file as OUT, got '-'"),
+        (["a.zip", "-o", "out.csv", "--where", "1"], "--where: expected it without -o"),
+        (["runs.csv", "--fresh"], "--fresh: expected it with -o OUT"),
+        (["a.zip", "-o", "out.csv", "--format", "csv"], "name a file that ends with .csv"),
+        (["a.zip", "-o", "out.csv", "--allow", "os.system"], "argument --allow: os.system cannot be allowed"),
+        (["runs.csv", "--rows", "0"], "expected a number from 1, got 0"),
+        (["a.zip", "-o", "out.csv", "--jobs", "2", "--dask", "local"], "not allowed with argument"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: list[str], message: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["catalog", *arguments])
+    assert raised.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("out.xlsx", "expected a file that ends with .parquet, .csv, .jsonl or .sqlite"),
+        ("none/out.csv", "there is no folder"),
+        ("out.csv", "is not a catalogue that sbformat wrote; --force replaces it"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_an_error(tmp_path: Path, capsys: Capture, name: str, message: str) -> None:
+    (tmp_path / "out.csv").write_text("a,b\n")
+    status, out, err = run(capsys, PPO, "-o", tmp_path / name)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_no_sources_are_an_error(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "list").write_text("\n")
+    status, _, err = run(capsys, "--list", tmp_path / "list", "-o", tmp_path / "out.csv")
+    assert (status, "there are no sources" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--where", "algoritm = 1"], "there is no column 'algoritm'; did you mean 'algorithm'?"),
+        (["--columns", "gama"], "there is no column 'gama'; did you mean 'gamma'?"),
+        (["--where", "gamma <"], "the condition is not SQL that SQLite accepts"),
+    ],
+)
+@pytest.mark.parametrize("words", ["text", "csv", "json"])
+def test_a_wrong_condition_is_one_line(
+    tmp_path: Path, capsys: Capture, options: list[str], message: str, words: str
+) -> None:
+    run(capsys, PPO, "-o", tmp_path / "out.sqlite")
+    status, out, err = run(capsys, tmp_path / "out.sqlite", *options, "--format", words)
+    assert (status, err.count("\n"), message in err) == (2, 1, True)
+    if words == "json":
+        REPORT.validate(json.loads(out))
+    else:
+        assert out == ""
+
+
+def test_text_of_a_file_is_escaped(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "a\x1b[31m.zip").write_bytes(PPO.read_bytes())
+    run(capsys, tmp_path, "-o", tmp_path / "out.csv")
+    _, out, _ = run(capsys, tmp_path / "out.csv", "--columns", "source")
+    assert "\\x1b[31m.zip" in out
+    assert "\x1b" not in out
+
+
+def test_the_archives_of_the_repository_fit_one_table(tmp_path: Path, capsys: Capture) -> None:
+    assert run(capsys, ARCHIVES, "-o", tmp_path / "out.csv")[0] == 0
+    _, out, _ = run(capsys, tmp_path / "out.csv", "--columns", "format", "--format", "csv")
+    assert sorted(out.split()[1:]) == ["policy-file", "replay-buffer", "sb3", "sb3", "sb3", "vecnormalize"]
