@@ -5,7 +5,7 @@ Theory of operation
 In: a :class:`RangedFile`, which fetches ranges and refuses a file that is no longer the one that was opened. Out:
 ``size`` and ``view``, as every source has them.
 
-* Small reads fetch whole blocks of 32 KiB, and missing blocks that are neighbours are one request. What a zip is read
+* Small reads fetch whole blocks of 16 KiB, and missing blocks that are neighbours are one request. What a zip is read
   for (end record, directory, local headers, small entries) is close together, so that a block often has the next part.
 * Blocks are kept up to 16 MiB, the ones that were used last.
 * A read of 1 MiB or more is fetched as it is, and not kept. If it follows the one before it, more than it asks for is
@@ -30,9 +30,9 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-BLOCK_BYTES: Final = 1 << 15
+BLOCK_BYTES: Final = 1 << 14
 """Size of the blocks in which small reads are fetched and kept."""
-OPENING_BYTES: Final = 2 * BLOCK_BYTES
+OPENING_BYTES: Final = 4 * BLOCK_BYTES
 """Bytes that opening a file fetches from its start."""
 _KEPT_BYTES: Final = 1 << 24
 """Bytes of blocks that are kept."""
