@@ -5,10 +5,8 @@ Nothing here opens anything: :mod:`sbformat.io.remote` does.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -80,6 +78,8 @@ def local_path(url: str) -> str | None:
     if find_scheme(url) not in _LOCAL:
         return None
     path = url.partition("://")[2]
+    from urllib.parse import unquote
+
     return unquote(path.removeprefix("localhost") if path.startswith("localhost/") else path)
 
 
@@ -95,6 +95,8 @@ def last_name(url: str) -> str:
     """Return the last part of a URL's path, as a file name."""
     found = _PARTS.match(url)
     path = url if found is None else found["path"] if find_scheme(url) in _WITH_QUERY else url.partition("://")[2]
+    from urllib.parse import unquote
+
     return unquote(path.rstrip("/").rpartition("/")[2])
 
 
@@ -146,4 +148,6 @@ def _hide_value(part: str, shown: Collection[str]) -> str:
 
 
 def _digest(text: str) -> str:
+    import hashlib
+
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGITS]

@@ -168,10 +168,12 @@ async def _iter_chunks(response: ClientResponse, name: str) -> AsyncIterator[byt
     clock = asyncio.get_running_loop().time
     deadline = clock() + _PATIENCE
     while True:
-        left = deadline - clock()
-        if left <= 0:
-            raise failed(name, "the server sends the file too slowly")
-        chunk = await asyncio.wait_for(response.content.read(_PIECE_BYTES), left)
+        try:
+            chunk = await asyncio.wait_for(response.content.read(_PIECE_BYTES), deadline - clock())
+        except asyncio.TimeoutError:
+            if clock() < deadline:  # nothing came for a while: the next try may go well
+                raise
+            raise failed(name, "the server sends the file too slowly") from None
         if not chunk:
             return
         deadline += len(chunk) / _SLOWEST

@@ -130,9 +130,11 @@ def parse_url(text: str) -> URL | None:
     from yarl import URL
 
     try:
-        return URL(text, encoded=_ENCODED.fullmatch(text) is not None).with_fragment(None)
+        found = URL(text, encoded=_ENCODED.fullmatch(text) is not None).with_fragment(None)
+        _ = found.host, found.port  # which are parsed when they are used
     except ValueError:
         return None
+    return found
 
 
 __all__ = ["Sender", "parse_url"]
