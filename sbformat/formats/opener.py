@@ -193,7 +193,6 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadO
         refuse_kind(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
-    container.prefetch()
     if kind == "sb2-zip":
         return _open_sb2_zip(container, budget, options)
     return _open_sb3(container, kind, budget, options)

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import TypeGuard
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -17,6 +18,8 @@ _PARTS: Final = re.compile(
 )
 _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")
+_HUB_QUERY: Final = ("author", "tag", "search", "limit")
+"""Names in queries of the Hub, which are no secrets."""
 _DIGITS: Final = 8
 """Hexadecimal digits of the digest that stands for a value of a query."""
 
@@ -74,10 +77,10 @@ def local_path(url: str) -> str | None:
     """Return the path that a ``file://`` URL names; None for every other URL."""
     if find_scheme(url) not in _LOCAL:
         return None
-    path = url.partition("://")[2].removeprefix("localhost")
+    path = url.partition("://")[2]
     from urllib.parse import unquote
 
-    return unquote(path)
+    return unquote(path.removeprefix("localhost") if path.startswith("localhost/") else path)
 
 
 def join_url(url: str, name: str) -> str:
@@ -106,23 +109,42 @@ def hide_secrets(url: str) -> str:
     >>> hide_secrets("https://user:pw@host/a.zip?X-Amz-Signature=abc")
     'https://host/a.zip?X-Amz-Signature=#ba7816bf'
     """
-    found = _PARTS.fullmatch(url)
-    if found is None:
+    scheme, separator, rest = url.partition("://")
+    if not separator:
         return url
-    host = found["host"].rpartition("@")[2]
-    shown = f"{found['scheme']}://{host}{found['path']}"
-    if found["query"] is None:
-        return shown
-    if found["scheme"].lower() == "hf":  # a query of the Hub: authors and tags
-        return f"{shown}?{found['query']}"
-    return f"{shown}?{'&'.join(map(_hide_value, found['query'].split('&')))}"
+    rest = _remove_user(rest)
+    if scheme.lower() in _WITH_QUERY:
+        rest = rest.partition("#")[0]
+    path, mark, query = rest.partition("?")
+    if not mark:
+        return f"{scheme}://{path}"
+    shown = {name.lower() for name in _HUB_QUERY} if scheme.lower() == "hf" else frozenset()
+    return f"{scheme}://{path}?{'&'.join(_hide_value(part, shown) for part in query.split('&'))}"
 
 
-def _hide_value(part: str) -> str:
+def _remove_user(rest: str) -> str:
+    """Return what follows ``://`` without a user name and a password.
+
+    A password may have a character that should have been quoted: what looks like a port and is not one begins it.
+    """
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" in host:
+        return host.rpartition("@")[2] + rest[len(host) :]
+    port = host.rpartition("]")[2].partition(":")
+    if port[1] and not port[2].isdecimal() and port[2] and "@" in rest:
+        return rest.rpartition("@")[2]
+    return rest
+
+
+def _hide_value(part: str, shown: Collection[str]) -> str:
+    """Return a part of a query without its value.
+
+    :param shown: names whose values are no secrets
+    """
     name, equals, value = part.partition("=")
     if not value:  # without a name, all of it may be a token
         return f"{name}{equals}" if equals else f"#{_digest(name)}" if name else ""
-    return f"{name}=#{_digest(value)}"
+    return part if name.lower() in shown else f"{name}=#{_digest(value)}"
 
 
 def _digest(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.algorithm import class_reference
 from sbformat.archive.kinds import OBJECTS, SB3_ARCHIVES, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, escape
 from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -134,6 +135,8 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
     :raises SbformatError: when the file is not an archive, or its container is damaged
     """
     archive = (read_in_place if is_remote(source) else read)(source, limits=limits, on_unknown="inert")
+    if isinstance(archive.stored_entries, Container):
+        archive.stored_entries.prefetch()
     broken: list[BrokenEntry] = []
     budget = Budget(archive.limits)
 

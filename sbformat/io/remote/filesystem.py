@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.io.remote.errors import changed, failed, missing_packages, translate
 from sbformat.io.urls import Url, find_scheme, hide_secrets
 
@@ -56,19 +56,28 @@ class FileSystemFile:
         self.size = size
         self.version = read_version(info)
 
-    def is_by_range(self) -> bool:
-        """Return whether ranges can be fetched: yes."""
-        return True
+    @property
+    def whole(self) -> None:
+        """None: ranges can be fetched."""
 
     def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
         """Return the bytes of ranges."""
         try:
             found = [self._read(start, stop) for start, stop in ranges]
-            if not self._is_conditional and read_version(self._fs.info(self._path)) != self.version:
-                raise changed(self.name)
+            if not self._is_conditional:
+                self._check_unchanged()
         except Exception as error:  # noqa: BLE001 -- whatever a client raises
             raise self._translate(error) from None
         return found
+
+    def _check_unchanged(self) -> None:
+        """Compare what the file system says of the file with what it said when it was opened.
+
+        :raises ContainerError: if they differ
+        """
+        info = self._fs.info(self._path)
+        if (info.get("size"), read_version(info)) != (self.size, self.version):
+            raise changed(self.name)
 
     def _read(self, start: int, stop: int) -> bytes:
         self._file.seek(start)
@@ -76,7 +85,7 @@ class FileSystemFile:
         return data
 
     def _translate(self, error: Exception) -> Exception:
-        if isinstance(error, OSError) and error.filename == self.name:
+        if isinstance(error, SbformatError) or (isinstance(error, OSError) and error.filename == self.name):
             return error
         return translate(error, self._scheme, self.name)
 

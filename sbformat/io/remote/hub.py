@@ -71,7 +71,8 @@ def parse_hub_url(url: str) -> HubPath | None:
         return None
     found = _REPOSITORY.fullmatch(rest)
     if found is None:
-        message = f"expected hf://USER/REPOSITORY[@REVISION][/FILE], hf://AUTHOR or hf://?tag=TAG, got {quote(url)}"
+        forms = "hf://USER/REPOSITORY[@REVISION][/FILE], hf://AUTHOR or hf://?tag=TAG"
+        message = f"expected {forms}, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
     revision = unquote(found["revision"]) if found["revision"] else None
     return HubPath(_TYPES[found["type"]], found["id"], revision, (found["path"] or "").strip("/"))
@@ -166,7 +167,7 @@ def find_repositories(url: str) -> Iterable[str]:
     unknown = [name for name in query if name not in _QUERY_KEYS]
     limit = query.get("limit", ["0"])[-1]
     if unknown or not query or not limit.isdecimal():
-        message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(url)}"
+        message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
 
     def find(api: Any) -> list[str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_REDIRECTS: Final = 8
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_INTERNET: Final = ipaddress.ip_network("2000::/3")
+"""All addresses of version 6 that were assigned to the internet."""
 _ADVICE: Final = "pass Url(..., private_redirects=True) or --private-redirects to follow it"
 
 
@@ -40,7 +42,14 @@ def is_private(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if inner is not None:
             return is_private(str(inner))
+        if found not in _INTERNET:
+            return True
     return not found.is_global or found.is_multicast
+
+
+def is_same_origin(first: URL, second: URL) -> bool:
+    """Return whether two URLs have the same scheme, server and port, so that credentials of one are for both."""
+    return (first.scheme, first.host, first.port) == (second.scheme, second.host, second.port)
 
 
 def check_redirect(source: URL, target: URL, named: URL, *, allows_private: bool) -> None:
@@ -58,7 +67,7 @@ def check_redirect(source: URL, target: URL, named: URL, *, allows_private: bool
         advice = f"; {_ADVICE}" if target.scheme == "http" else ""
         message = f"the server redirects from {source.scheme} to another scheme, which is not followed: {name}{advice}"
         raise UnsupportedError(message)
-    if allows_private or target.origin() == named.origin():
+    if allows_private or is_same_origin(target, named):
         return
     try:
         refused = is_private(target.host)
@@ -73,6 +82,16 @@ def refuse_private(target: str) -> UnsupportedError:
     return UnsupportedError(
         f"the server redirects to a private address, which is not followed: {quote(hide_secrets(target))}; {_ADVICE}"
     )
+
+
+def find_private(error: BaseException) -> bool:
+    """Return whether a connection failed because :func:`make_public_resolver` refused the address."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, PrivateAddressError) or isinstance(getattr(found, "os_error", None), PrivateAddressError):
+            return True
+        found = found.__cause__ or found.__context__
+    return False
 
 
 def make_public_resolver() -> AbstractResolver:
@@ -108,7 +127,9 @@ __all__ = [
     "MOST_REDIRECTS",
     "PrivateAddressError",
     "check_redirect",
+    "find_private",
     "is_private",
+    "is_same_origin",
     "make_public_resolver",
     "refuse_private",
 ]

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
 
 
-def open_file_systems(scheme: str, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Return fsspec's file system for the named origin, and one that reaches addresses of the internet only.
+def open_file_systems(scheme: str, options: dict[str, Any], *, allows_private: bool) -> tuple[Any, Any]:
+    """Return fsspec's file system for the named origin, and one without credentials for all others.
+
+    :param options: of the first one
+    :param allows_private: the second one reaches any address; otherwise those of the internet only
 
     fsspec keeps both, with their connections, and closes them when the process ends.
     """
@@ -21,8 +24,10 @@ def open_file_systems(scheme: str, options: dict[str, Any]) -> tuple[Any, Any]:
         import fsspec
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
-    return fsspec.filesystem(scheme, **{"get_client": _make_client, **options}), fsspec.filesystem(
-        scheme, get_client=_make_public_client
+    others = _make_plain_client if allows_private else _make_public_client
+    return (
+        fsspec.filesystem(scheme, **{"get_client": _make_client, **options}),
+        fsspec.filesystem(scheme, get_client=others),
     )
 
 
@@ -40,3 +45,10 @@ async def _make_public_client(**kwargs: Any) -> ClientSession:
 
     connector = aiohttp.TCPConnector(resolver=make_public_resolver())
     return aiohttp.ClientSession(loop=kwargs.get("loop"), connector=connector, auto_decompress=False)
+
+
+async def _make_plain_client(**kwargs: Any) -> ClientSession:
+    """Return a session without the user's credentials, for redirects into a network that the user allows."""
+    import aiohttp
+
+    return aiohttp.ClientSession(loop=kwargs.get("loop"), auto_decompress=False)

@@ -5,7 +5,7 @@ Theory of operation
 In: a :class:`RangedFile`, which fetches ranges and refuses a file that is no longer the one that was opened. Out:
 ``size`` and ``view``, as every source has them.
 
-* Small reads fetch whole blocks of 32 KiB, and missing blocks that are neighbours are one request. What a zip is read
+* Small reads fetch whole blocks of 16 KiB, and missing blocks that are neighbours are one request. What a zip is read
   for (end record, directory, local headers, small entries) is close together, so that a block often has the next part.
 * Blocks are kept up to 16 MiB, the ones that were used last.
 * A read of 1 MiB or more is fetched as it is, and not kept. If it follows the one before it, more than it asks for is
@@ -30,9 +30,9 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-BLOCK_BYTES: Final = 1 << 15
+BLOCK_BYTES: Final = 1 << 14
 """Size of the blocks in which small reads are fetched and kept."""
-OPENING_BYTES: Final = 2 * BLOCK_BYTES
+OPENING_BYTES: Final = 4 * BLOCK_BYTES
 """Bytes that opening a file fetches from its start."""
 _KEPT_BYTES: Final = 1 << 24
 """Bytes of blocks that are kept."""
@@ -62,15 +62,16 @@ class RangedFile(Protocol):
     def version(self) -> str | None:
         """The ETag, commit or time that identifies its contents; None if the server gives none."""
 
-    def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
+    @property
+    def whole(self) -> bytes | bytearray | None:
+        """All bytes, of a server that sends nothing less; None if ranges can be fetched."""
+
+    def fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | bytearray]:
         """Return the bytes of ranges, each of exactly the length that was asked for.
 
         :raises ContainerError: if the file has changed since it was opened
         :raises OSError: if it cannot be read
         """
-
-    def is_by_range(self) -> bool:
-        """Return whether ranges can be fetched; otherwise fetching one fetches the whole file."""
 
 
 class RemoteSource:
@@ -86,8 +87,8 @@ class RemoteSource:
     def __init__(self, file: RangedFile, start: bytes = b"", *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._file = file
         self._limits = limits
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
-        self._ahead = (0, b"")
+        self._blocks: OrderedDict[int, bytes | bytearray] = OrderedDict()
+        self._ahead: tuple[int, bytes | bytearray] = (0, b"")
         self._end = -1
         """Where the last large read ended."""
         self._lock = RLock()
@@ -108,7 +109,7 @@ class RemoteSource:
 
     def is_by_range(self) -> bool:
         """Return whether ranges can be fetched; otherwise the server sends the whole file, which is in memory."""
-        return self._file.is_by_range()
+        return self._file.whole is None
 
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``.
@@ -121,11 +122,16 @@ class RemoteSource:
         self._limits.check("member_bytes", length)
         if not length:
             return memoryview(b"")
+        if self._file.whole is not None:
+            return memoryview(self._file.whole)[offset : offset + length].toreadonly()
         with self._lock:
-            return memoryview(self._read_large(offset, length) if length >= _LARGE_READ else self._read(offset, length))
+            found = self._read_large(offset, length) if length >= _LARGE_READ else self._read(offset, length)
+        return memoryview(found).toreadonly()
 
     def prefetch(self, ranges: Iterable[Range]) -> None:
         """Fetch the blocks of ranges that are read next, as far as they fit into what is kept."""
+        if self._file.whole is not None:
+            return
         with self._lock:
             numbers = {number for start, stop in ranges for number in self._find_blocks(start, stop)}
             self._fetch_blocks(sorted(numbers)[: _KEPT_BYTES // BLOCK_BYTES // 2])
@@ -140,30 +146,32 @@ class RemoteSource:
         :raises OSError: if it cannot be read
         """
         self._limits.check("total_bytes", self.size)
-        data = bytearray(self.size)
-        at = 0
+        if self._file.whole is not None:
+            if progress is not None:
+                progress(self.size)
+            return BytesSource(self._file.whole)
+        data = bytearray()  # it grows with what was sent, not with what a server says
         with self._lock:
-            while at in range(0, self.size, BLOCK_BYTES) and at // BLOCK_BYTES in self._blocks:
-                block = self._blocks[at // BLOCK_BYTES]
-                data[at : at + len(block)] = block
-                at += len(block)
-            if progress is not None and at:
-                progress(at)
-            while at < self.size:
-                [piece] = self._fetch([(at, min(at + _PIECE_BYTES, self.size))])
-                data[at : at + len(piece)] = piece
-                at += len(piece)
+            for number in range(-(-self.size // BLOCK_BYTES)):
+                if number not in self._blocks:
+                    break
+                data += self._blocks[number]
+            if progress is not None and data:
+                progress(len(data))
+            while len(data) < self.size:
+                [piece] = self._fetch([(len(data), min(len(data) + _PIECE_BYTES, self.size))])
+                data += piece
                 if progress is not None:
                     progress(len(piece))
         return BytesSource(data)
 
     def with_limits(self, limits: Limits) -> RemoteSource:
         """Return the same file with other limits."""
-        return RemoteSource(self._file, self._blocks.get(0, b""), limits=limits)
+        return RemoteSource(self._file, limits=limits)
 
     # -- blocks ---------------------------------------------------------------------------------------
 
-    def _read(self, offset: int, length: int) -> bytes:
+    def _read(self, offset: int, length: int) -> bytes | bytearray:
         """Return a few bytes, from blocks."""
         numbers = self._find_blocks(offset, offset + length)
         self._fetch_blocks(numbers)
@@ -194,7 +202,7 @@ class RemoteSource:
             for (start, _), data in zip(ranges, self._fetch([(start, stop) for start, stop in ranges])):
                 self._keep(start, data)
 
-    def _keep(self, start: int, data: bytes) -> None:
+    def _keep(self, start: int, data: bytes | bytearray) -> None:
         """Keep the whole blocks of what was fetched from the start of a block on."""
         for at in range(0, len(data), BLOCK_BYTES):
             block = data[at : at + BLOCK_BYTES]
@@ -207,7 +215,7 @@ class RemoteSource:
 
     # -- large reads ----------------------------------------------------------------------------------
 
-    def _read_large(self, offset: int, length: int) -> bytes:
+    def _read_large(self, offset: int, length: int) -> memoryview:
         """Return many bytes; of a file that is read in order, those that follow are fetched as well."""
         start, data = self._ahead
         if not start <= offset <= offset + length <= start + len(data):
@@ -218,9 +226,9 @@ class RemoteSource:
             start = offset
             self._ahead = (start, data) if count <= _AHEAD_BYTES else (0, b"")
         self._end = offset + length
-        return data if len(data) == length else data[offset - start : offset - start + length]
+        return memoryview(data)[offset - start : offset - start + length]
 
-    def _fetch(self, ranges: list[Range]) -> list[bytes]:
+    def _fetch(self, ranges: list[Range]) -> Sequence[bytes | bytearray]:
         found = self._file.fetch(ranges)
         for (start, stop), data in zip(ranges, found):
             self.fetched += len(data)
