@@ -13,7 +13,7 @@ from sbformat.catalogue.collect import Failure, collect_file, try_to
 from sbformat.catalogue.flat_rows import make_failed_row, make_row
 from sbformat.catalogue.sources import find_state, is_one_source, list_sources
 from sbformat.errors import require_names
-from sbformat.io.urls import is_url
+from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.parallel import map_in_order
 from sbformat.pkl.tree import Node
@@ -102,11 +102,13 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
     :param made_by: the value of the column ``sbformat``
     """
     state, target = source
-    if isinstance(target, str) and not is_url(target):
+    if isinstance(target, str) and not is_remote(target):
         size, version = find_state(target if os.path.exists(target) else f"{target}.zip")
         state = state._replace(size=size, version=version)
     try:
         file = collect_file(target, name=state.name, limits=limits, allow=allow)
+        if file.version is not None and state.version is None:
+            state = state._replace(size=file.size, version=file.version)
         problems, failure = try_to(lambda: list_problems(file, target, limits))
         if failure is not None and file.failure is None:
             file = replace(file, failure=failure)

@@ -10,6 +10,8 @@ from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.errors import LimitError, SbformatError
 from sbformat.formats.opener import open_archive, open_once
+from sbformat.io.opening import is_folder, is_remote, open_url
+from sbformat.io.urls import hide_secrets, is_url
 from sbformat.limits import DEFAULT_LIMITS, Budget
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ class FileData:
     """None if the file could not be read."""
     scanned: ScanReport | None
     """The verdict, which a damaged file has, too; None if the file could not be opened."""
+    size: int | None = None
+    version: str | None = None
+    """Of a remote file: its size in bytes and its ETag, commit or time when it was opened."""
 
     @property
     def is_broken(self) -> bool:
@@ -70,7 +75,7 @@ class FileData:
 def name_source(source: ArchiveLike) -> str:
     """Return what a page or table calls a source."""
     if isinstance(source, (str, os.PathLike)):
-        return os.fsdecode(source)
+        return hide_secrets(source) if is_url(source) else os.fsdecode(source)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return "<bytes>"
     if isinstance(source, Archive):
@@ -97,10 +102,14 @@ def collect_file(
     from sbformat.tools.scan import scan, scan_opened
 
     shown = name_source(source) if name is None else name
-    opened = None
-    if not isinstance(source, Archive) and not (isinstance(source, (str, os.PathLike)) and os.path.isdir(source)):
-        opened, failure = try_to(lambda: open_once(source, Budget(limits)))
-        if opened is None:
+    opened = remote = None
+    if not isinstance(source, Archive):
+        is_whole, failure = try_to(lambda: not is_folder(source))
+        if is_whole and is_remote(source):
+            remote, failure = try_to(lambda: open_url(source, limits))
+        if is_whole and failure is None:
+            opened, failure = try_to(lambda: open_once(source, Budget(limits), remote=remote))
+        if failure is not None:
             return FileData(name=shown, archive=None, failure=failure, inspected=None, scanned=None)
     archive, failure = try_to(lambda: _read(source, opened, limits))
     inspected = None
@@ -112,7 +121,15 @@ def collect_file(
         scanned, _ = try_to(lambda: scan_opened(opened, limits=limits, allow=allow))
     if failure is not None and (archive is not None or (scanned is not None and scanned.size)):
         failure = failure._replace(error=None)  # there is something to show
-    return FileData(name=shown, archive=archive, failure=failure, inspected=inspected, scanned=scanned)
+    return FileData(
+        name=shown,
+        archive=archive,
+        failure=failure,
+        inspected=inspected,
+        scanned=scanned,
+        size=None if remote is None else remote.size,
+        version=None if remote is None else remote.version,
+    )
 
 
 def _read(source: ArchiveLike, opened: Source | None, limits: Limits) -> Archive:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.archive import Archive
 from sbformat.catalogue.collect import name_source
 from sbformat.catalogue.flat_rows import SourceState
+from sbformat.errors import SbformatError
 from sbformat.folders.beside import StatisticsFinder
 from sbformat.folders.trees import expand_paths
-from sbformat.io.urls import is_url
+from sbformat.io.opening import is_remote, open_url
+from sbformat.io.urls import hide_secrets
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -30,24 +32,49 @@ class CatalogSource(NamedTuple):
     """What is read: an absolute path, a URL, or what the caller gave."""
 
 
-def list_sources(sources: Iterable[Any], limits: Limits = DEFAULT_LIMITS) -> Iterator[CatalogSource]:
+def list_sources(
+    sources: Iterable[Any], limits: Limits = DEFAULT_LIMITS, *, finds_states: bool = False
+) -> Iterator[CatalogSource]:
     """Yield the sources to read, in the order of those that are given; of a folder and a glob sorted by name.
 
     :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes
     :param limits: for files that are opened to find out what they are
+    :param finds_states: ask for size and version of remote files that are named, not listed: a request for each
+    :raises OSError: if a remote folder cannot be listed, unless it is missing or denied, which is a row
     """
     finder = StatisticsFinder(limits)
     for source in sources:
-        if is_url(source):
-            from sbformat.io.remote.listing import iter_files
-
-            for found in iter_files(source):
-                yield CatalogSource(SourceState(found.url, found.size, found.version), found.url)
+        if is_remote(source):
+            yield from _list_url(source, finder, finds_states=finds_states)
         elif isinstance(source, (str, os.PathLike)):
             for path in expand_paths(_expand_glob(os.fsdecode(source))):
                 yield describe_path(path, finder)
         else:
             yield CatalogSource(SourceState(name_source(source), None, None), source)
+
+
+def _list_url(url: str, finder: StatisticsFinder, *, finds_states: bool) -> Iterator[CatalogSource]:
+    """Yield the archives that a URL stands for."""
+    from sbformat.io.remote.listing import iter_files
+
+    try:
+        for found in iter_files(url):
+            size, version = found.size, found.version
+            if version is None and finds_states:
+                size, version = find_url_state(found.url)
+            state = SourceState(hide_secrets(found.url), size, version, finder.find(found.url))
+            yield CatalogSource(state, found.url)
+    except (FileNotFoundError, PermissionError, SbformatError):  # reading it gives the error
+        yield CatalogSource(SourceState(hide_secrets(url), None, None), url)
+
+
+def find_url_state(url: str) -> tuple[int | None, str | None]:
+    """Return the size and the version of a remote file; two None if it cannot be opened."""
+    try:
+        opened = open_url(url)
+    except (OSError, SbformatError):
+        return None, None
+    return opened.size, opened.version
 
 
 def _expand_glob(path: str) -> Iterable[str]:

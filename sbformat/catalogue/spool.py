@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.catalogue.flat_rows import SourceState, update_statistics
 from sbformat.catalogue.sources import CatalogSource
 from sbformat.errors import UnsupportedError, quote
+from sbformat.io.urls import Url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".partial"
 """What follows the name of the output in that of the spool."""
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Version of the tables below; another one is not read."""
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
@@ -33,8 +34,8 @@ _ROWS: Final = 200
 """Rows after which, and seconds after which, rows are committed."""
 _FETCHED: Final = 500
 _SOURCES: Final = (
-    "CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB, size INTEGER, "
-    "version TEXT, statistics BLOB)"
+    "CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB, "
+    "is_private INTEGER, size INTEGER, version TEXT, statistics BLOB)"
 )
 _DONE: Final = (
     "CREATE TABLE IF NOT EXISTS done (name BLOB PRIMARY KEY, size INTEGER, version TEXT, made_by TEXT, outcome TEXT, "
@@ -61,8 +62,7 @@ class Spool:
         self._uncommitted = 0
         self._committed = time.monotonic()
         if not os.path.exists(self.path):
-            with open(self.path, "xb"):  # whose error is that of the operating system
-                pass
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # URLs may have tokens
         self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         try:
             self._prepare(fresh=fresh)
@@ -104,11 +104,20 @@ class Spool:
     def add_sources(self, sources: Iterable[CatalogSource]) -> int:
         """Add the sources of the run, each once, and return how many there are."""
         lines = (
-            (os.fsencode(state.name), os.fsencode(target), state.size, state.version, _encode(state.statistics))
+            (
+                os.fsencode(state.name),
+                os.fsencode(target),
+                isinstance(target, Url) and target.private_redirects,
+                state.size,
+                state.version,
+                _encode(state.statistics),
+            )
             for state, target in sources
         )
         self._database.executemany(
-            "INSERT OR IGNORE INTO sources (name, target, size, version, statistics) VALUES (?, ?, ?, ?, ?)", lines
+            "INSERT OR IGNORE INTO sources (name, target, is_private, size, version, statistics) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            lines,
         )
         self._commit()
         return int(self._count("sources"))
@@ -132,14 +141,15 @@ class Spool:
     def list_pending(self) -> Iterator[CatalogSource]:
         """Yield the sources that have no row, in their order; rows may be added meanwhile."""
         query = (
-            "SELECT position, name, target, size, version, statistics FROM sources WHERE position > ? "  # noqa: S608
+            "SELECT position, name, target, is_private, size, version, statistics FROM sources WHERE position > ? "  # noqa: S608
             f"AND NOT EXISTS (SELECT 1 FROM done WHERE {_MATCHES}) ORDER BY position LIMIT {_FETCHED}"
         )
         last = 0
         while found := self._database.execute(query, (last,)).fetchall():
-            for position, name, target, size, version, statistics in found:
+            for position, name, target, is_private, size, version, statistics in found:
                 state = SourceState(os.fsdecode(name), size, version, _decode(statistics))
-                yield CatalogSource(state, os.fsdecode(target))
+                place = os.fsdecode(target)
+                yield CatalogSource(state, Url(place, private_redirects=True) if is_private else place)
                 last = position
 
     # -- what is done ---------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def update_catalog(
     had_spool = os.path.exists(output + SUFFIX)
     spool = Spool(output, made_by=made_by, fresh=fresh)
     try:
-        count = spool.add_sources(list_sources(sources, limits))
+        count = spool.add_sources(list_sources(sources, limits, finds_states=is_catalogue and not fresh))
         if not count:
             spool.remove()
             return None

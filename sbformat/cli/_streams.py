@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from sbformat.errors import UnsupportedError, escape
 from sbformat.io.urls import Url, hide_secrets, is_url
@@ -20,6 +20,8 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+
+T = TypeVar("T")
 
 STANDARD_STREAM: Final = "-"
 """Standard input or standard output, as a file on a command line."""
@@ -47,7 +49,7 @@ def start(args: argparse.Namespace) -> str | None:
     for name in _INPUTS:
         value = getattr(args, name, None)
         if getattr(args, "private_redirects", False):
-            value = [*map(_follow_private, value)] if isinstance(value, list) else _follow_private(value)
+            value = [*map(follow_private, value)] if isinstance(value, list) else follow_private(value)
             setattr(args, name, value)
         given += value if isinstance(value, list) else [value]
     if given.count(STANDARD_STREAM) > 1:
@@ -55,7 +57,7 @@ def start(args: argparse.Namespace) -> str | None:
     return None
 
 
-def _follow_private(value: object) -> object:
+def follow_private(value: T) -> T | Url:
     """Return a URL that follows redirects to private addresses; anything else unchanged."""
     return Url(value, private_redirects=True) if is_url(value) else value
 

@@ -147,14 +147,19 @@ def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
     """
     yield from args.paths
     if args.list == _streams.STANDARD_STREAM:
-        yield from _strip_lines(sys.stdin)
+        yield from _follow(args, _strip_lines(sys.stdin))
     elif args.list is not None:
         with open(args.list, encoding="utf-8", errors="surrogateescape") as file:
-            yield from _strip_lines(file)
+            yield from _follow(args, _strip_lines(file))
 
 
 def _strip_lines(lines: Iterable[str]) -> Iterator[str]:
     return (line.rstrip("\r\n") for line in lines if line.strip())
+
+
+def _follow(args: argparse.Namespace, sources: Iterable[str]) -> Iterator[str]:
+    """Yield sources of a list with the option about redirects."""
+    return map(_streams.follow_private, sources) if args.private_redirects else iter(sources)
 
 
 def _map_rows(

@@ -8,15 +8,18 @@ statistics. What was found of a folder is kept while its agents are asked for on
 from __future__ import annotations
 
 import os
+import posixpath
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import STATISTICS
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import DATA_ENTRY, PICKLE_SUFFIXES
+from sbformat.errors import SbformatError
 from sbformat.folders.listing import ListedFile, classify_file, starts_like_pickle
 from sbformat.folders.names import has_usual_suffix, parse_name
 from sbformat.folders.places import PARTS_OF_RUNS, Index
-from sbformat.io.opening import join_path
+from sbformat.io.opening import is_remote, join_path
+from sbformat.io.urls import is_url, with_options
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -47,19 +50,30 @@ class StatisticsFinder:
 
         :param path: of the agent: a file, or an unzipped archive. Two files, as SB2 has them, are separated by a comma
         """
-        here, last = os.path.split(os.path.abspath(path))
-        top = os.path.dirname(here) if os.path.basename(here).lower() in PARTS_OF_RUNS else here
-        if here not in self._indexes:
-            self._indexes[here] = _list_places(top, here, self._limits)
+        here, last = _split(path)
+        top = _split(here)[0] if _split(here)[1].lower() in PARTS_OF_RUNS else here
+        if top not in self._indexes:
+            self._indexes[top] = _list_places(top, here, self._limits)
             if len(self._indexes) > _KEPT:
                 self._indexes.popitem(last=False)
-        index = self._indexes[here]
+        index = self._indexes[top]
         if index is None:
             return None
-        name = last if top == here else f"{os.path.basename(here)}/{last}"
-        found = index.find_statistics(parse_name(name))
-        paths = (os.path.relpath(join_path(top, file), here).replace(os.sep, "/") for file in found)
-        return ", ".join(paths) or None
+        found = index.find_statistics(parse_name(last if top == here else f"{_split(here)[1]}/{last}"))
+        return ", ".join(_name_from(file, "" if top == here else _split(here)[1]) for file in found) or None
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return the folder of a path or URL, and its last name."""
+    if not is_url(path):
+        return os.path.split(os.path.abspath(path))
+    folder, _, name = path.rstrip("/").rpartition("/")
+    return with_options(folder, path), name
+
+
+def _name_from(file: str, here: str) -> str:
+    """Return the path of a file, which begins at the top, from a folder directly in it."""
+    return posixpath.relpath(file, here or ".")
 
 
 def _list_places(top: str, here: str, limits: Limits) -> Index | None:
@@ -67,7 +81,10 @@ def _list_places(top: str, here: str, limits: Limits) -> Index | None:
 
     :param here: the folder of the agents: the top, or directly in it, and then the folders in it are listed, too
     """
-    names = list(_walk(top, here))
+    try:
+        names = list(_walk_remote(top, here) if is_remote(top) else _walk(top, here))
+    except (OSError, SbformatError):  # reading the agents gives the error
+        return None
     pickles = [name for name in names if not name.lower().endswith(".zip") and _may_be_statistics(top, name)]
     found = {name: classify_file(join_path(top, name), limits, name) for name in pickles}
     if not any(file.kind in STATISTICS for file in found.values()):
@@ -76,13 +93,15 @@ def _list_places(top: str, here: str, limits: Limits) -> Index | None:
 
 
 def _may_be_statistics(top: str, name: str) -> bool:
+    if is_remote(top):  # opening a file costs a request
+        return name.lower().endswith(PICKLE_SUFFIXES)
     path = join_path(top, name)
     return not os.path.isdir(path) and starts_like_pickle(path)
 
 
 def _classify(top: str, name: str, limits: Limits) -> ListedFile:
     path = join_path(top, name)
-    if has_usual_suffix(name) or os.path.isdir(path):
+    if has_usual_suffix(name) or (not is_remote(top) and os.path.isdir(path)):
         return classify_file(path, limits, name)
     return ListedFile(name, None, "", "")
 
@@ -108,3 +127,20 @@ def _walk(top: str, here: str) -> Iterator[str]:
                 yield name
             elif has_places_below:
                 todo.append((name, item.path == here))
+
+
+def _walk_remote(top: str, here: str) -> Iterator[str]:
+    """Yield the names of files and unzipped archives of a remote folder, as :func:`_walk` does of one on the disk."""
+    from sbformat.io.remote.listing import walk_folder
+
+    parent = "" if top == here else _split(here)[1]
+    for folder in walk_folder(top, depth=2 if parent else 1):
+        if any(part.startswith(".") for part in folder.name.split("/")):
+            continue
+        if folder.name.count("/") and not folder.name.startswith(f"{parent}/"):
+            continue
+        names = [row.name for row in folder.files]
+        if folder.name not in ("", parent) and f"{folder.name}/{DATA_ENTRY}" in names:
+            yield folder.name
+            continue
+        yield from (name for name in names if not name.rpartition("/")[2].startswith("."))

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sbformat.archive.entries import Entries
     from sbformat.archive.kinds import Kind
     from sbformat.io.opening import SourceLike
+    from sbformat.io.remote import RemoteSource
     from sbformat.io.source import FileSource, Source
     from sbformat.pkl.decode import Pickle
 
@@ -102,7 +103,7 @@ def open_archive(
         return _open_sb3(folder, "folder", budget, options)
     if opened is None:
         opened = (
-            _open_remote(source, budget, in_memory=in_memory and not mapped, progress=progress)
+            _keep_or_load(open_url(source, budget.limits), in_memory=in_memory and not mapped, progress=progress)
             if is_remote(source)
             else _large(source, budget, in_place)
             or open_source(source, mapped=mapped, budget=budget, progress=progress)
@@ -125,7 +126,7 @@ def open_archive(
     return refuse_kind(kind, opened)
 
 
-def open_once(source: SourceLike, budget: Budget) -> Source:
+def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None = None) -> Source:
     """Open a file for several readers, so that all of them read the same bytes, also of a pipe or a replaced file.
 
     A large file that :func:`open_archive` leaves on the disk is a :class:`~sbformat.io.source.FileSource`, which
@@ -133,20 +134,20 @@ def open_once(source: SourceLike, budget: Budget) -> Source:
 
     :param source: a path to a file or pipe, a URL, bytes, or a binary file object
     :param budget: charged for the bytes of a pipe
+    :param remote: the file of a URL, if it was opened
     :raises OSError: if the path cannot be read
     :raises SbformatError: for more bytes than the limits allow, and for a path that is neither a file nor a pipe
     """
     if is_remote(source):
-        return _open_remote(source, budget, in_memory=True)
+        return _keep_or_load(remote or open_url(source, budget.limits), in_memory=True)
     return _large(source, budget, _LARGE_IN_PLACE) or open_source(source, budget=budget)
 
 
-def _open_remote(url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None = None) -> Source:
-    """Open a remote file by ranges, or fetch all of it.
+def _keep_or_load(remote: RemoteSource, *, in_memory: bool, progress: Callable[[int], None] | None = None) -> Source:
+    """Return a remote file that is read by ranges, or all of its bytes.
 
     :param in_memory: fetch zips and arrays whole, and so all that is not a large pickle
     """
-    remote = open_url(url, budget.limits)
     kind = detect_kind(remote)
     stays = kind in _LARGE and remote.size > LARGE_FILE_BYTES
     if not in_memory:

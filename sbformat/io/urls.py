@@ -85,10 +85,14 @@ def local_path(url: str) -> str | None:
 
 def join_url(url: str, name: str) -> str:
     """Return the URL of a file in a folder, with the same options."""
-    joined = f"{url.rstrip('/')}/{name}"
-    if isinstance(url, Url):
-        return Url(joined, private_redirects=url.private_redirects, **url.options)
-    return joined
+    return with_options(f"{url.rstrip('/')}/{name}", url)
+
+
+def with_options(url: str, like: str) -> str:
+    """Return a URL with the options of another one."""
+    if isinstance(like, Url) and is_url(url):
+        return Url(url, private_redirects=like.private_redirects, **like.options)
+    return url
 
 
 def last_name(url: str) -> str:

@@ -57,7 +57,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sbformat.container.integrity.COMBINE_BYTES", 64)
     for name in ("writer", "arrayfiles.writer"):
         monkeypatch.setattr(f"sbformat.{name}.READ_AHEAD_BYTES", 64)
-    for name in ("io.opening", "container.integrity"):
+    for name in ("io.source", "container.integrity"):
         monkeypatch.setattr(f"sbformat.{name}.CHUNK_BYTES", 96)
 
 

@@ -82,13 +82,15 @@ def pin_folder(url: str) -> str:
     return pin_commit(url) if find_scheme(url) == HUB_SCHEME else url
 
 
-def walk_folder(url: str) -> Iterator[RemoteFolder]:
+def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]:
     """Yield a remote folder and all folders below it, from the top down, in the order of their names.
 
+    :param url: of the folder
+    :param depth: how many levels of folders below it are listed; by default all
     :raises OSError: if it cannot be listed
     """
     if find_scheme(url) == HUB_SCHEME:
-        yield from _walk_hub(url)
+        yield from (row for row in _walk_hub(url) if depth is None or _find_depth(row.name) <= depth)
         return
     fs, top = open_file_system(url)
     pending = [""]
@@ -106,7 +108,12 @@ def walk_folder(url: str) -> Iterator[RemoteFolder]:
         if not rows and not here:
             raise not_found(hide_secrets(url))
         yield RemoteFolder(here, tuple(sorted(files)))
-        pending += sorted(folders, reverse=True)
+        pending += sorted((name for name in folders if depth is None or _find_depth(name) <= depth), reverse=True)
+
+
+def _find_depth(name: str) -> int:
+    """Return how many levels below the top a folder is."""
+    return name.count("/") + 1 if name else 0
 
 
 def _walk_hub(url: str) -> Iterator[RemoteFolder]:
