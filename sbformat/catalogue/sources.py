@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.archive import Archive
 from sbformat.catalogue.collect import name_source
 from sbformat.catalogue.flat_rows import SourceState
-from sbformat.errors import SbformatError
+from sbformat.errors import SbformatError, require_type
 from sbformat.folders.beside import StatisticsFinder
 from sbformat.folders.trees import expand_paths
 from sbformat.io.opening import is_remote, open_url
@@ -50,6 +50,8 @@ def list_sources(
             for path in expand_paths(_expand_glob(os.fsdecode(source))):
                 yield describe_path(path, finder)
         else:
+            if not is_one_source(source):
+                require_type(source, (), "an Archive, a path, bytes or a binary file")
             yield CatalogSource(SourceState(name_source(source), None, None), source)
 
 

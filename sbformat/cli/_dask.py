@@ -55,10 +55,11 @@ def connect(address: str) -> Iterator[Cluster]:
 @contextlib.contextmanager
 def _open_client(distributed: Any, address: str) -> Iterator[Any]:
     if address != LOCAL:
-        from distributed.comm import get_address_host_port
-        from distributed.core import coerce_to_address
+        from importlib import import_module
 
-        get_address_host_port(coerce_to_address(address), strict=True)  # a client with a wrong address ends badly
+        comm, core = import_module("distributed.comm"), import_module("distributed.core")
+        # a client with a wrong address ends badly
+        comm.get_address_host_port(core.coerce_to_address(address), strict=True)
         with distributed.Client(address, timeout=_SECONDS, set_as_default=False) as client:
             yield client
         return

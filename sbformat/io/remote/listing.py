@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
-from sbformat.errors import SbformatError
+from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.io.remote.errors import not_found, translate
 from sbformat.io.remote.filesystem import open_file_system, read_version
 from sbformat.io.remote.hub import (
@@ -88,7 +88,11 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
     :param url: of the folder
     :param depth: how many levels of folders below it are listed; by default all
     :raises OSError: if it cannot be listed
+    :raises UnsupportedError: for a web server, which has no folders
     """
+    if find_scheme(url) in _WEB:
+        message = f"a web server has no folders to list: {quote(hide_secrets(url))}"
+        raise UnsupportedError(message)
     if find_scheme(url) == HUB_SCHEME:
         yield from (row for row in _walk_hub(url) if depth is None or _find_depth(row.name) <= depth)
         return
