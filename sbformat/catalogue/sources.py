@@ -45,7 +45,7 @@ def list_sources(
     finder = StatisticsFinder(limits)
     for source in sources:
         if is_remote(source):
-            yield from _list_url(source, finder, finds_states=finds_states)
+            yield from _list_url(source, finds_states=finds_states)
         elif isinstance(source, (str, os.PathLike)):
             for path in expand_paths(_expand_glob(os.fsdecode(source))):
                 yield describe_path(path, finder)
@@ -55,7 +55,7 @@ def list_sources(
             yield CatalogSource(SourceState(name_source(source), None, None), source)
 
 
-def _list_url(url: str, finder: StatisticsFinder, *, finds_states: bool) -> Iterator[CatalogSource]:
+def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
     """Yield the archives that a URL stands for."""
     from sbformat.io.remote.listing import iter_files
 
@@ -64,8 +64,7 @@ def _list_url(url: str, finder: StatisticsFinder, *, finds_states: bool) -> Iter
             size, version = found.size, found.version
             if version is None and finds_states:
                 size, version = find_url_state(found.url)
-            state = SourceState(hide_secrets(found.url), size, version, finder.find(found.url))
-            yield CatalogSource(state, found.url)
+            yield CatalogSource(SourceState(hide_secrets(found.url), size, version), found.url)
     except (FileNotFoundError, PermissionError, SbformatError):  # reading it gives the error
         yield CatalogSource(SourceState(hide_secrets(url), None, None), url)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sbformat.io.remote.source import Range
 
-_CONDITIONAL: Final = frozenset({"s3", "s3a"})
+S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 """File systems whose files refuse to be read once they have changed."""
 _VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
 """What file systems call the version of a file, the most exact first."""
@@ -39,7 +39,7 @@ class FileSystemFile:
     def __init__(self, url: str) -> None:
         self.name = hide_secrets(url)
         self._scheme = find_scheme(url)
-        self._is_conditional = find_scheme(url) in _CONDITIONAL
+        self._is_conditional = find_scheme(url) in S3_SCHEMES
         self._fs, self._path = open_file_system(url)
         try:
             info = self._fs.info(self._path)
@@ -113,7 +113,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
     options = dict(url.options) if isinstance(url, Url) else {}
-    if scheme in _CONDITIONAL and not {"config_kwargs"} & {*options, *fsspec.config.conf.get("s3", {})}:
+    if scheme in S3_SCHEMES and not {"config_kwargs"} & {*options, *fsspec.config.conf.get("s3", {})}:
         options["config_kwargs"] = _ONE_TRY
     try:
         fs, path = fsspec.core.url_to_fs(url, **{**_NO_LISTING, **options})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.io.remote.errors import not_found, translate
-from sbformat.io.remote.filesystem import open_file_system, read_version
+from sbformat.io.remote.filesystem import S3_SCHEMES, open_file_system, read_version
 from sbformat.io.remote.hub import (
     HUB_SCHEME,
     find_repositories,
@@ -19,6 +19,7 @@ from sbformat.io.remote.hub import (
     pin_commit,
 )
 from sbformat.io.urls import find_scheme, hide_secrets, join_url, last_name
+from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -158,6 +159,9 @@ def _without_pattern(url: str) -> str:
 
 
 def _iter_tree(url: str) -> Iterator[ListedUrl]:
+    if find_scheme(url) in S3_SCHEMES:
+        yield from _iter_bucket(url)
+        return
     archives: list[str] = []
     for folder in walk_folder(url):
         if any(folder.name.startswith(f"{name}/") for name in archives):
@@ -172,6 +176,79 @@ def _iter_tree(url: str) -> Iterator[ListedUrl]:
         for row in folder.files:
             if row.name.lower().endswith(ARCHIVE_SUFFIXES):
                 yield ListedUrl(join_url(url, row.name), row.size, row.version)
+
+
+def _iter_bucket(url: str) -> Iterator[ListedUrl]:
+    """Yield the archives of a prefix, of which S3 lists a thousand keys in one request, whatever their folders are.
+
+    Keys come in the order of their bytes, so that those of a folder are together: it is complete at the first key
+    outside of it. Its own files are kept until then, because ``data`` among them makes all of them one archive; but not
+    more than an archive may have.
+    """
+    open_folders: list[_OpenFolder] = []
+    is_empty = True
+    for entry in list_keys(url):
+        is_empty = False
+        folder, _, last = entry.name.rpartition("/")
+        while open_folders and not f"{folder}/".startswith(open_folders[-1].prefix):
+            yield from open_folders.pop().close(url)
+        if not open_folders or open_folders[-1].prefix != f"{folder}/":
+            open_folders.append(_OpenFolder(f"{folder}/"))
+        if last:
+            yield from open_folders[-1].add(url, entry)
+    while open_folders:
+        yield from open_folders.pop().close(url)
+    if is_empty:
+        raise not_found(hide_secrets(url))
+
+
+class _OpenFolder:
+    """A folder of which keys are still to come.
+
+    :param prefix: its name with a slash; of the top only the slash
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self._files: list[RemoteEntry] = []
+        self._is_large = False
+
+    def add(self, url: str, entry: RemoteEntry) -> Iterator[ListedUrl]:
+        """Add a file; of more files than an archive has, yield those that are archives."""
+        self._files.append(entry)
+        if self._is_large or len(self._files) > DEFAULT_LIMITS.outer_entries:
+            self._is_large = True
+            yield from self.close(url)
+            self._files.clear()
+
+    def close(self, url: str) -> Iterator[ListedUrl]:
+        """Yield the archives that are directly in it, or the folder if it is one."""
+        if not self._is_large and any(row.name.rpartition("/")[2] == DATA_ENTRY for row in self._files):
+            name = self.prefix.strip("/")
+            target = join_url(url, name) if name else url
+            yield ListedUrl(target, sum(row.size for row in self._files), _digest_versions(self._files))
+            return
+        for row in self._files:
+            if row.name.lower().endswith(ARCHIVE_SUFFIXES):
+                yield ListedUrl(join_url(url, row.name), row.size, row.version)
+
+
+def list_keys(url: str) -> Iterator[RemoteEntry]:
+    """Yield the objects below a prefix of S3, in the order of their keys, a page at a time.
+
+    :raises OSError: if the bucket cannot be listed
+    """
+    fs, path = open_file_system(url)
+    bucket, prefix, _ = fs.split_path(path)
+    prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+    more: dict[str, str] = {}
+    while True:
+        page = _call(url, lambda: fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **more))
+        for row in page.get("Contents", ()):
+            yield RemoteEntry(row["Key"][len(prefix) :], row["Size"], row.get("ETag"))
+        if not page.get("NextContinuationToken"):
+            return
+        more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
 def _digest_versions(files: Iterable[RemoteEntry]) -> str:
