@@ -92,15 +92,19 @@ def translate(error: BaseException, scheme: str, name: str) -> Exception:
         return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", name)
     if statuses:
         return failed(name, f"the server answered with status {min(statuses)}")
-    number = next((one.errno for one in _iter_chain(error) if isinstance(one, OSError) and one.errno), None)
-    text = f" ({_describe_number(number)})" if number else ""
-    return failed(name, f"cannot be fetched: {escape(type(error).__name__, 100)}{text}")
+    return failed(name, f"cannot be fetched: {escape(type(error).__name__, 100)}{_describe_cause(error)}")
 
 
-def _describe_number(number: int) -> str:
+def _describe_cause(error: BaseException) -> str:
+    """Return in brackets what the operating system says of an error; nothing if it is not the system's."""
     import os
+    import socket
 
-    return os.strerror(number).lower()
+    found = next((one for one in _iter_chain(error) if isinstance(one, OSError) and one.errno), None)
+    if found is None or found.errno is None:
+        return ""
+    is_of_name = isinstance(found, socket.gaierror)
+    return " (the name of the server is not known)" if is_of_name else f" ({os.strerror(found.errno).lower()})"
 
 
 def _has(words: set[str], parts: tuple[str, ...]) -> bool:

@@ -51,7 +51,7 @@ class FileSystemFile:
         except Exception as error:  # noqa: BLE001 -- whatever a client raises
             raise self._translate(error) from None
         size = info.get("size")
-        if not isinstance(size, int):
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise failed(self.name, "the file system does not say how large it is")
         self.size = size
         self.version = read_version(info)

@@ -70,11 +70,19 @@ def check_redirect(source: URL, target: URL, named: URL, *, allows_private: bool
     if allows_private or is_same_origin(target, named):
         return
     try:
-        refused = is_private(target.host)
+        refused = is_private(_read_address(target.host))
     except ValueError:  # a name, which the resolver checks
         return
     if refused:
         raise refuse_private(str(target))
+
+
+def _read_address(host: str) -> str:
+    """Return an IP address as it is usually written: ``127.1``, ``0x7f000001`` and ``2130706433`` are 127.0.0.1."""
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        return host
 
 
 def refuse_private(target: str) -> UnsupportedError:
