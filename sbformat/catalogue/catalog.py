@@ -13,6 +13,8 @@ from sbformat.catalogue.collect import Failure, collect_file, try_to
 from sbformat.catalogue.flat_rows import make_failed_row, make_row
 from sbformat.catalogue.sources import find_state, is_one_source, list_sources
 from sbformat.errors import require_names
+from sbformat.folders.beside import StatisticsFinder
+from sbformat.folders.places import AGENTS
 from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.parallel import map_in_order
@@ -109,6 +111,8 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
         file = collect_file(target, name=state.name, limits=limits, allow=allow)
         if file.version is not None and state.version is None:
             state = state._replace(size=file.size, version=file.version)
+        if is_remote(target) and file.inspected is not None and file.inspected.format in AGENTS:
+            state = state._replace(statistics=StatisticsFinder(limits).find(target))
         problems, failure = try_to(lambda: list_problems(file, target, limits))
         if failure is not None and file.failure is None:
             file = replace(file, failure=failure)

@@ -106,7 +106,7 @@ def collect_file(
     if not isinstance(source, Archive):
         is_whole, failure = try_to(lambda: not is_folder(source))
         if is_whole and is_remote(source):
-            remote, failure = try_to(lambda: open_url(source, limits))
+            remote, failure = try_to(lambda: open_url(source, limits, is_whole=True))
         if is_whole and failure is None:
             opened, failure = try_to(lambda: open_once(source, Budget(limits), remote=remote))
         if failure is not None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.catalogue.flat_rows import SourceState, update_statistics
 from sbformat.catalogue.sources import CatalogSource
 from sbformat.errors import UnsupportedError, quote
+from sbformat.io.opening import is_remote
 from sbformat.io.urls import Url
 
 if TYPE_CHECKING:
@@ -173,11 +174,12 @@ class Spool:
         self._uncommitted, self._committed = 0, time.monotonic()
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of all sources in their order, with the statistics that are beside them now."""
+        """Yield the rows of all sources in their order, with the statistics that are beside local ones now."""
         query = f"SELECT statistics, row FROM sources JOIN done ON {_MATCHES} ORDER BY position"  # noqa: S608
         for statistics, text in self._database.execute(query):
             row: Row = json.loads(text)
-            update_statistics(row, _decode(statistics))
+            if not is_remote(row["source"]):  # those of a remote agent are found when it is read
+                update_statistics(row, _decode(statistics))
             yield row
 
     def _count(self, what: str) -> Any:

@@ -103,7 +103,7 @@ def open_archive(
         return _open_sb3(folder, "folder", budget, options)
     if opened is None:
         opened = (
-            _keep_or_load(open_url(source, budget.limits), in_memory=in_memory and not mapped, progress=progress)
+            _open_remote(source, budget, in_memory=in_memory and not mapped, progress=progress)
             if is_remote(source)
             else _large(source, budget, in_place)
             or open_source(source, mapped=mapped, budget=budget, progress=progress)
@@ -139,8 +139,13 @@ def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None
     :raises SbformatError: for more bytes than the limits allow, and for a path that is neither a file nor a pipe
     """
     if is_remote(source):
-        return _keep_or_load(remote or open_url(source, budget.limits), in_memory=True)
+        return _keep_or_load(remote or open_url(source, budget.limits, is_whole=True), in_memory=True)
     return _large(source, budget, _LARGE_IN_PLACE) or open_source(source, budget=budget)
+
+
+def _open_remote(url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None) -> Source:
+    remote = open_url(url, budget.limits, is_whole=in_memory)
+    return _keep_or_load(remote, in_memory=in_memory, progress=progress)
 
 
 def _keep_or_load(remote: RemoteSource, *, in_memory: bool, progress: Callable[[int], None] | None = None) -> Source:

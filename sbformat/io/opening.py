@@ -54,7 +54,8 @@ def open_source(
     if isinstance(source, bytes):
         return BytesSource(source)
     if is_remote(source):
-        return open_url(source, budget.limits if budget is not None else DEFAULT_LIMITS).load(progress)
+        limits = budget.limits if budget is not None else DEFAULT_LIMITS
+        return open_url(source, limits, is_whole=True).load(progress)
     if isinstance(source, (str, os.PathLike)):
         with open_path(source) as file:
             return _open_file(file, quote(os.fspath(source)), mapped, budget, progress)
@@ -162,22 +163,26 @@ def read_start(path: str, size: int) -> bytes:
         return file.read(size)
 
 
-def open_url(url: str, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:
+def open_url(url: str, limits: Limits = DEFAULT_LIMITS, *, is_whole: bool = False) -> RemoteSource:
     """Open a remote file, or ``url + ".zip"`` when it does not exist and its name has no suffix.
 
+    :param limits: as for :func:`sbformat.io.remote.open_remote`
+    :param is_whole: the whole file will be read: a small one is fetched in one request
     :raises OSError: if it cannot be opened
     :raises SbformatError: see :func:`sbformat.io.remote.open_remote`
     """
     from sbformat.io.remote import open_remote
+    from sbformat.io.remote.source import OPENING_BYTES, WHOLE_BYTES
 
+    first_bytes = WHOLE_BYTES if is_whole else OPENING_BYTES
     try:
-        return open_remote(url, limits=limits)
+        return open_remote(url, limits=limits, first_bytes=first_bytes)
     except FileNotFoundError:
         if "." in last_name(url) or "?" in url:
             raise
         fallback = with_options(f"{url}.zip", url)
         with contextlib.suppress(FileNotFoundError):
-            return open_remote(fallback, limits=limits)
+            return open_remote(fallback, limits=limits, first_bytes=first_bytes)
         raise
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbformat.io.remote.source import RemoteSource
+from sbformat.io.remote.source import OPENING_BYTES, RemoteSource
 from sbformat.io.urls import find_scheme
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["RemoteSource", "open_remote"]
 
 
-def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:
+def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS, first_bytes: int = OPENING_BYTES) -> RemoteSource:
     """Open a remote file; only its first bytes are fetched.
 
     :param url: a URL, also a :class:`~sbformat.io.urls.Url` with options
     :param limits: as for :class:`~sbformat.io.remote.source.RemoteSource`
+    :param first_bytes: how many bytes are fetched: more of a file that is read whole, so that most take one request
     :raises OSError: if it does not exist, the server cannot be reached, or it refuses
     :raises UnsupportedError: for an unknown file system, one whose package is missing, and a redirect that is refused
     """
@@ -30,14 +31,17 @@ def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:
     if scheme in ("http", "https"):
         from sbformat.io.remote.http import HttpFile
 
-        web = HttpFile(url, limits=limits)
+        web = HttpFile(url, limits=limits, first_bytes=first_bytes)
         return RemoteSource(web, web.start, limits=limits)
     if scheme == "hf":
         from sbformat.io.remote.hub import open_hub_file
 
-        web = open_hub_file(url, limits)
+        web = open_hub_file(url, limits, first_bytes=first_bytes)
         return RemoteSource(web, web.start, limits=limits)
     from sbformat.io.remote.filesystem import FileSystemFile
 
     file: RangedFile = FileSystemFile(url)
-    return RemoteSource(file, limits=limits)
+    start = b""
+    if first_bytes > OPENING_BYTES and file.size:  # otherwise the end may be wanted first
+        start = bytes(file.fetch([(0, min(first_bytes, file.size))])[0])
+    return RemoteSource(file, start, limits=limits)

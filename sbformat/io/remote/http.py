@@ -72,6 +72,7 @@ class HttpFile:
     :param limits: ``total_bytes`` limits a file from a server without ranges
     :param name: what messages call it
     :param scheme: of the URL that the user named, for messages about credentials
+    :param first_bytes: how many bytes the first request asks for
     :raises OSError: if it cannot be opened
     :raises SbformatError: for a redirect that is refused, and an answer that contradicts itself
     """
@@ -86,6 +87,7 @@ class HttpFile:
         limits: Limits = DEFAULT_LIMITS,
         name: str | None = None,
         scheme: str | None = None,
+        first_bytes: int = OPENING_BYTES,
     ) -> None:
         self.name = name or hide_secrets(url)
         self._scheme = scheme or find_scheme(url)
@@ -93,10 +95,10 @@ class HttpFile:
         self.size = 0
         self.etag: str | None = None
         self.modified: str | None = None
-        answer = self._run(self._retry(self._open, limits))
+        answer = self._run(self._retry(self._open, limits, first_bytes))
         self.size, self.etag, self.modified = answer.size, answer.etag, answer.modified
         self.whole: bytes | bytearray | None = None if answer.is_by_range else answer.body
-        self.start = bytes(answer.body[:OPENING_BYTES])
+        self.start = bytes(answer.body[:first_bytes])
 
     @property
     def version(self) -> str | None:
@@ -167,9 +169,9 @@ class HttpFile:
         await self._retry(fetch)
         return data
 
-    async def _open(self, limits: Limits) -> _Answer:
+    async def _open(self, limits: Limits, first_bytes: int) -> _Answer:
         """Ask for the first bytes."""
-        response = await self._sender.send(0, OPENING_BYTES, None)
+        response = await self._sender.send(0, first_bytes, None)
         try:
             headers = response.headers
             etag, modified = headers.get("ETag"), headers.get("Last-Modified")
@@ -181,9 +183,9 @@ class HttpFile:
             if response.status == 200:
                 whole = await read_whole(response, limits, self.name)
                 return _Answer(len(whole), etag, modified, is_by_range=False, body=whole)
-            size = read_content_range(response, 0, OPENING_BYTES, None, self.name)
+            size = read_content_range(response, 0, first_bytes, None, self.name)
             body = bytearray()
-            await add_body(response, body, min(size, OPENING_BYTES), self.name)
+            await add_body(response, body, min(size, first_bytes), self.name)
             return _Answer(size, etag, modified, is_by_range=True, body=body)
         finally:
             response.close()

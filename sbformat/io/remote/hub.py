@@ -16,6 +16,7 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.io.remote.errors import missing_packages, not_found, translate
 from sbformat.io.remote.http import HttpFile
 from sbformat.io.remote.redirects import is_private
+from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, find_scheme, hide_secrets, with_options
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
@@ -94,7 +95,7 @@ def pin_commit(url: str) -> str:
     return with_options(made, url)
 
 
-def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS) -> HttpFile:
+def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int = OPENING_BYTES) -> HttpFile:
     """Open a file of the Hub at the commit that its revision is now.
 
     :raises OSError: if it cannot be opened
@@ -114,7 +115,12 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS) -> HttpFile:
     allows_private = (isinstance(url, Url) and url.private_redirects) or _is_private_host(endpoint)
     headers = build_hf_headers(token=options.get("token"), library_name="sbformat")
     return HttpFile(
-        Url(target, private_redirects=allows_private), headers=headers, limits=limits, name=name, scheme=HUB_SCHEME
+        Url(target, private_redirects=allows_private),
+        headers=headers,
+        limits=limits,
+        name=name,
+        scheme=HUB_SCHEME,
+        first_bytes=first_bytes,
     )
 
 

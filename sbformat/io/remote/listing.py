@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
@@ -243,7 +244,7 @@ def list_keys(url: str) -> Iterator[RemoteEntry]:
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     more: dict[str, str] = {}
     while True:
-        page = _call(url, lambda: fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **more))
+        page = _call(url, partial(fs.call_s3, "list_objects_v2", fs.req_kw, Bucket=bucket, Prefix=prefix, **more))
         for row in page.get("Contents", ()):
             yield RemoteEntry(row["Key"][len(prefix) :], row["Size"], row.get("ETag"))
         if not page.get("NextContinuationToken"):

@@ -34,6 +34,8 @@ BLOCK_BYTES: Final = 1 << 14
 """Size of the blocks in which small reads are fetched and kept."""
 OPENING_BYTES: Final = 4 * BLOCK_BYTES
 """Bytes that opening a file fetches from its start."""
+WHOLE_BYTES: Final = 1 << 20
+"""Bytes that opening a file fetches if all of it will be read: most archives are smaller."""
 _KEPT_BYTES: Final = 1 << 24
 """Bytes of blocks that are kept."""
 _LARGE_READ: Final = 1 << 20

@@ -234,7 +234,7 @@ def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], 
 
 def _open_remote(source: SourceLike, limits: Limits) -> RemoteSource | None:
     """Open a remote file; None for any other source."""
-    return open_url(source, _allow_pieces(limits)) if is_remote(source) else None
+    return open_url(source, _allow_pieces(limits), is_whole=True) if is_remote(source) else None
 
 
 def _open_large(source: SourceLike, remote: RemoteSource | None, limits: Limits) -> Source | None:
