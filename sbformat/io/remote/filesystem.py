@@ -45,7 +45,8 @@ class FileSystemFile:
             info = self._fs.info(self._path)
             if info.get("type") == "directory":
                 raise IsADirectoryError(21, "is a folder", self.name)
-            self._file = self._fs.open(self._path, "rb", cache_type="none")
+            options = {"size": info["size"]} if self._is_conditional else {}  # otherwise it asks for its state again
+            self._file = self._fs.open(self._path, "rb", cache_type="none", **options)
             if self._is_conditional:
                 self._file.details = info
         except Exception as error:  # noqa: BLE001 -- whatever a client raises
