@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
     from sbformat.archive.not_checked import NotChecked
     from sbformat.archive.system_info import SystemInfo
-    from sbformat.container.reader import Container
     from sbformat.container.records import Entry
     from sbformat.limits import Limits
     from sbformat.pth import StateDict
@@ -299,16 +298,11 @@ class Archive:
     def not_checked(self) -> tuple[NotChecked, ...]:
         """Return what was not checked because it was not fetched: of a remote file that is read by ranges.
 
-        Of any other archive this is empty: its structure is checked when it is opened, and a CRC before the bytes that
-        it covers are returned. :meth:`check` fetches the rest of the entries that were decoded, and checks it.
+        :meth:`check` fetches the rest of the entries that were decoded, and checks it (FORMAT.md 2.7).
         """
         from sbformat.archive.not_checked import list_not_checked
 
-        return tuple(list_not_checked(self._entries, self._find_records))
-
-    def _find_records(self, name: str) -> Container | None:
-        """Return the torch zip of a state dict that was decoded."""
-        return getattr(self._cache.get(name), "records", None)
+        return tuple(list_not_checked(self._entries, self._cache))
 
     def _decode_once(self, name: str, decode: Callable[[str], T]) -> T:
         """Decode an entry at the first call; keep the value or the error for the others."""

@@ -8,7 +8,7 @@ from sbformat.container.reader import Container
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from sbformat.archive.entries import Entries
 
@@ -21,11 +21,11 @@ class NotChecked(NamedTuple):
     """What, as a sentence without its end."""
 
 
-def list_not_checked(entries: Entries, find_records: Callable[[str], Container | None]) -> Iterator[NotChecked]:
+def list_not_checked(entries: Entries, decoded: Mapping[str, object]) -> Iterator[NotChecked]:
     """Yield what was not checked; nothing of an archive that was read whole (FORMAT.md 2.7).
 
     :param entries: of the archive
-    :param find_records: returns the torch zip of an entry that was decoded
+    :param decoded: the entries that were decoded, by name: a state dict knows the torch zip that it was read from
     """
     rows = {row.name: row for row in entries.list_unchecked()} if isinstance(entries, Container) else {}
     for name, entry in entries.entries.items():
@@ -35,7 +35,7 @@ def list_not_checked(entries: Entries, find_records: Callable[[str], Container |
             continue
         if row is not None and row.crc:
             yield NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked")
-        records = find_records(name)
+        records: Container | None = getattr(decoded.get(name), "records", None)
         if records is None:
             continue
         unread = records.list_unchecked()

@@ -96,6 +96,10 @@ ONE_SIDED: Final = {
     "their length MUST be compared with the bytes that remain": "for large files with a path: test_out_of_core.py",
     "MUST be of the bytes that were examined": "for files that change during a scan: test_large.py",
     'a validator MUST report "invalid"': "for validators: test_policies.py",
+    "It MUST be compared with the directory before any byte of the member": "for files by ranges: test_ranges.py",
+    "The CRC of a member MUST be verified if all of its bytes are returned": "for files by ranges: test_ranges.py",
+    "What was not checked MUST be reported with the result": "for files by ranges: test_ranges.py",
+    "The file MUST be the same from the first range to the last": "for files by ranges: test_http.py",
     "MUST be the one that was first opened": "for files that change during reading: test_out_of_core.py",
 }
 """Rules that have vectors on one side only, or that other tests check, with the reason."""
