@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat import __version__, parallel
@@ -65,7 +66,7 @@ def _open_client(distributed: Any, address: str) -> Iterator[Any]:
         return
     with (
         distributed.LocalCluster(
-            n_workers=parallel.processors(), threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=parallel.processors(), threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
             host="127.0.0.1", silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -75,11 +76,13 @@ def _open_client(distributed: Any, address: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _quiet_logging() -> Iterator[None]:
-    """Keep Dask from logging to standard error; what goes wrong is an error of the command."""
+    """Keep the logs and warnings of Dask from standard error; what goes wrong is an error of the command."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logging.disable(level)
 

@@ -8,7 +8,7 @@ walk it with a visited set, never by recursion.
 from __future__ import annotations
 
 from _weakref import ref  # the module weakref takes a millisecond to import
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,6 +231,10 @@ class Unread:
         return f"<Unread {self.size} bytes at {self.offset}>"
 
 
+LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types of most parts that are neither composite values nor nodes."""
+
+
 def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:
     """Yield every composite value and node of a tree once, parents before children.
 
@@ -246,7 +250,7 @@ def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:
             continue
         seen.add(id(value))
         yield value
-        todo.extend(reversed(children(value)))
+        todo += [part for part in reversed(children(value)) if type(part) not in LEAVES]
 
 
 def children(value: object) -> list[object]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.globals.jax import OBJECTS as JAX_OBJECTS
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set
+from sbformat.pkl.tree import LEAVES, Call, Dict, FrozenSet, Global, Node, Persistent, Set
 from sbformat.values.context import Context, UnrecognizedError, find_role, has_parts
 from sbformat.values.registry import find_node_decoder
 
@@ -67,7 +67,7 @@ class Decoder(Context):
         while frames:
             node, parts = frames[-1]
             for part in parts:
-                if not has_parts(part) or id(part) in self._open:
+                if type(part) in LEAVES or not has_parts(part) or id(part) in self._open:
                     continue
                 if id(part) in self._values:
                     heights[-1] = max(heights[-1], self._heights.get(id(part), 1) + 1)

@@ -5,6 +5,7 @@ The commands run in processes of their own as well: what Dask leaves behind is n
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -138,7 +139,11 @@ def test_an_item_that_kills_its_workers_is_lost_alone(tmp_path: Path) -> None:
 
 
 def test_workers_of_this_machine_begin_and_end_with_the_command(tmp_path: Path) -> None:
-    status, out, err = run("catalog", ARCHIVES, "-o", tmp_path / "out.csv", "--dask", "local")
+    with socket.socket() as other:  # the port that Dask shows its dashboard on may be taken
+        with contextlib.suppress(OSError):
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        status, out, err = run("catalog", ARCHIVES, "-o", tmp_path / "out.csv", "--dask", "local")
     assert (status, err) == (0, "")
     assert "6 rows" in out
 
