@@ -244,7 +244,8 @@ class Archive:
         """The algorithm that wrote it, whether that is certain, and the evidence (FORMAT.md 4.3)."""
         from sbformat.archive.algorithm import infer
 
-        return infer(self.data if DATA_ENTRY in self.entries else {}, tuple(self.entries))
+        data = self.data if DATA_ENTRY in self.entries else {}
+        return self.derive("algorithm", lambda: infer(data, tuple(self.entries)))
 
     # -- decoding -------------------------------------------------------------------------------------
 
@@ -351,11 +352,7 @@ class Archive:
         return decode_value(data[key], self._budget.fork())
 
     def derive(self, name: str, make: Callable[[], T]) -> T:
-        """Return what is made of this archive alone, and made once: several checks need it. An error is not kept.
-
-        :param name: of what is made
-        :param make: makes it; nobody changes the value
-        """
+        """Return what ``make`` makes of this archive alone, under a name, and once; an error is not kept."""
         if name not in self._derived:
             self._derived[name] = make()
         return self._derived[name]  # type: ignore[no-any-return]
