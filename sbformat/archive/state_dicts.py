@@ -6,9 +6,10 @@ once for both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import SbformatError
+from sbformat.io.source import is_by_range
 from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
+
+_VERIFIED_BYTES: Final = 1 << 18
+"""An entry up to this size that cannot be decoded is fetched whole, to find out whether it is damaged."""
 
 
 def decode_entry(
@@ -38,7 +42,8 @@ def decode_entry(
     :param budget: of the operation
     :param on_unknown: as for :func:`sbformat.pth.loads`, like the next two
     :param check_crc: False leaves the CRC of the entry unchecked; those of its records are checked all the same
-    :raises SbformatError: when it is damaged or cannot be decoded; a wrong CRC of the entry is reported first
+    :raises SbformatError: when it is damaged or cannot be decoded; a wrong CRC of the entry is reported first, unless
+        the entry is large and would have to be fetched for it
     """
     source = entries.source(name)
     try:
@@ -50,6 +55,6 @@ def decode_entry(
             entries.check_zip(name, records)
         return decode_zip(records, budget, on_unknown=on_unknown, copy=copy)
     except SbformatError:
-        if check_crc:
+        if check_crc and (source.size <= _VERIFIED_BYTES or not is_by_range(source)):
             entries.verify(name)
         raise

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 from sbformat.container.records import STORED, Entry
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.io.crc32 import combine_crc32
-from sbformat.io.source import CHUNK_BYTES, is_in_memory, iter_views
+from sbformat.io.source import CHUNK_BYTES, is_by_range, is_in_memory, iter_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
@@ -92,8 +92,11 @@ class Checksums:
         return entry.name in self._found
 
     def is_checked(self, name: str) -> bool:
-        """Return whether the CRC of a member was computed, and was right: a wrong one is an error."""
-        return name in self._found
+        """Return whether the CRC of a member was computed, and was right.
+
+        One that :meth:`crc_of_zip` computed was not compared: a wrong one is an error when the member is read.
+        """
+        return name in self._found and (self._is_unchecked or self._found[name] == self._entries[name].crc)
 
     def check(self, entry: Entry, actual: int) -> None:
         """Remember the CRC of a member's bytes, and compare it with the directory's.
@@ -161,9 +164,13 @@ class Checksums:
                 self.check(self._entries[name], actual)
 
     def crc_of_zip(self) -> int:
-        """Return the CRC-32 of the whole zip, and remember those of its large stored members, without checking them."""
+        """Return the CRC-32 of the whole zip, and remember those of its large stored members, without checking them.
+
+        Of a zip that is fetched by ranges, those of all stored members, so that none is fetched again for its own CRC.
+        """
         self._read_headers()
-        large = [entry for entry in self._entries.values() if entry.size >= COMBINE_BYTES and entry.method == STORED]
+        least = 0 if is_by_range(self._source) else COMBINE_BYTES
+        large = [entry for entry in self._entries.values() if entry.size >= least and entry.method == STORED]
         crc = at = 0
         for entry in sorted(large, key=attrgetter("data_offset")):
             crc = self._crc_of_range(at, entry.data_offset, crc)

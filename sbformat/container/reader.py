@@ -167,6 +167,14 @@ class Container:
         rows = ((name, name in self._unread, not self._checksums.is_checked(name)) for name in self.entries)
         return [Unchecked(*row) for row in rows if row[1] or row[2]]
 
+    def check_rest(self) -> None:
+        """Check what :meth:`list_unchecked` returns; it is fetched if it was not before.
+
+        :raises ContainerError: when a local header differs from the directory, or a CRC is wrong
+        """
+        for row in self.list_unchecked():
+            self.verify(row.name)
+
     # -- bytes of members -----------------------------------------------------------------------------
 
     def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:

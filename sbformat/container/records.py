@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     offset: int
     """Position of the local header in the zip, in bytes."""
     data_offset: int
-    """Position of the member's bytes, as they are stored."""
+    """Position of the member's bytes, as they are stored; -1 for one that is fetched by ranges, until it is used."""
     compressed_size: int
     size: int
     crc: int

@@ -48,9 +48,10 @@ class ArrayFile(SingleFileArchive):
     :param tensors: gives them by name
     :param budget: the operation's
     :param options: how entries are decoded
+    :param records: the zip that the arrays are in
     """
 
-    __slots__ = ("_tensors",)
+    __slots__ = ("_records", "_tensors")
 
     def __init__(
         self,
@@ -59,14 +60,19 @@ class ArrayFile(SingleFileArchive):
         tensors: Callable[[], Mapping[str, TensorInfo]],
         budget: Budget,
         options: ReadOptions,
+        records: Container | None = None,
     ) -> None:
         super().__init__(entries, kind, budget, options)
         self._contents = self._state_dicts = (ARRAYS,)
         self._tensors = tensors
+        self._records = records
 
     def _require(self, name: str) -> None:
         if name != ARRAYS:
             raise MissingEntryError(name, present=self.contents)
+
+    def _find_records(self, name: str) -> Container | None:  # noqa: ARG002 -- there is one zip
+        return self._records
 
     def _decode_state_dict(self, name: str) -> StateDict:
         state_dict = StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy)
@@ -98,7 +104,7 @@ def open_npz(container: Container, entries: Entries, budget: Budget, options: Re
         names = [name.removesuffix(_NPY_SUFFIX) for name in container]
         return {name: npy_tensor(container, name, budget) for name in names}
 
-    return ArrayFile(entries, "npz", tensors, budget, options)
+    return ArrayFile(entries, "npz", tensors, budget, options, container)
 
 
 # -- the description of an archive --------------------------------------------------------------------

@@ -189,6 +189,9 @@ class RangedSource(Source, Protocol):
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Fetch ranges that are read next, each from its first byte to the one after its last."""
 
+    def load(self) -> BytesSource:
+        """Return all bytes, in memory."""
+
 
 def find_ranged(source: Source) -> tuple[RangedSource | None, int]:
     """Return the ranged source that a source is, or is a slice of, and where it starts there; None if there is none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,43 +14,11 @@ from hypothesis import strategies as st
 from sbformat import ContainerError, LimitError, Limits
 from sbformat.io.remote import source as module
 from sbformat.io.remote.source import BLOCK_BYTES, OPENING_BYTES, Range, RemoteSource
+from tests.helpers.recorded_file import RecordedFile
 
 BLOCK = BLOCK_BYTES
 MIB = 1 << 20
 DATA = random.Random(0).randbytes(3 * MIB + 12_345)  # noqa: S311 -- the same each time
-
-
-class RecordedFile:
-    """A file in memory that records the ranges that are fetched, and may return other bytes."""
-
-    name = "memory://file"
-    version = "1"
-
-    def __init__(self, data: bytes = DATA, *, whole: bool = False, cut: int = 0) -> None:
-        self.data = data
-        self.size = len(data)
-        self.whole = data if whole else None
-        self.cut = cut
-        self.calls: list[list[Range]] = []
-        self.busy = threading.Lock()
-
-    def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
-        assert self.busy.acquire(blocking=False), "two threads fetch at the same time"
-        try:
-            self.calls.append(list(ranges))
-            for start, stop in ranges:
-                assert 0 <= start < stop <= self.size
-            return [self.data[start : stop - self.cut] for start, stop in ranges]
-        finally:
-            self.busy.release()
-
-    @property
-    def ranges(self) -> list[Range]:
-        return [row for call in self.calls for row in call]
-
-    @property
-    def fetched(self) -> int:
-        return sum(stop - start for start, stop in self.ranges)
 
 
 class ZeroFile(RecordedFile):
@@ -67,7 +34,7 @@ class ZeroFile(RecordedFile):
 
 
 def open_recorded(**options: bool) -> tuple[RecordedFile, RemoteSource]:
-    file = RecordedFile(**options)
+    file = RecordedFile(DATA, **options)
     return file, RemoteSource(file)
 
 
@@ -103,7 +70,7 @@ def test_an_empty_read_fetches_nothing(offset: int, length: int) -> None:
 
 
 def test_the_first_bytes_are_kept() -> None:
-    file = RecordedFile()
+    file = RecordedFile(DATA)
     source = RemoteSource(file, DATA[:OPENING_BYTES])
     assert bytes(source.view(0, OPENING_BYTES)) == DATA[:OPENING_BYTES]
     assert file.calls == []
@@ -113,7 +80,7 @@ def test_the_first_bytes_are_kept() -> None:
 
 
 def test_a_part_of_a_block_is_not_taken_for_all_of_it() -> None:
-    file = RecordedFile()
+    file = RecordedFile(DATA)
     source = RemoteSource(file, DATA[: BLOCK + 5])
     assert bytes(source.view(BLOCK, 10)) == DATA[BLOCK : BLOCK + 10]
     assert file.ranges == [(BLOCK, 2 * BLOCK)]
@@ -128,7 +95,7 @@ def test_views_cannot_be_written_to() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, 2 * MIB)), max_size=12), st.integers(0, 9))
 def test_every_order_of_reads_returns_the_bytes_of_the_file(reads: list[tuple[int, int]], blocks: int) -> None:
-    source = RemoteSource(RecordedFile(), DATA[: blocks * BLOCK])
+    source = RemoteSource(RecordedFile(DATA), DATA[: blocks * BLOCK])
     for offset, length in reads:
         assert bytes(source.view(offset, length)) == DATA[offset : offset + length]
     assert bytes(source.load().view(0, len(DATA))) == DATA
@@ -211,7 +178,7 @@ def test_no_more_is_fetched_in_advance_than_is_kept() -> None:
 
 
 def test_loading_fetches_what_is_missing_once() -> None:
-    file = RecordedFile()
+    file = RecordedFile(DATA)
     source = RemoteSource(file, DATA[:OPENING_BYTES])
     counts: list[int] = []
     assert bytes(source.load(counts.append).view(0, len(DATA))) == DATA
@@ -237,14 +204,14 @@ def test_a_whole_file_is_never_fetched_again() -> None:
 
 
 def test_bytes_that_are_missing_are_an_error() -> None:
-    source = RemoteSource(RecordedFile(cut=1))
+    source = RemoteSource(RecordedFile(DATA, cut=1))
     for read in (lambda: source.view(5, 5), lambda: source.view(5, 2 * MIB), source.load):
         with pytest.raises(ContainerError, match="was cut off or has changed: expected"):
             read()
 
 
 def test_limits_are_of_one_read_and_of_the_whole() -> None:
-    source = RemoteSource(RecordedFile(), limits=Limits(member_bytes=1000, total_bytes=10_000))
+    source = RemoteSource(RecordedFile(DATA), limits=Limits(member_bytes=1000, total_bytes=10_000))
     assert len(source.view(0, 1000)) == 1000
     with pytest.raises(LimitError, match="member_bytes"):
         source.view(0, 1001)
