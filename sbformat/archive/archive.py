@@ -295,13 +295,9 @@ class Archive:
         :raises ContainerError: if a CRC is wrong
         """
         self._entries.check_deferred(self.entries.keys())
-        for name in self.state_dicts:
-            records = self._find_records(name)
-            if records is not None:
-                try:
-                    records.check_rest()
-                except SbformatError as error:
-                    raise error.within(name) from None
+        from sbformat.archive.not_checked import check_records
+
+        check_records(self._cache)
 
     def not_checked(self) -> tuple[NotChecked, ...]:
         """Return what was not checked because it was not fetched: of a remote file that is read by ranges.

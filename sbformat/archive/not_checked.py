@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbformat.container.reader import Container
+from sbformat.errors import SbformatError
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def list_not_checked(entries: Entries, decoded: Mapping[str, object]) -> Iterato
             continue
         if row is not None and row.crc:
             yield NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked")
-        records: Container | None = getattr(decoded.get(name), "records", None)
+        records = _find_records(decoded, name)
         if records is None:
             continue
         unread = records.list_unchecked()
@@ -43,3 +44,23 @@ def list_not_checked(entries: Entries, decoded: Mapping[str, object]) -> Iterato
             headers = sum(record.header for record in unread)
             message = f"the CRC-32 of {len(unread):,} of its {count_noun(len(records), 'record')} was not checked"
             yield NotChecked(name, message + (f", nor the local header of {headers:,}" if headers else ""))
+
+
+def check_records(decoded: Mapping[str, object]) -> None:
+    """Check what was not checked of the torch zips that were decoded.
+
+    :param decoded: as for :func:`list_not_checked`
+    :raises ContainerError: if a header or a CRC is wrong
+    """
+    for name in decoded:
+        records = _find_records(decoded, name)
+        if records is not None:
+            try:
+                records.check_rest()
+            except SbformatError as error:
+                raise error.within(name) from None
+
+
+def _find_records(decoded: Mapping[str, object], name: str) -> Container | None:
+    """Return the torch zip of a state dict that was decoded."""
+    return getattr(decoded.get(name), "records", None)
