@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.io.source import CHUNK_BYTES, BytesSource, FileSource
-from sbformat.io.urls import Url, is_url, join_url, last_name, local_path
+from sbformat.io.urls import copy_options, is_url, join_url, last_name, local_path
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -175,13 +175,8 @@ def open_url(url: str, limits: Limits = DEFAULT_LIMITS) -> RemoteSource:
     except FileNotFoundError:
         if "." in last_name(url) or "?" in url:
             raise
-        fallback = (
-            Url(f"{url}.zip", private_redirects=url.private_redirects, **url.options)
-            if isinstance(url, Url)
-            else f"{url}.zip"
-        )
         with contextlib.suppress(FileNotFoundError):
-            return open_remote(fallback, limits=limits)
+            return open_remote(copy_options(url, f"{url}.zip"), limits=limits)
         raise
 
 

@@ -85,10 +85,12 @@ def local_path(url: str) -> str | None:
 
 def join_url(url: str, name: str) -> str:
     """Return the URL of a file in a folder, with the same options."""
-    joined = f"{url.rstrip('/')}/{name}"
-    if isinstance(url, Url):
-        return Url(joined, private_redirects=url.private_redirects, **url.options)
-    return joined
+    return copy_options(url, f"{url.rstrip('/')}/{name}")
+
+
+def copy_options(url: str, other: str) -> str:
+    """Return another URL with the options of the first one."""
+    return Url(other, private_redirects=url.private_redirects, **url.options) if isinstance(url, Url) else other
 
 
 def last_name(url: str) -> str:

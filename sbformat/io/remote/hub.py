@@ -16,7 +16,7 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.io.remote.errors import missing_packages, not_found, translate
 from sbformat.io.remote.http import HttpFile
 from sbformat.io.remote.redirects import is_private
-from sbformat.io.urls import Url, find_scheme, hide_secrets
+from sbformat.io.urls import Url, copy_options, find_scheme, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def pin_commit(url: str) -> str:
     ).sha
     kind = "" if place.repo_type == "model" else f"{place.repo_type}s/"
     made = f"{_PREFIX}{kind}{place.repo_id}@{commit}{'/' if place.path else ''}{place.path}"
-    return Url(made, private_redirects=url.private_redirects, **url.options) if isinstance(url, Url) else made
+    return copy_options(url, made)
 
 
 def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS) -> HttpFile:
@@ -179,13 +179,7 @@ def find_repositories(url: str) -> Iterable[str]:
         )
         return sorted(row.id for row in rows)
 
-    names = call_hub(url, find)
-    options = _read_options(url)
-    private = isinstance(url, Url) and url.private_redirects
-    return [
-        Url(_PREFIX + name, private_redirects=private, **options) if isinstance(url, Url) else _PREFIX + name
-        for name in names
-    ]
+    return [copy_options(url, _PREFIX + name) for name in call_hub(url, find)]
 
 
 def call_hub(url: str, work: Callable[[Any], T]) -> T:
