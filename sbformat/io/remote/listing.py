@@ -31,6 +31,8 @@ _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
 """A URL that ends with one of these, and not with a slash, is taken for a file without asking."""
 _PREFIX: Final = f"{HUB_SCHEME}://"
+_HUB_SLASHES: Final = 4
+"""Slashes of ``hf://AUTHOR/NAME/``."""
 _MAGIC: Final = ("*", "[")
 
 
@@ -138,7 +140,7 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     """
     scheme = find_scheme(url)
     is_pattern = scheme not in _WEB and any(mark in url for mark in _MAGIC)
-    if scheme == HUB_SCHEME and parse_hub_url(_without_pattern(url)) is None:
+    if scheme == HUB_SCHEME and _is_query(url):
         yield from _iter_repositories(url)
     elif is_pattern:
         yield from _iter_matches(url)
@@ -150,6 +152,13 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
 
 def _without_pattern(url: str) -> str:
     return url[: min((url.find(mark) for mark in _MAGIC if mark in url), default=len(url))]
+
+
+def _is_query(url: str) -> bool:
+    """Return whether a URL of the Hub names an author, a query, or a pattern of an author's repositories."""
+    start = _without_pattern(url)
+    is_in_repository = start.count("/") >= _HUB_SLASHES
+    return parse_hub_url(start) is None or (start != url and not is_in_repository)
 
 
 def _iter_repositories(url: str) -> Iterator[ListedUrl]:
