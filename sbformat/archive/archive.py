@@ -294,9 +294,9 @@ class Archive:
 
         :raises ContainerError: if a CRC is wrong
         """
-        self._entries.check_deferred(self.entries.keys())
         from sbformat.archive.not_checked import check_records
 
+        self._entries.check_deferred(self.entries.keys())
         check_records(self._cache)
 
     def not_checked(self) -> tuple[NotChecked, ...]:

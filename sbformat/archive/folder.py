@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.container.records import STORED, Entry, Member
-from sbformat.errors import ContainerError, MissingEntryError
+from sbformat.errors import ContainerError, MissingEntryError, quote
 from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url
 from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
 from sbformat.io.urls import join_url
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from sbformat.container.reader import Container
+    from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path, Source
-    from sbformat.limits import Budget, LimitName
+    from sbformat.limits import Budget, LimitName, Limits
 
 
 class FileEntries:
@@ -137,17 +138,16 @@ def open_folder(
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
-    paths = _list_remote(path) if is_remote(path) else _list_local(path, follows)
+    if is_remote(path):
+        return _open_remote_folder(path, budget, in_memory=in_memory, progress=progress)
+    paths = _list_local(path, follows)
     names = [name for name in paths if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
     read_now = frozenset(filter(is_sb3_name, names))
     sources: dict[str, Source] = {}
     for name in names:
-        if is_remote(path):
-            remote = open_url(paths[name], budget.limits)
-            sources[name] = remote.load(progress) if in_memory and name in read_now else remote
-        elif name not in read_now:
+        if name not in read_now:
             sources[name] = _LazySource(paths[name])
         elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
             sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
@@ -172,13 +172,27 @@ def _list_local(path: Path, follows: Callable[[str], bool]) -> dict[str, str]:
         )
 
 
-def _list_remote(url: str) -> dict[str, str]:
-    """Return the URLs of the files directly in a remote folder, by name."""
+def _open_remote_folder(
+    url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None
+) -> FileEntries:
+    """Open a remote folder; files that are beside the entries of an archive are fetched when they are read."""
     from sbformat.io.remote.listing import pin_folder, walk_folder
 
     url = pin_folder(url)
     top = next(iter(walk_folder(url)))
-    return {row.name: join_url(url, row.name) for row in top.files if not row.name.startswith(".")}
+    sizes = {row.name: row.size for row in top.files if not row.name.startswith(".") and is_entry_name(row.name)}
+    budget.spend("outer_entries", len(sizes))
+    check_paths(sizes)
+    sources: dict[str, Source] = {}
+    for name, size in sizes.items():
+        path = join_url(url, name)
+        if not is_sb3_name(name):
+            sources[name] = _LazyRemote(path, size, budget.limits)
+        else:
+            remote = open_url(path, budget.limits)
+            sources[name] = remote.load(progress) if in_memory else remote
+    budget.grant(sum(source.size for source in sources.values()))
+    return FileEntries(sources, budget)
 
 
 def is_entry_name(name: str) -> bool:
@@ -207,3 +221,33 @@ class _LazySource:
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``, read now."""
         return open_source(self._path).view(offset, length)
+
+
+class _LazyRemote:
+    """A remote file that is opened at its first read.
+
+    :param url: of the file
+    :param size: that the list of the folder gives
+    :param limits: for reading it
+    """
+
+    __slots__ = ("_limits", "_opened", "_url", "size")
+
+    def __init__(self, url: str, size: int, limits: Limits) -> None:
+        self._url = url
+        self._limits = limits
+        self._opened: RemoteSource | None = None
+        self.size = size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``.
+
+        :raises ContainerError: if the file is not the one that was listed
+        :raises OSError: if it cannot be read
+        """
+        if self._opened is None:
+            self._opened = open_url(self._url, self._limits)
+        if self._opened.size != self.size:
+            message = f"{quote(self._opened.name)} has changed since its folder was listed"
+            raise ContainerError(message)
+        return self._opened.view(offset, length)

@@ -19,7 +19,7 @@ from sbformat.folders.listing import ListedFile, classify_file, starts_like_pick
 from sbformat.folders.names import has_usual_suffix, parse_name
 from sbformat.folders.places import PARTS_OF_RUNS, Index
 from sbformat.io.opening import is_remote, join_path
-from sbformat.io.urls import is_url, with_options
+from sbformat.io.urls import copy_options, is_url
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _split(path: str) -> tuple[str, str]:
     if not is_url(path):
         return os.path.split(os.path.abspath(path))
     folder, _, name = path.rstrip("/").rpartition("/")
-    return with_options(folder, path), name
+    return copy_options(path, folder) if is_url(folder) else folder, name
 
 
 def _name_from(file: str, here: str) -> str:

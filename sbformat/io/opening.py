@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.io.source import CHUNK_BYTES, BytesSource, FileSource
-from sbformat.io.urls import is_url, join_url, last_name, local_path, with_options
+from sbformat.io.urls import copy_options, is_url, join_url, last_name, local_path
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -180,9 +180,8 @@ def open_url(url: str, limits: Limits = DEFAULT_LIMITS, *, is_whole: bool = Fals
     except FileNotFoundError:
         if "." in last_name(url) or "?" in url:
             raise
-        fallback = with_options(f"{url}.zip", url)
         with contextlib.suppress(FileNotFoundError):
-            return open_remote(fallback, limits=limits, first_bytes=first_bytes)
+            return open_remote(copy_options(url, f"{url}.zip"), limits=limits, first_bytes=first_bytes)
         raise
 
 

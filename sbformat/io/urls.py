@@ -85,14 +85,12 @@ def local_path(url: str) -> str | None:
 
 def join_url(url: str, name: str) -> str:
     """Return the URL of a file in a folder, with the same options."""
-    return with_options(f"{url.rstrip('/')}/{name}", url)
+    return copy_options(url, f"{url.rstrip('/')}/{name}")
 
 
-def with_options(url: str, like: str) -> str:
-    """Return a URL with the options of another one."""
-    if isinstance(like, Url) and is_url(url):
-        return Url(url, private_redirects=like.private_redirects, **like.options)
-    return url
+def copy_options(url: str, other: str) -> str:
+    """Return another URL with the options of the first one."""
+    return Url(other, private_redirects=url.private_redirects, **url.options) if isinstance(url, Url) else other
 
 
 def last_name(url: str) -> str:

@@ -26,6 +26,8 @@ PACKAGES: Final = {
 }  # fmt: skip
 """What a scheme needs, of the extra ``remote``."""
 _MISSING: Final = ("NotFound", "NoSuchKey", "NoSuchBucket", "FileNotFound")
+_PERHAPS_PRIVATE: Final = ("RepositoryNotFound",)
+"""Errors of the Hub, which does not say whether a private repository exists."""
 _DENIED: Final = (
     "Permission",
     "Forbidden",
@@ -82,6 +84,9 @@ def translate(error: BaseException, scheme: str, name: str) -> Exception:
     if _has(words, _EXPIRED):
         return changed(name)
     statuses = {status for one in _iter_chain(error) if (status := _find_status(one))}
+    if _has(words, _PERHAPS_PRIVATE):
+        text = f"not found, or private; credentials come from {CREDENTIALS['hf']}"
+        return FileNotFoundError(errno.ENOENT, text, name)
     if statuses & {404, 410} or _has(words, _MISSING):
         return not_found(name)
     if statuses & {401, 403} or _has(words, _DENIED):

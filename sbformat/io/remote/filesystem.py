@@ -6,6 +6,7 @@ of a file (size, time, checksum) is compared before and after what was read.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, UnsupportedError, quote
@@ -21,8 +22,9 @@ S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 """File systems whose files refuse to be read once they have changed."""
 _VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
 """What file systems call the version of a file, the most exact first."""
-_ONE_TRY: Final = {"retries": {"max_attempts": 0}}
-"""botocore's own tries: s3fs tries each request five times, and five times five take minutes."""
+_FEW_TRIES: Final = {"retries": {"max_attempts": 2, "mode": "standard"}}
+"""botocore's own tries, for answers of 500 and 503: s3fs tries connections that fail five times, and five times five
+tries take minutes."""
 _NO_LISTING: Final = {"use_listings_cache": False}
 
 
@@ -42,13 +44,7 @@ class FileSystemFile:
         self._is_conditional = find_scheme(url) in S3_SCHEMES
         self._fs, self._path = open_file_system(url)
         try:
-            info = self._fs.info(self._path)
-            if info.get("type") == "directory":
-                raise IsADirectoryError(21, "is a folder", self.name)
-            options = {"size": info["size"]} if self._is_conditional else {}  # otherwise it asks for its state again
-            self._file = self._fs.open(self._path, "rb", cache_type="none", **options)
-            if self._is_conditional:
-                self._file.details = info
+            info = self._open()
         except Exception as error:  # noqa: BLE001 -- whatever a client raises
             raise self._translate(error) from None
         size = info.get("size")
@@ -56,6 +52,19 @@ class FileSystemFile:
             raise failed(self.name, "the file system does not say how large it is")
         self.size = size
         self.version = read_version(info)
+
+    def _open(self) -> Mapping[str, Any]:
+        """Open the file; return what the file system says of it.
+
+        Of a file that refuses to be read once it has changed, this is the version that it asks for.
+        """
+        info: Mapping[str, Any] | None = None if self._is_conditional else self._fs.info(self._path)
+        if info is None or info.get("type") != "directory":
+            self._file = self._fs.open(self._path, "rb", cache_type="none")
+            info = info or dict(self._file.details)
+        if info.get("type") == "directory":
+            raise IsADirectoryError(errno.EISDIR, "is a folder", self.name)
+        return info
 
     @property
     def whole(self) -> None:
@@ -115,7 +124,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
         raise missing_packages(scheme, error.name) from None
     options = dict(url.options) if isinstance(url, Url) else {}
     if scheme in S3_SCHEMES and not {"config_kwargs"} & {*options, *fsspec.config.conf.get("s3", {})}:
-        options["config_kwargs"] = _ONE_TRY
+        options["config_kwargs"] = _FEW_TRIES
     try:
         fs, path = fsspec.core.url_to_fs(url, **{**_NO_LISTING, **options})
     except ImportError as error:

@@ -17,7 +17,7 @@ from sbformat.io.remote.errors import missing_packages, not_found, translate
 from sbformat.io.remote.http import HttpFile
 from sbformat.io.remote.redirects import is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, find_scheme, hide_secrets, with_options
+from sbformat.io.urls import Url, copy_options, find_scheme, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def pin_commit(url: str) -> str:
     ).sha
     kind = "" if place.repo_type == "model" else f"{place.repo_type}s/"
     made = f"{_PREFIX}{kind}{place.repo_id}@{commit}{'/' if place.path else ''}{place.path}"
-    return with_options(made, url)
+    return copy_options(url, made)
 
 
 def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int = OPENING_BYTES) -> HttpFile:
@@ -185,8 +185,7 @@ def find_repositories(url: str) -> Iterable[str]:
         )
         return sorted(row.id for row in rows)
 
-    names = call_hub(url, find)
-    return [with_options(_PREFIX + name, url) for name in names]
+    return [copy_options(url, _PREFIX + name) for name in call_hub(url, find)]
 
 
 def call_hub(url: str, work: Callable[[Any], T]) -> T:

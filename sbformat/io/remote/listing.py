@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from sbformat.io.remote.hub import (
     parse_hub_url,
     pin_commit,
 )
-from sbformat.io.urls import find_scheme, hide_secrets, join_url, last_name
+from sbformat.io.urls import copy_options, find_scheme, hide_secrets, join_url, last_name
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
 """A URL that ends with one of these, and not with a slash, is taken for a file without asking."""
+_PREFIX: Final = f"{HUB_SCHEME}://"
+_HUB_SLASHES: Final = 4
+"""Slashes of ``hf://AUTHOR/NAME/``."""
 _MAGIC: Final = ("*", "[")
 
 
@@ -104,8 +108,12 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
         here = pending.pop()
         rows = _call(url, lambda here=here: fs.ls(f"{top}/{here}" if here else top, detail=True))  # type: ignore[misc]
         files, folders = [], []
+        listed = f"{top}/{here}".strip("/")
         for row in rows:
-            name = str(row["name"]).rstrip("/").rpartition("/")[2]
+            path = str(row["name"]).strip("/")
+            if path == listed:  # an object of no bytes that some programs make for a folder
+                continue
+            name = path.rpartition("/")[2]
             inner = f"{here}/{name}" if here else name
             if row["type"] == "directory":
                 folders.append(inner)
@@ -144,13 +152,13 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     :raises UnsupportedError: for a pattern on the web, and for an unknown file system
     """
     scheme = find_scheme(url)
-    if scheme == HUB_SCHEME and parse_hub_url(_without_pattern(url)) is None:
-        for repository in find_repositories(url):
-            yield from _iter_tree(repository)
-    elif scheme not in _WEB and any(mark in url for mark in _MAGIC):
+    is_pattern = scheme not in _WEB and any(mark in url for mark in _MAGIC)
+    if scheme == HUB_SCHEME and _is_query(url):
+        yield from _iter_repositories(url)
+    elif is_pattern:
         yield from _iter_matches(url)
     elif is_folder(url):
-        yield from _iter_tree(url)
+        yield from _iter_bucket(url) if scheme in S3_SCHEMES else _iter_archives(url, walk_folder(url))
     else:
         yield ListedUrl(url, None, None)
 
@@ -159,23 +167,62 @@ def _without_pattern(url: str) -> str:
     return url[: min((url.find(mark) for mark in _MAGIC if mark in url), default=len(url))]
 
 
-def _iter_tree(url: str) -> Iterator[ListedUrl]:
-    if find_scheme(url) in S3_SCHEMES:
-        yield from _iter_bucket(url)
-        return
-    archives: list[str] = []
-    for folder in walk_folder(url):
-        if any(folder.name.startswith(f"{name}/") for name in archives):
+def _is_query(url: str) -> bool:
+    """Return whether a URL of the Hub names an author, a query, or a pattern of an author's repositories."""
+    start = _without_pattern(url)
+    is_in_repository = start.count("/") >= _HUB_SLASHES
+    return parse_hub_url(start) is None or (start != url and not is_in_repository)
+
+
+def _iter_repositories(url: str) -> Iterator[ListedUrl]:
+    """Yield the archives of the repositories that a query of the Hub finds, or a pattern of an author's repositories.
+
+    :raises UnsupportedError: for a pattern of authors
+    """
+    author, _, rest = url[len(_PREFIX) :].partition("/")
+    name, _, inner = rest.partition("/")
+    if author.startswith("?") or not name:
+        repositories, pattern, inner = find_repositories(url), "*", ""
+    elif any(mark in author for mark in _MAGIC):
+        message = f"expected the name of an author before a pattern of repositories, got {quote(hide_secrets(url))}"
+        raise UnsupportedError(message)
+    else:
+        repositories, pattern = find_repositories(copy_options(url, _PREFIX + author)), f"{author}/{name}"
+    for repository in repositories:
+        if not fnmatchcase(repository[len(_PREFIX) :], pattern):
             continue
-        if any(row.name.rpartition("/")[2] == DATA_ENTRY for row in folder.files):
-            archives = [folder.name]
+        if inner:
+            yield from _iter_matches(join_url(repository, inner))
+        else:
+            yield from _iter_archives(repository, walk_folder(repository))
+
+
+def _iter_archives(
+    url: str, folders: Iterable[RemoteFolder], pattern: re.Pattern[str] | None = None
+) -> Iterator[ListedUrl]:
+    """Yield the archives in folders, and the folders that archives were unzipped into.
+
+    :param url: of the top folder
+    :param folders: all below it, from the top down
+    :param pattern: of names of files, whatever their suffix, and of folders, whose archives are yielded; without it all
+    """
+    archive: str | None = None
+    matched = None if pattern is not None else ""
+    for folder in folders:
+        here = f"{folder.name}/" if folder.name else ""
+        if archive is not None and here.startswith(archive):
+            continue
+        if pattern is not None and folder.name and pattern.match(folder.name):
+            matched = matched if matched is not None and here.startswith(matched) else here
+        is_inside = matched is not None and here.startswith(matched)
+        if is_inside and any(row.name == f"{here}{DATA_ENTRY}" for row in folder.files):
+            archive = here
             target = join_url(url, folder.name) if folder.name else url
             yield ListedUrl(target, sum(row.size for row in folder.files), _digest_versions(folder.files))
-            if not folder.name:
-                return
             continue
         for row in folder.files:
-            if row.name.lower().endswith(ARCHIVE_SUFFIXES):
+            is_archive = is_inside and row.name.lower().endswith(ARCHIVE_SUFFIXES)
+            if is_archive or (pattern is not None and pattern.match(row.name)):
                 yield ListedUrl(join_url(url, row.name), row.size, row.version)
 
 
@@ -261,19 +308,8 @@ def _iter_matches(url: str) -> Iterator[ListedUrl]:
     """Yield the archives that a pattern matches; folders that it matches are listed."""
     from fsspec.utils import glob_translate
 
-    base = _without_pattern(url).rpartition("/")[0]
-    pattern = re.compile(glob_translate(url[len(base) + 1 :]))
-    matched = ""
-    for folder in walk_folder(base):
-        if matched and folder.name.startswith(matched):
-            continue
-        if folder.name and pattern.match(folder.name):
-            matched = f"{folder.name}/"
-            yield from _iter_tree(join_url(base, folder.name))
-            continue
-        for row in folder.files:
-            if pattern.match(row.name):
-                yield ListedUrl(join_url(base, row.name), row.size, row.version)
+    base = copy_options(url, _without_pattern(url).rpartition("/")[0])
+    yield from _iter_archives(base, walk_folder(base), re.compile(glob_translate(url[len(base) + 1 :])))
 
 
 def _call(url: str, work: Callable[[], T]) -> T:

@@ -21,7 +21,7 @@ from sbformat.io.source import FileSource, iter_views
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
-from sbformat.tools.scan.folders import is_large_and_unknown, list_tree
+from sbformat.tools.scan.folders import is_large_and_unknown, is_large_and_unknown_remote, list_tree
 from sbformat.tools.scan.location import Location
 from sbformat.tools.scan.members import read_member
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped
@@ -83,7 +83,7 @@ def scan(
             return _scan_remote_folder(source, scanner)
         folder = os.fsdecode(to_path(source))
         return _scan_folder(folder, scanner, find_roots(folder))
-    return _scan_file(source, scanner, progress=progress)[0]
+    return _scan_file(source, scanner, _open_remote(source, limits), progress=progress)[0]
 
 
 def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
@@ -125,9 +125,10 @@ def scan_in_tree(
         return _scan_remote_folder(path, scanner)
     if not is_remote(path) and os.path.isdir(path):
         return _scan_folder(path, scanner, roots)
-    if is_large_and_unknown(path, limits):
+    remote = _open_remote(path, limits)
+    if is_large_and_unknown(path, limits) if remote is None else is_large_and_unknown_remote(remote):
         return "large"
-    report, head = _scan_file(path, scanner, is_sidecar=True, progress=progress)
+    report, head = _scan_file(path, scanner, remote, is_sidecar=True, progress=progress)
     if report.pickles or report.findings or report.format in _LISTED_FORMATS:
         return report
     if report.format == "lfs-pointer":
@@ -174,12 +175,15 @@ def _scan_archive(archive: Archive, scanner: FileScanner) -> ScanReport:
 def _scan_file(
     source: SourceLike,
     scanner: FileScanner,
+    remote: RemoteSource | None,
     *,
     is_sidecar: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ScanReport, bytes]:
-    """Scan one file; also return its first bytes."""
-    remote = _open_remote(source, scanner.budget.limits)
+    """Scan one file; also return its first bytes.
+
+    :param remote: the file, if it is a remote one
+    """
     large = _open_large(source, remote, scanner.budget.limits)
     report = _scan_large(large, scanner, progress) if large is not None else None
     if report is not None:
@@ -297,7 +301,7 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
             skipped.append(Skipped(path, "large"))
             continue
         else:
-            examined, head = _scan_sidecar(path, name, scanner)
+            examined, head = _scan_sidecar(path, name, scanner, None)
             size += examined
         skipped += [Skipped(path, "script")] if is_script(name, head) else []
     if not tree.files and not top:
@@ -324,10 +328,11 @@ def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
     for row in files:
         path, head = join_url(url, row.name), b""
         if row.name not in top:
-            if is_large_and_unknown(path, scanner.budget.limits):
+            remote = open_url(path, _allow_pieces(scanner.budget.limits))
+            if is_large_and_unknown_remote(remote):
                 skipped.append(Skipped(hide_secrets(path), "large"))
                 continue
-            examined, head = _scan_sidecar(path, row.name, scanner)
+            examined, head = _scan_sidecar(path, row.name, scanner, remote)
             size += examined
         skipped += [Skipped(hide_secrets(path), "script")] if is_script(row.name, head) else []
     if not files:
@@ -339,9 +344,11 @@ def _relative_name(path: str, folder: str) -> str:
     return os.path.relpath(path, folder).replace(os.sep, "/")
 
 
-def _scan_sidecar(path: str, name: str, scanner: FileScanner) -> tuple[int, bytes]:
-    """Scan a file of a folder that is not an entry of its archive; return its size and its first bytes."""
-    remote = _open_remote(path, scanner.budget.limits)
+def _scan_sidecar(path: str, name: str, scanner: FileScanner, remote: RemoteSource | None) -> tuple[int, bytes]:
+    """Scan a file of a folder that is not an entry of its archive; return its size and its first bytes.
+
+    :param remote: the file, if it is a remote one
+    """
     large = _open_large(path, remote, scanner.budget.limits)
     if large is not None:
         scanner.grant(large.size)

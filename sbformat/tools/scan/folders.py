@@ -17,7 +17,7 @@ from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
 from sbformat.io.links import is_within
-from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_url
+from sbformat.io.opening import LARGE_FILE_BYTES
 from sbformat.io.source import BytesSource
 from sbformat.io.urls import last_name
 from sbformat.limits import Budget
@@ -154,13 +154,10 @@ def is_unzipped_archive(names: Collection[str]) -> bool:
 def is_large_and_unknown(path: str, limits: Limits) -> bool:
     """Return whether a file is large, and neither its start nor its end is that of anything to scan.
 
-    :param path: of a regular file, or a URL
+    :param path: of a regular file
     :param limits: for the bytes at its start
     """
     import mmap
-
-    if is_remote(path):
-        return _is_large_and_unknown(open_url(path), path)
 
     try:
         with open(path, "rb", buffering=0) as file:
@@ -173,12 +170,12 @@ def is_large_and_unknown(path: str, limits: Limits) -> bool:
         return False
 
 
-def _is_large_and_unknown(remote: RemoteSource, name: str) -> bool:
+def is_large_and_unknown_remote(remote: RemoteSource) -> bool:
     """Return the same of a remote file, of which the start and the end are fetched.
 
     A pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only.
     """
-    if remote.size <= LARGE_FILE_BYTES or last_name(name).lower().endswith(PICKLE_SUFFIXES):
+    if remote.size <= LARGE_FILE_BYTES or last_name(remote.name).lower().endswith(PICKLE_SUFFIXES):
         return False
     head = bytes(remote.view(0, _HEAD_BYTES))
     kind = detect_kind(BytesSource(head))
