@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from sbformat import pth
 from sbformat.archive.entries import EncodedEntry, ReadOptions
 from sbformat.archive.lazy import Lazy
+from sbformat.archive.not_checked import check_records, list_not_checked
 from sbformat.archive.state_dicts import decode_entry
 from sbformat.constants import (
     DATA_ENTRY,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
     from sbformat.archive.not_checked import NotChecked
     from sbformat.archive.system_info import SystemInfo
+    from sbformat.container.reader import Container
     from sbformat.container.records import Entry
     from sbformat.limits import Limits
     from sbformat.pth import StateDict
@@ -101,11 +103,9 @@ class Archive:
 
     @property
     def format(self) -> Kind:
-        """The kind of the file.
-
-        ``sb3``, ``folder`` (an unzipped archive), ``torch-zip`` or ``torch-legacy`` (a single ``.pth``), ``data-json``
-        (a single ``data``); of the other formats ``sbx``, ``sb2-zip``, ``sb2-pickle``, ``policy-file``,
-        ``vecnormalize``, ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
+        """The kind of the file: ``sb3``, ``folder`` (an unzipped archive), ``torch-zip`` or ``torch-legacy`` (a single
+        ``.pth``), ``data-json`` (a single ``data``); of the other formats ``sbx``, ``sb2-zip``, ``sb2-pickle``,
+        ``policy-file``, ``vecnormalize``, ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
         """
         return self._kind
 
@@ -294,19 +294,16 @@ class Archive:
 
         :raises ContainerError: if a CRC is wrong
         """
-        from sbformat.archive.not_checked import check_records
-
         self._entries.check_deferred(self.entries.keys())
-        check_records(self._cache)
+        check_records(self.state_dicts, self._find_records)
 
     def not_checked(self) -> tuple[NotChecked, ...]:
-        """Return what was not checked because it was not fetched: of a remote file that is read by ranges.
+        """Return what was not fetched of a remote file and so not checked (FORMAT.md 2.7); :meth:`check` fetches it."""
+        return tuple(list_not_checked(self._entries, self._find_records))
 
-        :meth:`check` fetches the rest of the entries that were decoded, and checks it (FORMAT.md 2.7).
-        """
-        from sbformat.archive.not_checked import list_not_checked
-
-        return tuple(list_not_checked(self._entries, self._cache))
+    def _find_records(self, name: str) -> Container | None:
+        """Return the torch zip of a state dict that was decoded."""
+        return getattr(self._cache.get(name), "records", None)
 
     def _decode_once(self, name: str, decode: Callable[[str], T]) -> T:
         """Decode an entry at the first call; keep the value or the error for the others."""

@@ -9,7 +9,7 @@ from sbformat.errors import SbformatError
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.archive.entries import Entries
 
@@ -22,11 +22,11 @@ class NotChecked(NamedTuple):
     """What, as a sentence without its end."""
 
 
-def list_not_checked(entries: Entries, decoded: Mapping[str, object]) -> Iterator[NotChecked]:
+def list_not_checked(entries: Entries, find_records: Callable[[str], Container | None]) -> Iterator[NotChecked]:
     """Yield what was not checked; nothing of an archive that was read whole (FORMAT.md 2.7).
 
     :param entries: of the archive
-    :param decoded: the entries that were decoded, by name: a state dict knows the torch zip that it was read from
+    :param find_records: returns the torch zip of an entry that was decoded
     """
     rows = {row.name: row for row in entries.list_unchecked()} if isinstance(entries, Container) else {}
     for name, entry in entries.entries.items():
@@ -36,7 +36,7 @@ def list_not_checked(entries: Entries, decoded: Mapping[str, object]) -> Iterato
             continue
         if row is not None and row.crc:
             yield NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked")
-        records = _find_records(decoded, name)
+        records = find_records(name)
         if records is None:
             continue
         unread = records.list_unchecked()
@@ -46,21 +46,17 @@ def list_not_checked(entries: Entries, decoded: Mapping[str, object]) -> Iterato
             yield NotChecked(name, message + (f", nor the local header of {headers:,}" if headers else ""))
 
 
-def check_records(decoded: Mapping[str, object]) -> None:
+def check_records(names: Iterable[str], find_records: Callable[[str], Container | None]) -> None:
     """Check what was not checked of the torch zips that were decoded.
 
-    :param decoded: as for :func:`list_not_checked`
+    :param names: of the state dicts
+    :param find_records: as for :func:`list_not_checked`
     :raises ContainerError: if a header or a CRC is wrong
     """
-    for name in decoded:
-        records = _find_records(decoded, name)
+    for name in names:
+        records = find_records(name)
         if records is not None:
             try:
                 records.check_rest()
             except SbformatError as error:
                 raise error.within(name) from None
-
-
-def _find_records(decoded: Mapping[str, object], name: str) -> Container | None:
-    """Return the torch zip of a state dict that was decoded."""
-    return getattr(decoded.get(name), "records", None)
