@@ -181,11 +181,12 @@ def _iter_repositories(url: str) -> Iterator[ListedUrl]:
     """
     author, _, rest = url[len(_PREFIX) :].partition("/")
     name, _, inner = rest.partition("/")
-    if author.startswith("?") or not name:
-        repositories, pattern, inner = find_repositories(url), "*", ""
-    elif any(mark in author for mark in _MAGIC):
+    is_query = author.startswith("?")
+    if not is_query and any(mark in author for mark in _MAGIC):
         message = f"expected the name of an author before a pattern of repositories, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
+    if is_query or not name:
+        repositories, pattern, inner = find_repositories(url), "*", ""
     else:
         repositories, pattern = find_repositories(copy_options(url, _PREFIX + author)), f"{author}/{name}"
     for repository in repositories:
