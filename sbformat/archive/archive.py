@@ -105,8 +105,9 @@ class Archive:
     def format(self) -> Kind:
         """The kind of the file.
 
-        ``sb3``, ``folder`` (an unzipped archive), ``torch-zip`` or ``torch-legacy`` (a single ``.pth``), ``data-json`` (a single ``data``); of the other formats ``sbx``, ``sb2-zip``, ``sb2-pickle``,
-        ``policy-file``, ``vecnormalize``, ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
+        ``sb3``, ``folder`` (an unzipped archive), ``torch-zip`` or ``torch-legacy`` (a single ``.pth``), ``data-json``
+        (a single ``data``); of the other formats ``sbx``, ``sb2-zip``, ``sb2-pickle``, ``policy-file``,
+        ``vecnormalize``, ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
         """
         return self._kind
 
