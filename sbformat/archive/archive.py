@@ -82,8 +82,7 @@ class Archive:
         self._options = options
         self._cache: dict[str, Any] = {}
         """By the name of the entry: its value, or the error that decoding it raised."""
-        self._derived: dict[str, Any] = {}
-        """What :meth:`derive` made, by its name."""
+        self._derived: dict[str, Any] = {}  # see derive
         self._kind = kind
         self._contents = tuple(entries.entries)
         self._state_dicts = tuple(filter(is_state_dict, self._contents))
