@@ -188,10 +188,17 @@ class _Run(Generic[T, R]):
 
 
 def _is_of_cluster(error: BaseException) -> bool:
-    """Return whether an error is one of the cluster, not of the work: an item was cancelled, or its worker killed."""
+    """Return whether an error is one of the cluster, not of the work: an item was cancelled, or its worker killed.
+
+    A result that is computed again, because its worker was killed, makes Dask's executor itself fail with a TypeError.
+    """
     from concurrent.futures import CancelledError
 
-    return isinstance(error, CancelledError) or type(error).__module__.partition(".")[0] == _CLUSTER
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    modules = (type(error).__module__, trace.tb_frame.f_globals.get("__name__", "") if trace is not None else "")
+    return isinstance(error, CancelledError) or any(name.partition(".")[0] == _CLUSTER for name in modules)
 
 
 class _Given:

@@ -101,3 +101,28 @@ def test_an_item_that_kills_each_worker_is_lost() -> None:
 def test_a_cluster_that_cancels_everything_has_ended() -> None:
     with pytest.raises(WorkersError, match="the cluster does no more work"):
         list(map_in_order(double, range(5), lost=lost, executor=Failing(CancelledError, {2: 99})))
+
+
+class FailingWithin(Executor):
+    """Fails for the first item as Dask's executor does, when the result is computed again: in code of its own."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **_: Any) -> Future[Any]:
+        self.calls += 1
+        future: Future[Any] = Future()
+        if self.calls > 1:
+            future.set_result(work(*arguments))
+            return future
+        try:
+            exec("typ, exc, tb = 5", {"__name__": "distributed.cfexecutor"})  # noqa: S102 -- a frame of that module
+        except TypeError as error:
+            future.set_exception(error)
+        return future
+
+
+def test_an_error_within_the_code_of_a_cluster_is_tried_again() -> None:
+    executor = FailingWithin()
+    assert list(map_in_order(double, range(3), lost=lost, executor=executor)) == [0, 2, 4]
+    assert executor.calls == 4

@@ -13,7 +13,7 @@ from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, Member, TorchZip
 from sbformat.io.remote.source import RemoteSource
 from tests.fuzz.law import ask
-from tests.helpers.ranged_file import FileOfBytes
+from tests.helpers.recorded_file import RecordedFile
 
 
 def one_input(data: bytes) -> None:
@@ -21,7 +21,7 @@ def one_input(data: bytes) -> None:
     nothing else, and what is written of it is read again as the same."""
     found = ask(_container, data)
     again = ask(_container, data)
-    ranged = ask(_container, RemoteSource(FileOfBytes(data)))
+    ranged = ask(_container, RemoteSource(RecordedFile(data)))
     if isinstance(found, SbformatError) or isinstance(again, SbformatError):
         assert str(found) == str(again)
         assert isinstance(ranged, SbformatError) or any(
