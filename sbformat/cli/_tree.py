@@ -67,10 +67,16 @@ def find_files(paths: Iterable[str]) -> Found:
 
 
 def _add_url(url: str, found: Found) -> None:
-    """Add a remote file, or all files of a remote folder; an unzipped archive, with all below it, is one file."""
-    from sbformat.io.remote.listing import pin_folder, walk_folder
+    """Add a remote file, or all files of a remote folder; an unzipped archive, with all below it, is one file.
+
+    Of a pattern, and of a query of the Hub, the archives are added.
+    """
+    from sbformat.io.remote.listing import is_pattern, iter_files, pin_folder, walk_folder
 
     try:
+        if is_pattern(url):
+            found.paths.extend([row.url for row in iter_files(url)] or [url])
+            return
         if not is_folder(url):
             found.paths.append(url)
             return

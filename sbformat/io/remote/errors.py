@@ -65,10 +65,11 @@ def changed(name: str) -> ContainerError:
 def missing_packages(scheme: str, package: str | None = None) -> UnsupportedError:
     """Return the error for a scheme whose packages are not installed."""
     needed = PACKAGES.get(scheme)
-    if needed is None:
+    if needed is None and package != "fsspec":
         named = f", which needs the package {package}" if package else ""
         return UnsupportedError(f"cannot open {scheme}:// URLs without fsspec's file system for them{named}")
-    return UnsupportedError(f"to open {scheme}:// URLs, {needed} are needed: pip install 'sbformat[remote]'")
+    words = f"{needed} are" if needed else "fsspec is"
+    return UnsupportedError(f"to open {scheme}:// URLs, {words} needed: pip install 'sbformat[remote]'")
 
 
 def translate(error: BaseException, scheme: str, name: str) -> Exception:

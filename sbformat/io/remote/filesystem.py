@@ -127,8 +127,8 @@ def open_file_system(url: str) -> tuple[Any, str]:
         options["config_kwargs"] = _FEW_TRIES
     try:
         fs, path = fsspec.core.url_to_fs(url, **{**_NO_LISTING, **options})
-    except ImportError as error:
-        raise missing_packages(scheme, error.name) from None
+    except ImportError as error:  # fsspec's own, and the one that caused it
+        raise missing_packages(scheme, error.name or getattr(error.__cause__, "name", None)) from None
     except ValueError:
         message = f"expected a path or a URL of a file system that fsspec knows, got one of {quote(scheme)}"
         raise UnsupportedError(message) from None

@@ -19,6 +19,7 @@ from sbformat.io.remote.redirects import is_private
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, copy_options, find_scheme, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -103,7 +104,9 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     """
     name = hide_secrets(url)
     place = parse_hub_url(pin_commit(url))
-    if place is None or not place.path:
+    if place is None:
+        raise _refuse_query(url)
+    if not place.path:
         message = f"expected a file of a repository, got {quote(name)}"
         raise UnsupportedError(message)
     options = _read_options(url)
@@ -131,7 +134,7 @@ def list_repository(url: str) -> Iterator[HubEntry]:
     """
     place = parse_hub_url(url)
     if place is None:
-        raise not_found(hide_secrets(url))
+        raise _refuse_query(url)
 
     def list_all(api: Any) -> list[HubEntry]:
         rows = api.list_repo_tree(
@@ -186,6 +189,13 @@ def find_repositories(url: str) -> Iterable[str]:
         return sorted(row.id for row in rows)
 
     return [copy_options(url, _PREFIX + name) for name in call_hub(url, find)]
+
+
+def _refuse_query(url: str) -> UnsupportedError:
+    """Return the error for a query where one repository is expected, once it was asked: its own error comes first."""
+    count = len(list(find_repositories(url)))
+    found = count_noun(count, "repository", "repositories")
+    return UnsupportedError(f"expected a repository or a file of one, got a query that finds {found}")
 
 
 def call_hub(url: str, work: Callable[[Any], T]) -> T:

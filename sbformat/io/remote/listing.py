@@ -83,6 +83,13 @@ def is_folder(url: str) -> bool:
     return bool(_call(url, lambda: fs.isdir(path)))
 
 
+def is_pattern(url: str) -> bool:
+    """Return whether a URL is a pattern of files, or a query of repositories of the Hub; the web has no patterns."""
+    scheme = find_scheme(url)
+    is_query = scheme == HUB_SCHEME and _is_query(url)
+    return is_query or (scheme not in _WEB and any(mark in url for mark in _MAGIC))
+
+
 def pin_folder(url: str) -> str:
     """Return the URL of a folder as it is now, if its file system has versions: of the Hub with the commit."""
     return pin_commit(url) if find_scheme(url) == HUB_SCHEME else url
@@ -151,11 +158,9 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     :raises OSError: if the file system cannot be reached
     :raises UnsupportedError: for a pattern on the web, and for an unknown file system
     """
-    scheme = find_scheme(url)
-    is_pattern = scheme not in _WEB and any(mark in url for mark in _MAGIC)
-    if scheme == HUB_SCHEME and _is_query(url):
+    if find_scheme(url) == HUB_SCHEME and _is_query(url):
         yield from _iter_repositories(url)
-    elif is_pattern:
+    elif is_pattern(url):
         yield from _iter_matches(url)
     elif is_folder(url):
         yield from _iter_bucket(url) if scheme in S3_SCHEMES else _iter_archives(url, walk_folder(url))
@@ -322,4 +327,13 @@ def _call(url: str, work: Callable[[], T]) -> T:
         raise translate(error, find_scheme(url), hide_secrets(url)) from None
 
 
-__all__ = ["ListedUrl", "RemoteEntry", "RemoteFolder", "is_folder", "iter_files", "pin_folder", "walk_folder"]
+__all__ = [
+    "ListedUrl",
+    "RemoteEntry",
+    "RemoteFolder",
+    "is_folder",
+    "is_pattern",
+    "iter_files",
+    "pin_folder",
+    "walk_folder",
+]

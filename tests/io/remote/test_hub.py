@@ -434,3 +434,19 @@ def test_tokens_of_the_environment_are_used_and_not_shown(hub: HubServer, tmp_pa
     assert (status, err.count("\n")) == (2, 1)
     assert parse_reports(out)[0]["outcome"] == "cannot open"
     refuse_secrets(out + err, ["hf_wr0ng"])
+
+
+def test_commands_take_queries_and_patterns(hub: HubServer, tmp_path: Path) -> None:
+    for named, expected in (("hf://sb3", BOTH), ("hf://?tag=CartPole-v1", LISTED), ("hf://sb3/*-v1/*.pkl", BOTH[2:])):
+        for command in ("scan", "inspect"):
+            status, out, err = run(hub, command, named, "--format", "json", cwd=tmp_path)
+            assert status == 0, err
+            assert [row["path"] for row in parse_reports(out)] == [f"hf://{name}" for name in expected]
+    for named, word in (("hf://?tag=nothing", "finds 0 repositories"), ("hf://?owner=x", "expected a query of")):
+        status, out, err = run(hub, "scan", named, cwd=tmp_path)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert word in err
+    hub.behaviour = Fails(418)
+    for command in ("scan", "inspect"):
+        status, _, err = run(hub, command, "hf://sb3", cwd=tmp_path)
+        assert (status, "status 418" in err, err.count("\n")) == (2, True, 1)

@@ -348,3 +348,13 @@ def test_options_reach_the_command_line_in_process(
     assert "PPO" in out
     assert "not checked" in out
     refuse_secrets(out + err, [server.secret])
+
+
+def test_commands_take_patterns(server: S3Server) -> None:
+    for command in ("scan", "inspect"):
+        status, out, err = run(server, command, "s3://agents/runs/*/*.zip", "--format", "json")
+        assert status == 0, err
+        paths = [row["path"] for row in parse_reports(out)]
+        assert paths == ["s3://agents/runs/ppo/best.zip", "s3://agents/runs/sac/b.zip"]
+        status, out, err = run(server, command, "s3://agents/runs/*.nothing")
+        assert (status, out, err.count("\n")) == (2, "", 1)

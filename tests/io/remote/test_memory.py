@@ -1,0 +1,110 @@
+"""What reading URLs takes of memory and time, whatever the server sends."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("fsspec")
+
+from conformance.generators.build_zips import Member, build_zip
+from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.http_behaviours import Chunked, Endless, NoLength, NoRanges, OtherContentRange
+from tests.helpers.http_server import HttpServer
+from tests.helpers.large_agents import MIB, make_many_tensors
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system tells no peak")
+
+LARGE = make_many_tensors(64)
+BASE_BYTES = 64 * MIB
+"""What any file may take besides three times its own size."""
+GIB = 1 << 30
+
+
+def make_directory(count: int) -> bytes:
+    """A zip of many members of no bytes, whose directory has megabytes."""
+    return build_zip(*(Member(b"record/%0200d" % number) for number in range(count)))
+
+
+def claim_directory(length: int) -> bytes:
+    """A file whose end record claims a directory of so many bytes."""
+    data = bytearray(build_zip(Member(b"data", bytes(length))))
+    end = len(data) - 22
+    struct.pack_into("<HHII", data, end + 8, 1, 1, length, end - length)
+    return bytes(data)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HttpServer]:
+    with HttpServer({"/good.zip": PPO.read_bytes(), "/large.zip": LARGE, "/zeros": bytes(MIB)}) as started:
+        started.put("/directory.zip", make_directory(60_000))
+        started.put("/claims.zip", claim_directory(15 * MIB))
+        yield started
+
+
+def measure(server: HttpServer, path: str, *works: str, total_bytes: int = 4 * GIB) -> list[dict[str, Any]]:
+    """Read a path in a process of its own, once for each of the works."""
+    arguments = [text for work in works for text in (work, server.url(path), str(total_bytes))]
+    process = subprocess.run(
+        [sys.executable, str(ROOT / "tests/children/measure_remote.py"), server.url("/good.zip"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"},
+        timeout=120,
+    )
+    assert process.returncode == 0, process.stderr
+    rows: list[dict[str, Any]] = json.loads(process.stdout)
+    return rows
+
+
+def test_describing_a_large_archive_takes_little(server: HttpServer) -> None:
+    server.behaviour = ()
+    (row,) = measure(server, "/large.zip", "inspect")
+    assert (row["outcome"], row["grown"] < 16 * MIB) == ("ok", True), row
+
+
+def test_reading_a_large_archive_takes_its_size(server: HttpServer) -> None:
+    server.behaviour = ()
+    for row in measure(server, "/large.zip", "read", "scan"):
+        assert (row["outcome"], row["grown"] < 1.5 * len(LARGE) + 32 * MIB) == ("ok", True), row
+
+
+@pytest.mark.parametrize("path", ["/directory.zip", "/claims.zip"])
+def test_directories_of_megabytes_are_bounded(path: str, server: HttpServer) -> None:
+    server.behaviour = ()
+    size = len(server.files[path].content)
+    for row in measure(server, path, "inspect", "scan", "read"):
+        assert row["grown"] < 3 * size + BASE_BYTES, row
+        assert row["seconds"] < 20, row
+
+
+@pytest.mark.parametrize(
+    "behaviours", [(NoRanges(), Endless()), (NoRanges(), Endless(), NoLength())], ids=["endless", "without length"]
+)
+def test_an_endless_body_is_bounded_by_total_bytes(behaviours: Any, server: HttpServer) -> None:
+    server.behaviour = {"/zeros": behaviours}
+    for row in measure(server, "/zeros", "inspect", "scan", total_bytes=32 * MIB):
+        assert row["grown"] < 3 * 32 * MIB, row
+        assert row["outcome"] in {"limit exceeded", "ok"}, row
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [Endless(), OtherContentRange(total=3 * GIB), (OtherContentRange(total=3 * GIB), Chunked())],
+    ids=["endless", "total", "chunked"],
+)
+def test_a_size_that_a_server_makes_up_takes_nothing(behaviour: Any, server: HttpServer) -> None:
+    server.behaviour = {"/large.zip": behaviour}
+    for row in measure(server, "/large.zip", "inspect", "scan", "read"):
+        assert row["grown"] < len(LARGE) + BASE_BYTES, row  # what was sent before it contradicted itself
+        assert row["outcome"] != "ok", row
+        assert row["seconds"] < 20, row
