@@ -163,7 +163,7 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     elif is_pattern(url):
         yield from _iter_matches(url)
     elif is_folder(url):
-        yield from _iter_bucket(url) if scheme in S3_SCHEMES else _iter_archives(url, walk_folder(url))
+        yield from _iter_bucket(url) if find_scheme(url) in S3_SCHEMES else _iter_archives(url, walk_folder(url))
     else:
         yield ListedUrl(url, None, None)
 
