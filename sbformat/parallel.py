@@ -83,7 +83,8 @@ def map_in_order(
     """
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
-        pool: _Pool | _Given = _Given(executor)
+        client = getattr(executor, "_client", None)
+        pool: _Pool | _Given = _Given(executor) if client is None else _DaskClient(executor, client)
     elif processes > 1:
         processes = min(processes, _MOST_PROCESSES)
         under_way = _SUBMITTED * processes
@@ -206,7 +207,6 @@ class _Given:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._calls = 0
         self.processes = min(processors(), _MOST_PROCESSES)
         """How many processes replace an executor that fails as a whole."""
 
@@ -218,8 +218,7 @@ class _Given:
         from concurrent.futures import BrokenExecutor
 
         try:
-            self._calls += 1  # Dask takes a call with the same arguments for one that it has a result of
-            return self._executor.submit(_call, work, item, self._calls)
+            return self._submit(work, item)
         except BrokenExecutor as error:
             return _make_future(error=error)
         except Exception as error:
@@ -228,20 +227,11 @@ class _Given:
             message = f"the executor takes no more work: {error}"
             raise WorkersError(message) from error
 
+    def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
+        return self._executor.submit(work, item)
+
     def wait(self, future: Future[R]) -> R:
-        """Return a result. That of a cluster which has ended never comes: its client is asked now and then.
-
-        :raises WorkersError: when Dask's client, which tries to connect again for a while, is closed
-        """
-        client = getattr(self._executor, "_client", None)
-        if client is None:
-            return future.result()
-        from concurrent.futures import wait
-
-        while not wait((future,), timeout=_ASKED_EVERY).done:
-            if getattr(client, "status", "closed") in _ENDED:
-                message = "the scheduler of the cluster has ended"
-                raise WorkersError(message)
+        """Return a result."""
         return future.result()
 
     def close(self) -> None:
@@ -249,6 +239,39 @@ class _Given:
 
     def kill(self) -> None:
         """Leave what is running to its end."""
+
+
+class _DaskClient(_Given):
+    """The workers of a Dask client: its own futures get a result that is computed again, because a worker was killed.
+
+    Those of its executor then fail, or never get one.
+    """
+
+    def __init__(self, executor: Executor, client: Any) -> None:
+        super().__init__(executor)
+        self._client = client
+        self._calls = 0
+
+    def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
+        self._calls += 1  # Dask takes a call with the same arguments for one that it has a result of
+        options = {**getattr(self._executor, "_kwargs", {}), "pure": False}
+        future: Future[R] = self._client.submit(_call, work, item, self._calls, **options)
+        return future
+
+    def wait(self, future: Future[R]) -> R:
+        """Return a result. That of a cluster which has ended never comes: its client is asked now and then.
+
+        :raises WorkersError: when the client, which tries to connect again for a while, is closed
+        """
+        while True:
+            try:
+                return future.result(timeout=_ASKED_EVERY)
+            except Exception:
+                if future.done():
+                    raise
+            if getattr(self._client, "status", "closed") in _ENDED:
+                message = "the scheduler of the cluster has ended"
+                raise WorkersError(message)
 
 
 class _Pool:

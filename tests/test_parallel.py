@@ -74,7 +74,7 @@ class Failing(Executor):
         self.submitted: list[int] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
-        item = args[1]
+        item = args[0]
         self.submitted.append(item)
         future: Future[Any] = Future()
         if self.failures.get(item, 0) > 0:
