@@ -13,6 +13,7 @@ An item that fails each time gets the result of ``lost``. What several processes
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections import deque
@@ -144,7 +145,8 @@ class _Run(Generic[T, R]):
                 self.submit()
         except BaseException:
             for _, future in self._submitted:
-                future.cancel()
+                with contextlib.suppress(Exception):  # a client of Dask that is closed
+                    future.cancel()
             self._pool.kill()
             raise
         finally:

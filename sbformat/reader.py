@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from sbformat.archive.not_checked import NotChecked
     from sbformat.io.opening import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
@@ -234,6 +235,10 @@ class TensorFile:
     def get_slice(self, name: str) -> TensorSlice:
         """Return a tensor that is read when it is indexed."""
         return TensorSlice(self._parts()[1], name)
+
+    def not_checked(self) -> tuple[NotChecked, ...]:
+        """Return what was not fetched of a remote file, and so not checked (FORMAT.md 2.7)."""
+        return self._parts()[0].not_checked()
 
     def metadata(self) -> dict[str, str]:
         """Return the version and the system info of the archive, as text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from sbformat.errors import require_names
 from sbformat.folders.beside import StatisticsFinder
 from sbformat.folders.places import AGENTS
 from sbformat.io.opening import is_remote
+from sbformat.io.urls import find_scheme
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.parallel import map_in_order
 from sbformat.pkl.tree import Node
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 PROCESS_ENDED: Final = "process ended"
 """The outcome of a file whose worker was killed each time."""
 LOST: Final = "the process that read it was killed: it may need more memory than this machine has"
+_FINDER_SECONDS: Final = 60.0
 _INTERNAL: Final = "internal error"
 
 
@@ -109,16 +112,28 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
         state = state._replace(size=size, version=version)
     try:
         file = collect_file(target, name=state.name, limits=limits, allow=allow)
-        if file.version is not None and state.version is None:
-            state = state._replace(size=file.size, version=file.version)
+        if file.version is not None and (state.version is None or find_scheme(target) != "hf"):
+            state = state._replace(size=file.size, version=file.version)  # of what was read, whatever was listed
         if is_remote(target) and file.inspected is not None and file.inspected.format in AGENTS:
-            state = state._replace(statistics=StatisticsFinder(limits).find(target))
+            state = state._replace(statistics=_find_remote_statistics(target, limits))
         problems, failure = try_to(lambda: list_problems(file, target, limits))
         if failure is not None and file.failure is None:
             file = replace(file, failure=failure)
         return make_row(file, problems or (), state, made_by=made_by)
     except Exception as error:  # noqa: BLE001 -- a bug in reading one file of a million is one row
         return make_failed_row(state, _INTERNAL, f"{type(error).__name__}: {error}", made_by=made_by)
+
+
+_finder: tuple[float, StatisticsFinder] | None = None
+
+
+def _find_remote_statistics(url: str, limits: Limits) -> str | None:
+    """Return the statistics beside a remote agent; what is known of its folder is kept for a minute."""
+    global _finder  # noqa: PLW0603 -- agents of one folder are read one after another, and a listing costs requests
+    now = time.monotonic()
+    if _finder is None or now - _finder[0] > _FINDER_SECONDS:
+        _finder = now, StatisticsFinder(limits)
+    return _finder[1].find(url)
 
 
 def make_lost_row(source: CatalogSource, *, made_by: str) -> Row:

@@ -69,11 +69,16 @@ def search(
                 raise MissingEntryError(name, present=names, what="column")
         query = _make_query(chosen, where, sort, is_reversed=is_reversed, most=most)
         database.set_authorizer(_authorize)
+        database.set_progress_handler(lambda: 0, _STEPS)  # so that Ctrl-C ends a condition that takes long
         try:
             cursor = database.execute(query)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise _explain(error, names) from None
         yield Found(chosen, _fetch(cursor, names))
+
+
+_STEPS: Final = 1_000_000
+"""Steps of SQLite's machine, some milliseconds."""
 
 
 def _open(path: str) -> sqlite3.Connection:

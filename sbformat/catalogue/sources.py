@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.archive import Archive
 from sbformat.catalogue.collect import name_source
 from sbformat.catalogue.flat_rows import SourceState
-from sbformat.errors import SbformatError, require_type
+from sbformat.errors import SbformatError, escape, require_type
 from sbformat.folders.beside import StatisticsFinder
 from sbformat.folders.trees import expand_paths
 from sbformat.io.opening import is_remote, open_url
@@ -61,12 +62,22 @@ def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
 
     try:
         for found in iter_files(url):
-            size, version = found.size, found.version
+            size, version = found.size, None if found.version is None else escape(found.version)
             if version is None and finds_states:
                 size, version = find_url_state(found.url)
-            yield CatalogSource(SourceState(hide_secrets(found.url), size, version), found.url)
-    except (FileNotFoundError, PermissionError, SbformatError):  # reading it gives the error
-        yield CatalogSource(SourceState(hide_secrets(url), None, None), url)
+            yield CatalogSource(SourceState(name_url(found.name or found.url), size, version), found.url)
+    except (OSError, SbformatError) as error:  # reading it gives the error
+        if finds_states and not isinstance(error, (FileNotFoundError, PermissionError, SbformatError)):
+            raise  # the rows of a table that exists are not lost because a server does not answer
+        yield CatalogSource(SourceState(name_url(url), None, None), url)
+
+
+def name_url(url: str) -> str:
+    """Return what a catalogue calls a URL: without secrets, and different for each user."""
+    user, at, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
+    if not at:
+        return hide_secrets(url)
+    return f"{hide_secrets(url)}#{hashlib.sha256(user.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
 def find_url_state(url: str) -> tuple[int | None, str | None]:
@@ -75,7 +86,7 @@ def find_url_state(url: str) -> tuple[int | None, str | None]:
         opened = open_url(url)
     except (OSError, SbformatError):
         return None, None
-    return opened.size, opened.version
+    return opened.size, None if opened.version is None else escape(opened.version)
 
 
 def _expand_glob(path: str) -> Iterable[str]:

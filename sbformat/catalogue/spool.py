@@ -7,6 +7,7 @@ same output is refused, because the database is locked as long as the first one 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -134,6 +135,10 @@ class Spool:
             if found is not None and found[0] in (None, row["size"]):
                 self._insert("IGNORE", name, row, *found)
 
+    def has_any(self) -> bool:
+        """Return whether there is a source that was found."""
+        return bool(self._count("sources WHERE size IS NOT NULL"))
+
     def count_pending(self) -> int:
         """Return how many sources have no row."""
         missing = f"NOT EXISTS (SELECT 1 FROM done WHERE {_MATCHES})"  # noqa: S608 -- our own text
@@ -157,8 +162,13 @@ class Spool:
 
     def add_row(self, source: CatalogSource, row: Row) -> None:
         """Add the row of a source. It belongs to the state in which the source was listed."""
-        state = source.state
-        self._insert("REPLACE", os.fsencode(state.name), row, state.size, state.version)
+        name, size, version = os.fsencode(source.state.name), source.state.size, source.state.version
+        if (
+            version is None and row["version"] is not None
+        ):  # a remote file that was named: its state was found in reading
+            size, version = row["size"], row["version"]  # type: ignore[assignment]
+            self._database.execute("UPDATE sources SET size = ?, version = ? WHERE name = ?", (size, version, name))
+        self._insert("REPLACE", name, row, size, version)
         self._uncommitted += 1
         if self._uncommitted >= _ROWS or time.monotonic() - self._committed >= _SECONDS:
             self._commit()
@@ -188,8 +198,9 @@ class Spool:
     # -- the end --------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit what was added, and leave the spool to the next run."""
-        self._database.execute("COMMIT")
+        """Commit what was added, if the disk has room for it, and leave the spool to the next run."""
+        with contextlib.suppress(sqlite3.Error):
+            self._database.execute("COMMIT")
         self._database.close()
 
     def remove(self) -> None:

@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -90,15 +92,21 @@ def update_catalog(
     had_spool = os.path.exists(output + SUFFIX)
     spool = Spool(output, made_by=made_by, fresh=fresh)
     try:
-        count = spool.add_sources(list_sources(sources, limits, finds_states=is_catalogue and not fresh))
+        count = spool.add_sources(list_sources(sources, limits, finds_states=(is_catalogue or had_spool) and not fresh))
         if not count:
             spool.remove()
             return None
+        if is_catalogue and not (overwrite or spool.has_any()):
+            message = "none of the sources was found: the table is left as it is; --force replaces it"
+            raise UnsupportedError(message)
         if is_catalogue and not fresh:
             spool.take_over(table.read(output))
         pending = spool.count_pending()
         _read_pending(spool, pending, work, map_rows)
         columns, failed, failures = _write_output(spool, output, table)
+    except sqlite3.Error as error:
+        spool.close()
+        raise OSError(errno.EIO, f"cannot be written ({error})", spool.path) from None
     except BaseException:
         spool.close()
         raise

@@ -49,7 +49,8 @@ def _find_agent(path: str, output: str, args: argparse.Namespace) -> str:
     chosen = find_in_folder(path, _files.make_limits(args))
     if chosen is None:
         return path
-    _output.warn(f"{escape(_streams.name_input(path), 1000)}: {chosen.remark}")
+    left = "" if chosen.statistics is None else "; its statistics are not in OUT: a folder as OUT gets both"
+    _output.warn(f"{escape(_streams.name_input(path), 1000)}: {chosen.remark}{left}")
     return chosen.path
 
 

@@ -19,6 +19,7 @@ from sbformat.errors import ContainerError, SbformatError, UnsupportedError, esc
 from sbformat.io.links import is_within
 from sbformat.io.opening import is_remote, open_url, read_start
 from sbformat.io.source import iter_views
+from sbformat.io.urls import is_url
 
 if TYPE_CHECKING:
     import argparse
@@ -79,6 +80,8 @@ def _check_output(paths: list[str], output: str) -> None:
     :raises UnsupportedError: for standard input or output, and for an output that is an input
     :raises OSError: when the output is a file
     """
+    if is_url(output):
+        raise OSError(30, "URLs can be read, not written: name a folder", output)
     if _streams.STANDARD_STREAM in (*paths, output):
         message = "of many files, the output is a folder, and standard input is not one of the files"
         raise UnsupportedError(message)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import TypeGuard
 
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_URL: Final = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://")
 _PARTS: Final = re.compile(
-    r"(?P<scheme>[^:]+)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?", re.DOTALL
+    r"(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?", re.DOTALL
 )
 _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")

@@ -132,6 +132,8 @@ def open_file_system(url: str) -> tuple[Any, str]:
     except ValueError:
         message = f"expected a path or a URL of a file system that fsspec knows, got one of {quote(scheme)}"
         raise UnsupportedError(message) from None
+    except Exception as error:  # noqa: BLE001 -- whatever a file system raises when it is made
+        raise translate(error, scheme, hide_secrets(url)) from None
     return fs, path
 
 

@@ -46,6 +46,8 @@ class ListedUrl(NamedTuple):
     """In bytes; None if it was not listed, but named."""
     version: str | None
     """What identifies its contents: ETag, checksum or time."""
+    name: str | None = None
+    """Its URL without the commit that ``url`` has, if it was listed at one."""
 
 
 class RemoteEntry(NamedTuple):
@@ -109,6 +111,12 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
     if find_scheme(url) == HUB_SCHEME:
         yield from (row for row in _walk_hub(url) if depth is None or _find_depth(row.name) <= depth)
         return
+    if find_scheme(url) in S3_SCHEMES and depth is None:
+        found = list(list_keys(url))
+        if not found:
+            raise not_found(hide_secrets(url))
+        yield from _group(found)
+        return
     fs, top = open_file_system(url)
     pending = [""]
     while pending:
@@ -140,11 +148,15 @@ def _find_depth(name: str) -> int:
 def _walk_hub(url: str) -> Iterator[RemoteFolder]:
     place = parse_hub_url(url)
     start = len(f"{place.path}/") if place is not None and place.path else 0
-    folders: dict[str, list[RemoteEntry]] = {}
-    for row in list_repository(url):
-        name = row.path[start:]
-        folders.setdefault(name.rpartition("/")[0], []).append(RemoteEntry(name, row.size, row.version))
-    folders.setdefault("", [])
+    yield from _group(RemoteEntry(row.path[start:], row.size, row.version) for row in list_repository(url))
+
+
+def _group(entries: Iterable[RemoteEntry]) -> Iterator[RemoteFolder]:
+    """Yield files by folder, from the top down; none is left out, whatever its name is."""
+    folders: dict[str, list[RemoteEntry]] = {"": []}
+    for entry in entries:
+        if not entry.name.endswith("/"):  # an object that stands for a folder
+            folders.setdefault(entry.name.rpartition("/")[0], []).append(entry)
     for name in sorted(folders, key=lambda name: name.split("/")):
         yield RemoteFolder(name, tuple(sorted(folders[name])))
 
@@ -163,7 +175,10 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     elif is_pattern(url):
         yield from _iter_matches(url)
     elif is_folder(url):
-        yield from _iter_bucket(url) if find_scheme(url) in S3_SCHEMES else _iter_archives(url, walk_folder(url))
+        if find_scheme(url) == HUB_SCHEME:
+            yield from _iter_commit(url)
+        else:
+            yield from _iter_bucket(url) if find_scheme(url) in S3_SCHEMES else _iter_archives(url, walk_folder(url))
     else:
         yield ListedUrl(url, None, None)
 
@@ -200,7 +215,14 @@ def _iter_repositories(url: str) -> Iterator[ListedUrl]:
         if inner:
             yield from _iter_matches(join_url(repository, inner))
         else:
-            yield from _iter_archives(repository, walk_folder(repository))
+            yield from _iter_commit(repository)
+
+
+def _iter_commit(url: str) -> Iterator[ListedUrl]:
+    """Yield the archives of a repository, at the commit at which it is listed, by names without it."""
+    pinned = pin_commit(url)
+    for found in _iter_archives(pinned, walk_folder(pinned)):
+        yield found._replace(name=copy_options(url, url.rstrip("/") + found.url[len(pinned.rstrip("/")) :]))
 
 
 def _iter_archives(
