@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,10 +19,12 @@ from sbformat.io.remote.hub import (
     parse_hub_url,
     pin_commit,
 )
+from sbformat.io.remote.patterns import compile_pattern
 from sbformat.io.urls import copy_options, find_scheme, hide_secrets, join_url, last_name
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Iterator
     from typing import TypeVar
 
@@ -334,10 +335,8 @@ def _digest_versions(files: Iterable[RemoteEntry]) -> str:
 
 def _iter_matches(url: str) -> Iterator[ListedUrl]:
     """Yield the archives that a pattern matches; folders that it matches are listed."""
-    from fsspec.utils import glob_translate
-
     base = copy_options(url, _without_pattern(url).rpartition("/")[0])
-    yield from _iter_archives(base, walk_folder(base), re.compile(glob_translate(url[len(base) + 1 :])))
+    yield from _iter_archives(base, walk_folder(base), compile_pattern(url[len(base) + 1 :]))
 
 
 def _call(url: str, work: Callable[[], T]) -> T:

@@ -284,10 +284,9 @@ def test_a_failure_that_passes_is_not_seen(
     assert waits == ([] if after and ranges else [0.5, 1.0])
 
 
-@pytest.mark.parametrize("times", [1, 2, 4])
+@pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_connection_that_ends_without_an_answer_is_tried_again(times: int, after: int) -> None:
-    """The client itself tries each request twice."""
     with serve(Closes(after=after, times=times)) as server:
         assert read_all(server) == DATA
 
@@ -295,7 +294,7 @@ def test_a_connection_that_ends_without_an_answer_is_tried_again(times: int, aft
 def test_a_server_that_ends_every_connection_is_one_error() -> None:
     with serve(Closes()) as server:
         refuse(server, OSError)
-        assert len(server.requests) in {4, 8}
+        assert len(server.requests) in {4, 8}  # recent clients try each request twice
 
 
 @pytest.mark.parametrize("failure", [Cuts(1000), Cuts(0), Fails(503), Fails(408)], ids=str)

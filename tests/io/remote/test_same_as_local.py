@@ -115,6 +115,7 @@ def test_larger_archives(data: bytes, ranges: bool, tmp_path: Path) -> None:  # 
         compare(path, put(server, path))
 
 
+@pytest.mark.filterwarnings("ignore:Empty unicode path:UserWarning")  # zipfile's, of Python 3.12 and later
 @pytest.mark.parametrize("part", range(PARTS))
 def test_vectors(part: int, server: HttpServer) -> None:
     """Each is good, or broken in one way."""
