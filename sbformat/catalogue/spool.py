@@ -163,9 +163,7 @@ class Spool:
     def add_row(self, source: CatalogSource, row: Row) -> None:
         """Add the row of a source. It belongs to the state in which the source was listed."""
         name, size, version = os.fsencode(source.state.name), source.state.size, source.state.version
-        if (
-            version is None and row["version"] is not None
-        ):  # a remote file that was named: its state was found in reading
+        if version is None and row["version"] is not None:  # a remote file that was named, not listed
             size, version = row["size"], row["version"]  # type: ignore[assignment]
             self._database.execute("UPDATE sources SET size = ?, version = ? WHERE name = ?", (size, version, name))
         self._insert("REPLACE", name, row, size, version)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 MOST_REDIRECTS: Final = 8
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
-_OF_CLOUDS: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20")))
+_OF_CLOUDS: Final = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
+)
 """Addresses of services in the networks of clouds, and others of which releases of Python do not agree."""
 _INTERNET: Final = ipaddress.ip_network("2000::/3")
 """All addresses of version 6 that were assigned to the internet."""
