@@ -75,7 +75,7 @@ def _add_url(url: str, found: Found) -> None:
 
     try:
         if is_pattern(url):
-            found.paths.extend([row.url for row in iter_files(url)] or [url])
+            found.paths.extend([row.name or row.url for row in iter_files(url)] or [url])
             return
         if not is_folder(url):
             found.paths.append(url)

@@ -51,7 +51,7 @@ def _expand_url(url: str) -> Iterator[str]:
     from sbformat.io.remote.listing import iter_files
 
     try:
-        yield from [row.url for row in iter_files(url)] or [url]
+        yield from [row.name or row.url for row in iter_files(url)] or [url]
     except (OSError, SbformatError):  # opening it gives the error
         yield url
 

@@ -138,3 +138,49 @@ def test_queries_of_the_hub(tmp_path: Path, query: str) -> None:
         ]
         assert found == (expected[:1] if "search" in query else expected)
         assert f"0 read, {len(found)} known" in run_catalog(query, "-o", output, env=env).stdout
+
+
+def test_every_object_of_a_bucket_is_judged() -> None:
+    """Keys with empty parts, or with dots, are no paths of a folder, and are scanned all the same."""
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto")
+    from tests.helpers.s3_server import S3Server
+
+    evil = b"\x80\x03cos\nsystem\nX\x04\x00\x00\x00true\x85R."
+    with S3Server() as server:
+        server.put_object("agents", "h/ok.zip", PPO)
+        server.put_object("agents", "h//evil.pkl", evil)
+        command = [sys.executable, "-m", "sbformat", "scan", "s3://agents/h/"]
+        env = {**os.environ, **server.make_environment()}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "h//evil.pkl: dangerous" in done.stdout
+
+
+def test_an_unzipped_archive_of_a_bucket_is_one_row(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto")
+    import io
+    import zipfile
+
+    from tests.helpers.s3_server import S3Server
+
+    output = tmp_path / "runs.jsonl"
+    with S3Server() as server:
+        with zipfile.ZipFile(io.BytesIO(PPO)) as file:
+            for name in file.namelist():
+                server.put_object("agents", f"top/{name}", file.read(name))
+        server.put_object("agents", "top/extra/evil.zip", PPO)
+        done = run_catalog("s3://agents/top", "-o", output, env=server.make_environment())
+    assert done.returncode == 0, done.stderr
+    assert [(row["source"], row["format"]) for row in read_rows(output)] == [("s3://agents/top", "folder")]
+
+
+def test_a_source_that_is_not_there_leaves_the_table(tmp_path: Path) -> None:
+    output = tmp_path / "runs.jsonl"
+    assert run_catalog(ARCHIVES / "ppo-cartpole.zip", "-o", output).returncode == 0
+    before = output.read_bytes()
+    done = run_catalog(tmp_path / "typo", "-o", output)
+    assert done.returncode == 2
+    assert "none of the sources was found" in done.stderr
+    assert output.read_bytes() == before

@@ -156,7 +156,7 @@ def _group(entries: Iterable[RemoteEntry]) -> Iterator[RemoteFolder]:
     """Yield files by folder, from the top down; none is left out, whatever its name is."""
     folders: dict[str, list[RemoteEntry]] = {"": []}
     for entry in entries:
-        if not entry.name.endswith("/"):  # an object that stands for a folder
+        if entry.name and not entry.name.endswith("/"):  # an object that stands for a folder
             folders.setdefault(entry.name.rpartition("/")[0], []).append(entry)
     for name in sorted(folders, key=lambda name: name.split("/")):
         yield RemoteFolder(name, tuple(sorted(folders[name])))
@@ -267,22 +267,30 @@ def _iter_bucket(url: str) -> Iterator[ListedUrl]:
     for entry in list_keys(url):
         is_empty = False
         folder, _, last = entry.name.rpartition("/")
-        while open_folders and not f"{folder}/".startswith(open_folders[-1].prefix):
-            yield from open_folders.pop().close(url)
-        if not open_folders or open_folders[-1].prefix != f"{folder}/":
-            open_folders.append(_OpenFolder(f"{folder}/"))
+        here = f"{folder}/" if folder else ""
+        while open_folders and not here.startswith(open_folders[-1].prefix):
+            yield from _close(open_folders, url)
+        if not open_folders or open_folders[-1].prefix != here:
+            open_folders.append(_OpenFolder(here))
         if last:
             yield from open_folders[-1].add(url, entry)
     while open_folders:
-        yield from open_folders.pop().close(url)
+        yield from _close(open_folders, url)
     if is_empty:
         raise not_found(hide_secrets(url))
+
+
+def _close(open_folders: list[_OpenFolder], url: str) -> Iterator[ListedUrl]:
+    """Yield the archives of the last folder, unless it is within an unzipped archive."""
+    closed = open_folders.pop()
+    if not any(folder.is_archive() for folder in open_folders):
+        yield from closed.close(url)
 
 
 class _OpenFolder:
     """A folder of which keys are still to come.
 
-    :param prefix: its name with a slash; of the top only the slash
+    :param prefix: its name with a slash; empty for the top
     """
 
     def __init__(self, prefix: str) -> None:
@@ -298,9 +306,13 @@ class _OpenFolder:
             yield from self.close(url)
             self._files.clear()
 
+    def is_archive(self) -> bool:
+        """Return whether it is an unzipped archive, as far as its files are known."""
+        return not self._is_large and any(row.name == f"{self.prefix}{DATA_ENTRY}" for row in self._files)
+
     def close(self, url: str) -> Iterator[ListedUrl]:
         """Yield the archives that are directly in it, or the folder if it is one."""
-        if not self._is_large and any(row.name.rpartition("/")[2] == DATA_ENTRY for row in self._files):
+        if self.is_archive():
             name = self.prefix.strip("/")
             target = join_url(url, name) if name else url
             yield ListedUrl(target, sum(row.size for row in self._files), _digest_versions(self._files))

@@ -280,7 +280,7 @@ def test_files_of_a_folder_have_other_names_than_those_of_its_siblings(hub: HubS
 
 
 def list_all(hub: HubServer, path: str, **options: Any) -> list[str]:
-    return [row.url.removeprefix("hf://") for row in iter_files(url(hub, path, **options))]
+    return [(row.name or row.url).removeprefix("hf://") for row in iter_files(url(hub, path, **options))]
 
 
 LARGE, LISTED = "ann/large/runs/a b+c #1.zip", ["sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip"]

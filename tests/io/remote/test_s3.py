@@ -250,7 +250,7 @@ def test_rows_have_sizes_and_versions(server: S3Server) -> None:
     assert rows["unzipped"].size == sum(map(len, entries().values()))
     assert all(row.version for row in rows.values())
     named = list(iter_files(url(server, "agents/runs/ppo/best.zip")))
-    assert named == [(url(server, "agents/runs/ppo/best.zip"), None, None)]
+    assert named == [(url(server, "agents/runs/ppo/best.zip"), None, None, None)]
 
 
 def test_no_request_is_made_for_a_file_that_is_named(server: S3Server) -> None:
