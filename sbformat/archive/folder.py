@@ -179,7 +179,7 @@ def _open_remote_folder(
     from sbformat.io.remote.listing import pin_folder, walk_folder
 
     url = pin_folder(url)
-    top = next(iter(walk_folder(url)))
+    top = next(iter(walk_folder(url, depth=0)))
     sizes = {row.name: row.size for row in top.files if not row.name.startswith(".") and is_entry_name(row.name)}
     budget.spend("outer_entries", len(sizes))
     check_paths(sizes)

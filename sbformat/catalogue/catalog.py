@@ -124,16 +124,16 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
         return make_failed_row(state, _INTERNAL, f"{type(error).__name__}: {error}", made_by=made_by)
 
 
-_finder: tuple[float, StatisticsFinder] | None = None
+_finder: tuple[float, Limits, StatisticsFinder] | None = None
 
 
 def _find_remote_statistics(url: str, limits: Limits) -> str | None:
     """Return the statistics beside a remote agent; what is known of its folder is kept for a minute."""
     global _finder  # noqa: PLW0603 -- agents of one folder are read one after another, and a listing costs requests
     now = time.monotonic()
-    if _finder is None or now - _finder[0] > _FINDER_SECONDS:
-        _finder = now, StatisticsFinder(limits)
-    return _finder[1].find(url)
+    if _finder is None or now - _finder[0] > _FINDER_SECONDS or _finder[1] != limits:
+        _finder = now, limits, StatisticsFinder(limits)
+    return _finder[2].find(url)
 
 
 def make_lost_row(source: CatalogSource, *, made_by: str) -> Row:

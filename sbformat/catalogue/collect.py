@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
-from sbformat.errors import LimitError, SbformatError, escape
+from sbformat.errors import LimitError, SbformatError
 from sbformat.formats.opener import open_archive, open_once
 from sbformat.io.opening import is_folder, is_remote, open_url
 from sbformat.io.urls import hide_secrets, is_url
@@ -128,7 +128,7 @@ def collect_file(
         inspected=inspected,
         scanned=scanned,
         size=None if remote is None else remote.size,
-        version=None if remote is None or remote.version is None else escape(remote.version),
+        version=None if remote is None else remote.version,
     )
 
 

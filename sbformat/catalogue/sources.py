@@ -86,7 +86,7 @@ def find_url_state(url: str) -> tuple[int | None, str | None]:
         opened = open_url(url)
     except (OSError, SbformatError):
         return None, None
-    return opened.size, None if opened.version is None else escape(opened.version)
+    return opened.size, opened.version
 
 
 def _expand_glob(path: str) -> Iterable[str]:

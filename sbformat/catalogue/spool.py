@@ -14,7 +14,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.flat_rows import SourceState, update_statistics
+from sbformat.catalogue.flat_rows import OK, SourceState, update_statistics
 from sbformat.catalogue.sources import CatalogSource
 from sbformat.errors import UnsupportedError, quote
 from sbformat.io.opening import is_remote
@@ -189,6 +189,11 @@ class Spool:
             if not is_remote(row["source"]):  # those of a remote agent are found when it is read
                 update_statistics(row, _decode(statistics))
             yield row
+
+    def failures(self) -> Iterator[Row]:
+        """Yield the rows of sources that could not be read, or that have an entry that could not be, in their order."""
+        query = f"SELECT row FROM sources JOIN done ON {_MATCHES} WHERE outcome <> ? ORDER BY position"  # noqa: S608
+        return (json.loads(text) for (text,) in self._database.execute(query, (OK,)))
 
     def _count(self, what: str) -> Any:
         return self._database.execute(f"SELECT count(*) FROM {what}").fetchone()[0]  # noqa: S608 -- our own text

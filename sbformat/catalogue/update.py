@@ -151,13 +151,11 @@ def _read_pending(spool: Spool, count: int, work: Any, map_rows: RowMapper) -> N
 def _write_output(spool: Spool, output: str, table: TableFormat) -> tuple[int, int, tuple[tuple[str, str, str], ...]]:
     """Write the output from the spool; return the number of columns, that of failures, and the first of these."""
     columns = find_columns(spool.rows())
-    failures: list[tuple[str, str, str]] = []
-    failed = 0
     with new_file(output, overwrite=True) as temporary:
         table.write(os.fspath(temporary), spool.rows(), columns)
-    for row in spool.rows():
-        if row["outcome"] != "ok":
-            failed += 1
-            if len(failures) < _LISTED:
-                failures.append((str(row["source"]), str(row["outcome"]), str(row["error"])))
-    return len(columns.names), failed, tuple(failures)
+    failed, found = 0, []
+    for row in spool.failures():
+        failed += 1
+        if failed <= _LISTED:
+            found.append((str(row["source"]), str(row["outcome"]), str(row["error"])))
+    return len(columns.names), failed, tuple(found)

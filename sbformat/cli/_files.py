@@ -128,6 +128,16 @@ def _find_version(archive: Archive) -> str | None:
         return None
 
 
+def check_allowed(args: argparse.Namespace) -> None:
+    """Refuse names of ``--allow`` that cannot be allowed, before any file is opened."""
+    from sbformat.tools.scan import scan
+
+    try:
+        scan(b"", allow=args.allow)
+    except ValueError as error:
+        args.refuse(f"argument --allow: {error}")
+
+
 def make_limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the command line gives."""
     return Limits()._replace(**dict(args.limit))

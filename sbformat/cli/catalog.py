@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat import parallel
 from sbformat.cli import _files, _many, _output, _progress, _streams
 from sbformat.cli._options import is_quiet
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import escape
 from sbformat.rendering import format_size
 
 if TYPE_CHECKING:
@@ -110,21 +110,17 @@ def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
     """
     from sbformat.catalogue.update import update_catalog
 
-    try:
-        report = update_catalog(
-            _list_arguments(args),
-            args.output,
-            map_rows=partial(_map_rows, args),
-            limits=_files.make_limits(args),
-            allow=args.allow,
-            fresh=args.fresh,
-            overwrite=args.force,
-        )
-    except SbformatError:
-        raise
-    except ValueError as error:  # of --allow
-        args.refuse(f"argument --allow: {error}")
-        raise
+    if args.allow:
+        _files.check_allowed(args)
+    report = update_catalog(
+        _list_arguments(args),
+        args.output,
+        map_rows=partial(_map_rows, args),
+        limits=_files.make_limits(args),
+        allow=args.allow,
+        fresh=args.fresh,
+        overwrite=args.force,
+    )
     if report is None:
         return {"outcome": "missing", "message": "there are no sources: the catalogue is not written"}
     return {

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     _many.use_absolute_paths(args)
     limits = _files.make_limits(args)
     if args.allow:
-        _check_allowed(args)
+        _files.check_allowed(args)
     found = _tree.find_files(args.paths)
     work = partial(
         scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
@@ -140,16 +140,6 @@ def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[s
     if with_files:
         summary["files"] = sorted(skipped, key=lambda row: row["path"])
     return summary
-
-
-def _check_allowed(args: argparse.Namespace) -> None:
-    """Refuse names that cannot be allowed before any file is opened."""
-    from sbformat.tools.scan import scan
-
-    try:
-        scan(b"", allow=args.allow)
-    except ValueError as error:
-        args.refuse(f"argument --allow: {error}")
 
 
 def scan_one(

@@ -51,7 +51,8 @@ class StatisticsFinder:
         :param path: of the agent: a file, or an unzipped archive. Two files, as SB2 has them, are separated by a comma
         """
         here, last = _split(path)
-        top = _split(here)[0] if _split(here)[1].lower() in PARTS_OF_RUNS else here
+        above, folder = _split(here)
+        top, folder = (above, folder) if folder.lower() in PARTS_OF_RUNS else (here, "")
         if top not in self._indexes:
             self._indexes[top] = _list_places(top, here, self._limits)
             if len(self._indexes) > _KEPT:
@@ -59,8 +60,8 @@ class StatisticsFinder:
         index = self._indexes[top]
         if index is None:
             return None
-        found = index.find_statistics(parse_name(last if top == here else f"{_split(here)[1]}/{last}"))
-        return ", ".join(_name_from(file, "" if top == here else _split(here)[1]) for file in found) or None
+        found = index.find_statistics(parse_name(f"{folder}/{last}" if folder else last))
+        return ", ".join(posixpath.relpath(file, folder or ".") for file in found) or None
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -69,11 +70,6 @@ def _split(path: str) -> tuple[str, str]:
         return os.path.split(os.path.abspath(path))
     folder, _, name = path.rstrip("/").rpartition("/")
     return copy_options(path, folder) if is_url(folder) else folder, name
-
-
-def _name_from(file: str, here: str) -> str:
-    """Return the path of a file, which begins at the top, from a folder directly in it."""
-    return posixpath.relpath(file, here or ".")
 
 
 def _list_places(top: str, here: str, limits: Limits) -> Index | None:

@@ -1,6 +1,6 @@
 """Open what the caller passed as a source: a path, a URL, bytes, or a binary file object.
 
-:func:`open_source` reads all of it into memory, or maps a file. :func:`open_in_place` leaves a large file where it is.
+:func:`open_source` reads all of it into memory, or maps a file. :func:`open_large` leaves a large file where it is.
 A URL is opened by :mod:`sbformat.io.remote`, which is imported for URLs only; nothing here reaches a network otherwise.
 """
 
@@ -117,7 +117,7 @@ def list_names(folder: Path) -> tuple[str, ...]:
     if is_remote(folder):
         from sbformat.io.remote.listing import walk_folder
 
-        return tuple(row.name for row in next(iter(walk_folder(folder))).files)
+        return tuple(row.name for row in next(iter(walk_folder(folder, depth=0))).files)
     with os.scandir(to_path(folder)) as found:
         return tuple(sorted(os.fsdecode(item.name) for item in found if item.is_file()))
 

@@ -28,15 +28,11 @@ def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS, first_bytes: int =
     :raises UnsupportedError: for an unknown file system, one whose package is missing, and a redirect that is refused
     """
     scheme = find_scheme(url)
-    if scheme in ("http", "https"):
+    if scheme in ("http", "https", "hf"):
         from sbformat.io.remote.http import HttpFile
-
-        web = HttpFile(url, limits=limits, first_bytes=first_bytes)
-        return RemoteSource(web, web.start, limits=limits)
-    if scheme == "hf":
         from sbformat.io.remote.hub import open_hub_file
 
-        web = open_hub_file(url, limits, first_bytes=first_bytes)
+        web = (open_hub_file if scheme == "hf" else HttpFile)(url, limits=limits, first_bytes=first_bytes)
         return RemoteSource(web, web.start, limits=limits)
     from sbformat.io.remote.filesystem import FileSystemFile
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import ContainerError, UnsupportedError, escape, quote
+from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
+from sbformat.io.urls import find_scheme, hide_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 CREDENTIALS: Final = {
     "s3": "the AWS configuration: AWS_PROFILE, ~/.aws/credentials, or Url(..., anon=True) for public buckets",
@@ -70,6 +74,20 @@ def missing_packages(scheme: str, package: str | None = None) -> UnsupportedErro
         return UnsupportedError(f"cannot open {scheme}:// URLs without fsspec's file system for them{named}")
     words = f"{needed} are" if needed else "fsspec is"
     return UnsupportedError(f"to open {scheme}:// URLs, {words} needed: pip install 'sbformat[remote]'")
+
+
+def call_client(url: str, work: Callable[[], T]) -> T:
+    """Call a function that uses a client; its errors become ours.
+
+    :param url: what it is asked about
+    :raises OSError: if the client fails
+    """
+    try:
+        return work()
+    except SbformatError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever a client raises
+        raise translate(error, find_scheme(url), hide_secrets(url)) from None
 
 
 def translate(error: BaseException, scheme: str, name: str) -> Exception:
@@ -139,4 +157,4 @@ def _find_status(error: BaseException) -> int | None:
     return found if isinstance(found, int) and 400 <= found < 600 else None
 
 
-__all__ = ["changed", "denied", "failed", "missing_packages", "not_found", "translate"]
+__all__ = ["call_client", "changed", "denied", "failed", "missing_packages", "not_found", "translate"]

@@ -13,11 +13,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from urllib.parse import quote as percent
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.io.remote.errors import missing_packages, not_found, translate
+from sbformat.io.remote.errors import call_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile
 from sbformat.io.remote.redirects import is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, copy_options, find_scheme, hide_secrets
+from sbformat.io.urls import Url, copy_options, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 HUB_SCHEME: Final = "hf"
-_PREFIX: Final = "hf://"
+HUB_PREFIX: Final = f"{HUB_SCHEME}://"
 _REPOSITORY: Final = re.compile(
     r"(?:(?P<type>models|datasets|spaces)/)?(?P<id>[^/@?*\[]+/[^/@?*\[]+)"
     r"(?:@(?P<revision>refs/(?:pr|convert)/[^/]+|[^/]+))?(?:/(?P<path>.*))?",
@@ -50,6 +50,11 @@ class HubPath(NamedTuple):
     path: str
     """In the repository; empty for all of it."""
 
+    @property
+    def full_id(self) -> str:
+        """The repository with its type, as URLs have it: ``datasets/user/name``; models have no type."""
+        return self.repo_id if self.repo_type == "model" else f"{self.repo_type}s/{self.repo_id}"
+
 
 class HubEntry(NamedTuple):
     """A file of a repository."""
@@ -68,7 +73,7 @@ def parse_hub_url(url: str) -> HubPath | None:
 
     :raises UnsupportedError: for a URL that is none of these
     """
-    rest = url[len(_PREFIX) :]
+    rest = url[len(HUB_PREFIX) :]
     if rest.startswith("?") or (rest and _AUTHOR.fullmatch(rest)):
         return None
     found = _REPOSITORY.fullmatch(rest)
@@ -91,8 +96,7 @@ def pin_commit(url: str) -> str:
     commit = call_hub(
         url, lambda api: api.repo_info(place.repo_id, revision=place.revision, repo_type=place.repo_type)
     ).sha
-    kind = "" if place.repo_type == "model" else f"{place.repo_type}s/"
-    made = f"{_PREFIX}{kind}{place.repo_id}@{commit}{'/' if place.path else ''}{place.path}"
+    made = f"{HUB_PREFIX}{place.full_id}@{commit}{'/' if place.path else ''}{place.path}"
     return copy_options(url, made)
 
 
@@ -113,8 +117,7 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     endpoint = _open_api(url).endpoint
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-    kind = "" if place.repo_type == "model" else f"{place.repo_type}s/"
-    target = f"{endpoint}/{kind}{place.repo_id}/resolve/{place.revision}/{percent(place.path)}"
+    target = f"{endpoint}/{place.full_id}/resolve/{place.revision}/{percent(place.path)}"
     allows_private = (isinstance(url, Url) and url.private_redirects) or _is_private_host(endpoint)
     headers = build_hf_headers(token=options.get("token"), library_name="sbformat")
     return HttpFile(
@@ -171,7 +174,7 @@ def find_repositories(url: str) -> Iterable[str]:
     :raises UnsupportedError: for a query with other words
     :raises OSError: if the Hub cannot be reached
     """
-    rest = url[len(_PREFIX) :]
+    rest = url[len(HUB_PREFIX) :]
     query = parse_qs(rest[1:], keep_blank_values=True) if rest.startswith("?") else {"author": [rest.rstrip("/")]}
     unknown = [name for name in query if name not in _QUERY_KEYS]
     limit = query.get("limit", ["0"])[-1]
@@ -188,7 +191,7 @@ def find_repositories(url: str) -> Iterable[str]:
         )
         return sorted(row.id for row in rows)
 
-    return [copy_options(url, _PREFIX + name) for name in call_hub(url, find)]
+    return [copy_options(url, HUB_PREFIX + name) for name in call_hub(url, find)]
 
 
 def _refuse_query(url: str) -> UnsupportedError:
@@ -203,12 +206,7 @@ def call_hub(url: str, work: Callable[[Any], T]) -> T:
 
     :raises OSError: if the Hub cannot be reached, or refuses
     """
-    try:
-        return work(_open_api(url))
-    except UnsupportedError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- whatever a client raises
-        raise translate(error, find_scheme(url), hide_secrets(url)) from None
+    return call_client(url, lambda: work(_open_api(url)))
 
 
 def _open_api(url: str) -> Any:
@@ -234,6 +232,7 @@ def _is_private_host(endpoint: str) -> bool:
 
 
 __all__ = [
+    "HUB_PREFIX",
     "HUB_SCHEME",
     "find_repositories",
     "is_hub_folder",

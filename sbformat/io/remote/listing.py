@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, quote
-from sbformat.io.remote.errors import not_found, translate
+from sbformat.errors import UnsupportedError, quote
+from sbformat.io.remote.errors import call_client, not_found
 from sbformat.io.remote.filesystem import S3_SCHEMES, open_file_system, read_version
 from sbformat.io.remote.hub import (
+    HUB_PREFIX,
     HUB_SCHEME,
     find_repositories,
     is_hub_folder,
@@ -25,15 +26,11 @@ from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import TypeVar
-
-    T = TypeVar("T")
+    from collections.abc import Iterable, Iterator, Sequence
 
 _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
 """A URL that ends with one of these, and not with a slash, is taken for a file without asking."""
-_PREFIX: Final = f"{HUB_SCHEME}://"
 _HUB_SLASHES: Final = 4
 """Slashes of ``hf://AUTHOR/NAME/``."""
 _MAGIC: Final = ("*", "[")
@@ -83,7 +80,7 @@ def is_folder(url: str) -> bool:
     if url.endswith("/"):
         return True
     fs, path = open_file_system(url)
-    return bool(_call(url, lambda: fs.isdir(path)))
+    return bool(call_client(url, lambda: fs.isdir(path)))
 
 
 def is_pattern(url: str) -> bool:
@@ -122,7 +119,7 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
     pending = [""]
     while pending:
         here = pending.pop()
-        rows = _call(url, lambda here=here: fs.ls(f"{top}/{here}" if here else top, detail=True))  # type: ignore[misc]
+        rows = call_client(url, lambda here=here: fs.ls(f"{top}/{here}" if here else top, detail=True))  # type: ignore[misc]
         files, folders = [], []
         listed = f"{top}/{here}".strip("/")
         for row in rows:
@@ -176,12 +173,18 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     elif is_pattern(url):
         yield from _iter_matches(url)
     elif is_folder(url):
-        if find_scheme(url) == HUB_SCHEME:
-            yield from _iter_commit(url)
-        else:
-            yield from _iter_bucket(url) if find_scheme(url) in S3_SCHEMES else _iter_archives(url, walk_folder(url))
+        yield from _iter_folder(url)
     else:
         yield ListedUrl(url, None, None)
+
+
+def _iter_folder(url: str) -> Iterator[ListedUrl]:
+    """Yield the archives of a folder in the way that its file system lists with the fewest requests."""
+    if find_scheme(url) == HUB_SCHEME:
+        return _iter_commit(url)
+    if find_scheme(url) in S3_SCHEMES:
+        return _iter_bucket(url)
+    return _iter_archives(url, walk_folder(url))
 
 
 def _without_pattern(url: str) -> str:
@@ -200,7 +203,7 @@ def _iter_repositories(url: str) -> Iterator[ListedUrl]:
 
     :raises UnsupportedError: for a pattern of authors
     """
-    author, _, rest = url[len(_PREFIX) :].partition("/")
+    author, _, rest = url[len(HUB_PREFIX) :].partition("/")
     name, _, inner = rest.partition("/")
     is_query = author.startswith("?")
     if not is_query and any(mark in author for mark in _MAGIC):
@@ -209,9 +212,9 @@ def _iter_repositories(url: str) -> Iterator[ListedUrl]:
     if is_query or not name:
         repositories, pattern, inner = find_repositories(url), "*", ""
     else:
-        repositories, pattern = find_repositories(copy_options(url, _PREFIX + author)), f"{author}/{name}"
+        repositories, pattern = find_repositories(copy_options(url, HUB_PREFIX + author)), f"{author}/{name}"
     for repository in repositories:
-        if not fnmatchcase(repository[len(_PREFIX) :], pattern):
+        if not fnmatchcase(repository[len(HUB_PREFIX) :], pattern):
             continue
         if inner:
             yield from _iter_matches(join_url(repository, inner))
@@ -246,8 +249,7 @@ def _iter_archives(
         is_inside = matched is not None and here.startswith(matched)
         if is_inside and any(row.name == f"{here}{DATA_ENTRY}" for row in folder.files):
             archive = here
-            target = join_url(url, folder.name) if folder.name else url
-            yield ListedUrl(target, sum(row.size for row in folder.files), _digest_versions(folder.files))
+            yield _describe_unzipped(url, folder.name, folder.files)
             continue
         for row in folder.files:
             is_archive = is_inside and row.name.lower().endswith(ARCHIVE_SUFFIXES)
@@ -313,9 +315,7 @@ class _OpenFolder:
     def close(self, url: str) -> Iterator[ListedUrl]:
         """Yield the archives that are directly in it, or the folder if it is one."""
         if self.is_archive():
-            name = self.prefix.strip("/")
-            target = join_url(url, name) if name else url
-            yield ListedUrl(target, sum(row.size for row in self._files), _digest_versions(self._files))
+            yield _describe_unzipped(url, self.prefix.strip("/"), self._files)
             return
         for row in self._files:
             if row.name.lower().endswith(ARCHIVE_SUFFIXES):
@@ -332,7 +332,7 @@ def list_keys(url: str) -> Iterator[RemoteEntry]:
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     more: dict[str, str] = {}
     while True:
-        page = _call(url, partial(fs.call_s3, "list_objects_v2", fs.req_kw, Bucket=bucket, Prefix=prefix, **more))
+        page = call_client(url, partial(fs.call_s3, "list_objects_v2", fs.req_kw, Bucket=bucket, Prefix=prefix, **more))
         for row in page.get("Contents", ()):
             yield RemoteEntry(row["Key"][len(prefix) :], row["Size"], row.get("ETag"))
         if not page.get("NextContinuationToken"):
@@ -340,24 +340,21 @@ def list_keys(url: str) -> Iterator[RemoteEntry]:
         more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
-def _digest_versions(files: Iterable[RemoteEntry]) -> str:
+def _describe_unzipped(url: str, name: str, files: Sequence[RemoteEntry]) -> ListedUrl:
+    """Return a folder that an archive was unzipped into.
+
+    :param name: the path from the top, which ``url`` names; empty for the top itself
+    :param files: those directly in it
+    """
     text = "\n".join(f"{row.name} {row.size} {row.version}" for row in files)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return ListedUrl(join_url(url, name) if name else url, sum(row.size for row in files), digest)
 
 
 def _iter_matches(url: str) -> Iterator[ListedUrl]:
     """Yield the archives that a pattern matches; folders that it matches are listed."""
     base = copy_options(url, _without_pattern(url).rpartition("/")[0])
     yield from _iter_archives(base, walk_folder(base), compile_pattern(url[len(base) + 1 :]))
-
-
-def _call(url: str, work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except SbformatError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- whatever a client raises
-        raise translate(error, find_scheme(url), hide_secrets(url)) from None
 
 
 __all__ = [

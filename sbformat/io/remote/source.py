@@ -23,7 +23,7 @@ from collections import OrderedDict
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sbformat.errors import ContainerError, quote
+from sbformat.errors import ContainerError, escape, quote
 from sbformat.io.source import BytesSource
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
@@ -107,7 +107,7 @@ class RemoteSource:
     @property
     def version(self) -> str | None:
         """The ETag, commit or time of the file's contents; None if it is not known."""
-        return self._file.version
+        return None if self._file.version is None else escape(self._file.version)
 
     def is_by_range(self) -> bool:
         """Return whether ranges can be fetched; otherwise the server sends the whole file, which is in memory."""
