@@ -60,7 +60,7 @@ FAMILIES: Final = (
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5
-"""Of the floats that a policy predicts: relative to the larger of 1 and the value (FORMAT.md 19.1)."""
+"""Of the floats that a policy predicts: relative to the larger of 1 and the value (POLICIES.md 19.1)."""
 
 
 def generate_files() -> dict[str, bytes]:

@@ -296,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             state, why = ("xfail", wrong) if wrong else ("fail", "passes, though it was expected to fail")
         counts[table_row(vector), state] += 1
         if state in ("fail", "crash"):
-            print(f"{vector['name']}: {why}\n    FORMAT.md {vector['section']}: {vector['sentence']}")
+            print(f"{vector['name']}: {why}\n    section {vector['section']}: {vector['sentence']}")
     print_table(counts)
     return int(
         not any(state in ("passed", "xfail") for _, state in counts)

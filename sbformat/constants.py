@@ -58,16 +58,16 @@ LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 LEGACY_MAGIC_BYTES: Final = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # LONG1, ten bytes, STOP
 LEGACY_PROTOCOL: Final = 1001
 
-# -- FORMAT.md 16.2, a .npy ---------------------------------------------------------------------------
+# -- SB2.md 16.2, a .npy ---------------------------------------------------------------------------
 
 NPY_MAGIC: Final = b"\x93NUMPY"
 
-# -- FORMAT.md 17.5, a bundle -------------------------------------------------------------------------
+# -- STATISTICS.md 17.5, a bundle -------------------------------------------------------------------------
 
 SETTINGS_ENTRY: Final = "vecnormalize.json"
 ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
 
-# -- FORMAT.md 14, scanning ---------------------------------------------------------------------------
+# -- SCANNING.md 14, scanning ---------------------------------------------------------------------------
 
 PICKLE_SUFFIXES: Final = (".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib")
 """Suffixes of files that programs load as pickles (14.2)."""

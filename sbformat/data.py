@@ -1,4 +1,4 @@
-"""The entry ``data``: strict JSON to a dict of JSON values and opaque ``Serialized``, and back (FORMAT.md 3, 12.4).
+"""The entry ``data``: JSON as a dict of JSON values and opaque ``Serialized``, and back (FORMAT.md 3, WRITER.md 12.4).
 
 This is the only JSON parser of the package: headers of ``.safetensors`` and the settings of bundles are read by
 :func:`parse_object`. Bytes, depth, values and digits are counted before the text is parsed. NaN, Infinity and lone
@@ -273,7 +273,7 @@ def _decode_value(key: str, item: Any, budget: Budget) -> Any:
 
 
 def dumps(data: Mapping[str, Any]) -> bytes:
-    """Encode ``data`` as SB3 does: like ``json.dumps(..., indent=4)`` (FORMAT.md 12.4).
+    """Encode ``data`` as SB3 does: like ``json.dumps(..., indent=4)`` (WRITER.md 12.4).
 
     :param data: keys that are strings; JSON values (tuples become arrays) and :class:`Serialized` at the top level
     :raises DataError: for values that JSON cannot represent, and for keys that would not be read back unchanged

@@ -1,4 +1,4 @@
-"""``write``, ``writes`` and ``new``: archives to files, bytes and other archives (FORMAT.md 12).
+"""``write``, ``writes`` and ``new``: archives to files, bytes and other archives (WRITER.md 12).
 
 An archive is written as SB3 writes it: the same order, stored, with fixed dates, so that the same entries give the same
 bytes. Entries that were not edited are copied byte for byte. What was written is read again by the strict reader.

@@ -574,7 +574,7 @@ def test_depth_beyond_the_interpreter_is_refused() -> None:
 
 
 def test_the_data_of_real_archives_is_written_byte_for_byte() -> None:
-    """FORMAT.md 12.4: for every archive that SB3 wrote, the bytes of the file."""
+    """WRITER.md 12.4: for every archive that SB3 wrote, the bytes of the file."""
     paths = sorted(glob.glob(os.path.join(SHARED, "corpus", "sb3", "*")))
     if not paths:
         pytest.skip("there are no real archives beside the project")

@@ -1,4 +1,4 @@
-"""Normalization statistics of a bundle, the bundle, and the expected output of a decoder (FORMAT.md 17.5)."""
+"""Normalization statistics of a bundle, the bundle, and the expected output of a decoder (STATISTICS.md 17.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives with bundled normalization statistics (FORMAT.md 17.5)."""
+"""Archives with bundled normalization statistics (STATISTICS.md 17.5)."""
 
 from __future__ import annotations
 

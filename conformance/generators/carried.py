@@ -1,4 +1,4 @@
-"""Functions, classes and objects pickled by value (FORMAT.md 13.5, 13.6, 14.1).
+"""Functions, classes and objects pickled by value (VALUES.md 13.5, 13.6, SCANNING.md 14.1).
 
 The pickles of cloudpickle's releases are stored unchanged; ``released/write_carried.py`` wrote them. The others are
 built here.
@@ -28,6 +28,7 @@ def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from releases()
     yield from line_tables()
+    yield from file_names()
     yield from objects()
 
 
@@ -78,10 +79,10 @@ def call_of(callable_: Opcodes, *args: Any) -> Opcodes:
     return Opcodes(callable_.code + opcodes(args) + b"R")
 
 
-def function(line_table: bytes) -> Opcodes:
-    """``constant_fn.<locals>.func`` of SB3 1.6.2, as CPython 3.8 compiles it, except for the line table."""
+def function(line_table: bytes, file: str = FILE) -> Opcodes:
+    """``constant_fn.<locals>.func`` of SB3 1.6.2, as CPython 3.8 compiles it, except for line table and file name."""
     code = call_of(
-        call(CLOUD, "_builtin_type", "CodeType"), 1, 0, 0, 1, 1, 19, b"\x88\x00S\x00", (None,), (), ("_",), FILE,
+        call(CLOUD, "_builtin_type", "CodeType"), 1, 0, 0, 1, 1, 19, b"\x88\x00S\x00", (None,), (), ("_",), file,
         "func", 128, line_table, ("val",), (),
     )  # fmt: skip
     scope = {"__package__": MODULE.rpartition(".")[0], "__name__": MODULE, "__file__": FILE}
@@ -107,6 +108,21 @@ def line_tables() -> Iterator[Vector]:
     ):
         data = document(pickled(function(table).code), "lr_schedule")
         yield scans(rule, f"line-table-{name}", data, "code", "carried-function")
+
+
+def file_names() -> Iterator[Vector]:
+    rule = Rule(
+        "13.5", "the file name ends with the path of the source, or is `<dynamic-code>` (cloudpickle since 3.1.3)"
+    )
+    for name, file in (
+        ("of-another-folder", "C:\\lib\\stable_baselines3\\common\\utils.py"),
+        ("dynamic", "<dynamic-code>"),
+    ):
+        data = document(pickled(function(b"\x00\x01", file).code), "lr_schedule")
+        yield scans(rule, f"file-name-{name}", data, "clean")
+    for name, file in (("of-another-file", "/usr/lib/utils.py"), ("other-dynamic", "<dynamic-code>/x")):
+        data = document(pickled(function(b"\x00\x01", file).code), "lr_schedule")
+        yield scans(rule, f"file-name-{name}", data, "code", "carried-function")
 
 
 def carried_class(metaclass: Opcodes | None = None, base: Opcodes | None = None) -> Opcodes:

@@ -1,4 +1,4 @@
-"""Input of a writer, and what it must refuse (FORMAT.md 12)."""
+"""Input of a writer, and what it must refuse (WRITER.md 12)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def state(value: Any) -> dict[str, Any]:
 
 
 def entry(name: str, data: bytes) -> Member:
-    """A member by the rules of FORMAT.md 12.1."""
+    """A member by the rules of WRITER.md 12.1."""
     return Member(name.encode(), data, flags=0 if name.isascii() else build_zips.UTF8_FLAG)
 
 

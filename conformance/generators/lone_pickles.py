@@ -1,4 +1,4 @@
-"""Files that are one pickle: the kind of each, and its form as an archive (FORMAT.md 16.3, 16.4)."""
+"""Files that are one pickle: the kind of each, and its form as an archive (SB2.md 16.3, 16.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalization statistics in a pickle (FORMAT.md 17.1, 17.2)."""
+"""Normalization statistics in a pickle (STATISTICS.md 17.1, 17.2)."""
 
 from __future__ import annotations
 

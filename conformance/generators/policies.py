@@ -1,4 +1,4 @@
-"""Policies that are run, or refused (FORMAT.md 19).
+"""Policies that are run, or refused (POLICIES.md 19).
 
 Agents, observations and what SB3 and SB2 predict for them were written by ``released/write_policies.py`` and
 ``released/write_sb2_policies.py``. What must be refused is made from them by one change.

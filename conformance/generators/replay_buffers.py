@@ -1,4 +1,4 @@
-"""Replay buffers: their required attributes and their trajectories (FORMAT.md 18)."""
+"""Replay buffers: their required attributes and their trajectories (REPLAY-BUFFERS.md 18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The algorithm of Stable Baselines 2 that wrote a file, and the rules for its statistics (FORMAT.md 16.5, 16.6)."""
+"""The algorithm of Stable Baselines 2 that wrote a file, and the rules for its statistics (SB2.md 16.5, 16.6)."""
 
 from __future__ import annotations
 

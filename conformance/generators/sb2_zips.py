@@ -1,4 +1,4 @@
-"""Zips of Stable Baselines 2 and the npz in them (FORMAT.md 16.1, 16.2)."""
+"""Zips of Stable Baselines 2 and the npz in them (SB2.md 16.1, 16.2)."""
 
 from __future__ import annotations
 

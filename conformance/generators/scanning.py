@@ -1,4 +1,4 @@
-"""Scans: what loading a file would run, import or not understand (FORMAT.md 14).
+"""Scans: what loading a file would run, import or not understand (SCANNING.md 14).
 
 Every payload would be harmless if it ran (``os.system("true")``), and none ever runs.
 """

@@ -1,4 +1,4 @@
-"""What functions of users compute, found from bytecode of each release of CPython (FORMAT.md 13.5).
+"""What functions of users compute, found from bytecode of each release of CPython (VALUES.md 13.5).
 
 The bytecode is what each release compiles; its source is beside it.
 """

@@ -1,4 +1,4 @@
-"""Spaces and numbers in the JSON of a bundle (FORMAT.md 17.6)."""
+"""Spaces and numbers in the JSON of a bundle (STATISTICS.md 17.6)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Vector(NamedTuple):
     """A sentence of that section, verbatim."""
     data: bytes
     expect: Any
-    """The expected output of a decoder, or the outcome as a text. For an encoder: the bytes that FORMAT.md 12 determines, or
+    """The expected output of a decoder, or the outcome as a text. For an encoder: the bytes that WRITER.md 12 determines, or
     None if it does not determine them."""
     arguments: tuple[str, ...]
     features: tuple[str, ...]
@@ -83,7 +83,7 @@ class Rule:
         """An archive that a writer must write.
 
         :param document: input of the encoder
-        :param written: the bytes that FORMAT.md 12 determines, if the vector is about them
+        :param written: the bytes that WRITER.md 12 determines, if the vector is about them
         """
         canonical = () if written is None else ("canonical",)
         return self._encode(name, document, written, (*features, *canonical))

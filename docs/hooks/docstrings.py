@@ -21,12 +21,12 @@ import griffe
 import sbformat
 
 sys.path.insert(0, os.path.dirname(__file__))  # griffe loads this module by path
-from format_sections import list_anchors
+from format_sections import DOCUMENTS, list_sections
 
 _ROLE: Final = re.compile(r":(?:class|func|meth|mod|attr|data|exc|type):`(~?)([^`]+)`")
 _LITERAL: Final = re.compile(r"^(.*?)::\n\n((?:(?: {4}.*)?\n)*(?: {4}.*)\n?)", re.MULTILINE)
 _DOCTEST: Final = re.compile(r"^>>> .*(?:\n(?!\s*$).+)*", re.MULTILINE)
-_SECTION: Final = re.compile(r"FORMAT\.md (\d+(?:\.\d+)?)((?:(?:, | and | to )\d+(?:\.\d+)?)*)")
+_SECTION: Final = re.compile(rf"\b((?:{'|'.join(DOCUMENTS)})\.md) (\d+(?:\.\d+)?)((?:(?:, | and | to )\d+(?:\.\d+)?)*)")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _PYTHON: Final = re.compile(r"import |[\w.\[\]\"']+ = |[\w.]+\(|for |with |try:|class |#")
 
@@ -49,10 +49,10 @@ def fence_literal(found: re.Match[str]) -> str:
 
 
 def link_section(found: re.Match[str]) -> str:
-    """Return links to the sections of FORMAT.md that a sentence cites."""
-    anchors = list_anchors()
-    others = _NUMBER.sub(lambda number: f"[{number[0]}][{anchors[number[0]]}]", found[2])
-    return f"[FORMAT.md {found[1]}][{anchors[found[1]]}]{others}"
+    """Return links to the sections of the specification that a sentence cites."""
+    sections = list_sections()
+    others = _NUMBER.sub(lambda number: f"[{number[0]}][{sections[number[0]].anchor}]", found[3])
+    return f"[{found[1]} {found[2]}][{sections[found[2]].anchor}]{others}"
 
 
 def convert_docstring(text: str) -> str:

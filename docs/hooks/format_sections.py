@@ -1,17 +1,56 @@
-"""The numbered sections of FORMAT.md, and their anchors on GitHub and on the site."""
+"""The specification: its documents, their numbered sections, and the anchors of those on GitHub and on the site."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-FORMAT: Final = Path(__file__).resolve().parents[2] / "schema" / "FORMAT.md"
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+DOCUMENTS: Final = (
+    "FORMAT",
+    "WRITER",
+    "VALUES",
+    "SCANNING",
+    "REBUILDING",
+    "SB2",
+    "STATISTICS",
+    "REPLAY-BUFFERS",
+    "POLICIES",
+    "FOLDERS",
+    "SBX",
+)
+"""The documents in ``schema/``, without ``.md``. Sections are numbered through all of them."""
+
+PAGES: Final = {f"format/{name.lower()}.md" if name != "FORMAT" else "format.md": name for name in DOCUMENTS}
+"""The pages of the site, and the documents that they are."""
+
+
+class Section(NamedTuple):
+    """A numbered section."""
+
+    document: str
+    """Such as ``WRITER``."""
+    anchor: str
+    text: str
+    """Its lines, with the heading, without its subsections."""
+
+    @property
+    def page(self) -> str:
+        """The page of the site, relative to ``docs/``."""
+        return next(page for page, name in PAGES.items() if name == self.document)
 
 
 @cache
-def list_anchors() -> dict[str, str]:
-    """Return the anchor of each numbered section of FORMAT.md."""
-    headings = re.findall(r"^#+ ((\d+(?:\.\d+)?) .*)$", FORMAT.read_text("utf-8"), re.MULTILINE)
-    return {number: re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title, number in headings}
+def list_sections() -> dict[str, Section]:
+    """Return the numbered sections of all documents by their numbers."""
+    found = {}
+    for document in DOCUMENTS:
+        text = (ROOT / "schema" / f"{document}.md").read_text("utf-8")
+        for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
+            if heading := re.match(r"#+ ((\d+(?:\.\d+)?) .*)\n", part):
+                anchor = re.sub(r"[^\w\- ]", "", heading[1].lower()).strip().replace(" ", "-")
+                found[heading[2]] = Section(document, anchor, part)
+    return found

@@ -15,7 +15,7 @@ _INTRODUCTION: Final = """# Rules of scan
 
 `sbformat scan` reports findings, each by one of these rules, and gives a file the worst verdict of its findings. The
 verdicts, from best to worst, are `clean`, `unknown`, `code`, `broken` and `dangerous`. A verdict describes what is in
-the file; none of them means that the author can be trusted. [Section 14](../../schema/FORMAT.md#14-scanning) of the
+the file; none of them means that the author can be trusted. [Section 14](../../schema/SCANNING.md#14-scanning) of the
 format defines the rules.
 
 Code scanners that read SARIF show a finding with a level and a severity. They rank it by its rule, so a rule with a

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from command_reference import render_commands
-from format_sections import list_anchors
+from format_sections import PAGES, list_sections
 from github_markdown import map_text, normalize_lists
 from limit_reference import render_limits
 from rule_reference import render_rules
@@ -34,7 +34,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 BLOB: Final = "https://github.com/sbformat/sbformat/blob/main/"
 
 COPIED: Final = {
-    "format.md": "schema/FORMAT.md",
+    **{page: f"schema/{document}.md" for page, document in PAGES.items()},
     "security.md": "SECURITY.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
@@ -55,7 +55,7 @@ RANKS: Final = {
     "reference/limits.md": 3.0,
     "reference/api.md": 1.0,
     "reference/": 1.5,
-    "format.md": 0.1,
+    "format": 0.1,
     "changelog.md": 0.2,
     "decisions/": 0.2,
     "architecture.md": 0.4,
@@ -87,12 +87,15 @@ def resolve_link(target: str, page: str, pages: Collection[str]) -> str:
     return BLOB + path if (ROOT / path).exists() else target
 
 
-def link_sections(text: str, anchors: dict[str, str]) -> str:
-    """Make links of the section numbers in FORMAT.md: ``section 8``, ``(12.6)``."""
+def link_sections(text: str, page: str) -> str:
+    """Make links of the section numbers in a page of the specification: ``section 8``, ``(12.6)``."""
 
     def link(found: re.Match[str]) -> str:
-        anchor = anchors.get(found[1] or found[2])
-        return f"[{found[0]}](#{anchor})" if anchor else found[0]
+        section = list_sections().get(found[1] or found[2])
+        if section is None:
+            return found[0]
+        path = "" if section.page == page else posixpath.relpath(section.page, posixpath.dirname(page) or ".")
+        return f"[{found[0]}]({path}#{section.anchor})"
 
     return _CITED.sub(link, text)
 
@@ -105,9 +108,8 @@ def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
         return before + resolve_link(target, page, pages) + fragment + after
 
     markdown = map_text(markdown, lambda text: _LINK.sub(replace, text))
-    if page == "format.md":
-        anchors = list_anchors()
-        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, anchors))
+    if page in PAGES:
+        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, page))
     return normalize_lists(markdown)
 
 

@@ -102,7 +102,7 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``; None if another library wrote it.
 
     SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``
-    (FORMAT.md 22).
+    (SBX.md 22).
     Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
 
     :param data: the result of :func:`sbformat.data.loads`

@@ -332,7 +332,7 @@ class Archive:
     # -- values ---------------------------------------------------------------------------------------
 
     def decode(self, key: str) -> Any:
-        """Return the meaning of a value of ``data``: JSON unchanged, a blob decoded without running it (FORMAT.md 13).
+        """Return the meaning of a value of ``data``: JSON unchanged, a blob decoded without running it (VALUES.md 13).
 
         The result is made anew at each call; changing it does not change the archive.
 

@@ -1,4 +1,4 @@
-"""Decoded values of ``data``: JSON unchanged, blobs decoded without running them (FORMAT.md 13)."""
+"""Decoded values of ``data``: JSON unchanged, blobs decoded without running them (VALUES.md 13)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyArchive(Archive):
-    """The base class of Stable Baselines 2 files, single pickles and files of arrays (FORMAT.md 16)."""
+    """The base class of Stable Baselines 2 files, single pickles and files of arrays (SB2.md 16)."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The header of a ``.npy``, parsed without numpy and without evaluating it (FORMAT.md 16.2).
+"""The header of a ``.npy``, parsed without numpy and without evaluating it (SB2.md 16.2).
 
 It is the source text of a Python dict, which numpy parses as Python; one pattern matches all that numpy writes.
 Source: numpy ``lib/_format_impl.py``.

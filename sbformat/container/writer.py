@@ -1,4 +1,4 @@
-"""Write zips, in the two shapes that an archive has: the mirror of ``layout`` (FORMAT.md 12.1, 12.2).
+"""Write zips, in the two shapes that an archive has: the mirror of ``layout`` (WRITER.md 12.1, 12.2).
 
 :class:`ContainerWriter` writes the outer zip as SB3 does, member after member into a file. :class:`TorchZip` is torch's
 inner zip as a stream of chunks; its size is known before the first chunk, so that it can be a member without being in
@@ -100,7 +100,7 @@ def _pack_end(count: int, length: int, start: int, *, always_zip64: bool) -> byt
     return zip64 + END.pack(END_SIGNATURE, 0, 0, entries, entries, min(length, MAX32), min(start, MAX32), 0)
 
 
-# -- the outer zip (FORMAT.md 12.1) -------------------------------------------------------------------
+# -- the outer zip (WRITER.md 12.1) -------------------------------------------------------------------
 
 
 class ContainerWriter:
@@ -196,7 +196,7 @@ def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
     )
 
 
-# -- torch's zip (FORMAT.md 12.2) ---------------------------------------------------------------------
+# -- torch's zip (WRITER.md 12.2) ---------------------------------------------------------------------
 
 
 class TorchZip:

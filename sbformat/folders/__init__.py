@@ -1,4 +1,4 @@
-"""What people keep around an agent: its statistics, replay buffers, settings and checkpoints (FORMAT.md 21).
+"""What people keep around an agent: its statistics, replay buffers, settings and checkpoints (FOLDERS.md 21).
 
 Theory of operation
 -------------------

@@ -1,4 +1,4 @@
-"""The statistics that belong to one agent, found in the folders around it (FORMAT.md 21).
+"""The statistics that belong to one agent, found in the folders around it (FOLDERS.md 21).
 
 ``inspect_folder`` opens every file of a folder and of those below. Of many agents in many folders only the folders in
 which statistics of an agent can be are listed, and their archives are opened only where there is a pickle that may be

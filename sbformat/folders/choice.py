@@ -51,7 +51,7 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
 
 
 def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent:
-    """Return the agent that ``load_policy(folder)`` loads, and its statistics (FORMAT.md 21).
+    """Return the agent that ``load_policy(folder)`` loads, and its statistics (FOLDERS.md 21).
 
     It is ``best_model.zip``; without one the only agent that is not a checkpoint, or else the last checkpoint. Its
     statistics are not used where ``normalize`` of ``config.yml`` is false, or missing in a ``config.yml`` of rl_zoo3,

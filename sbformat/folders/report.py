@@ -77,7 +77,7 @@ class FolderReport(NamedTuple):
 def inspect_folder(
     folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, leave_out: Collection[str] = ()
 ) -> FolderReport:
-    """Find the agents in a folder and below, each with the files that belong to it (FORMAT.md 21).
+    """Find the agents in a folder and below, each with the files that belong to it (FOLDERS.md 21).
 
     Folders of rl_zoo3, of the Hugging Face tools and of SB3's callbacks are understood. Hidden files, and links that
     lead out of the folder, are left out. Each archive and pickle is opened to find out what it is; nothing is run::

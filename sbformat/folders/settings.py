@@ -119,7 +119,7 @@ class Normalization(NamedTuple):
 
 
 def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normalization:
-    """Return whether observations were normalized, by ``normalize`` of ``config.yml`` (FORMAT.md 21).
+    """Return whether observations were normalized, by ``normalize`` of ``config.yml`` (FOLDERS.md 21).
 
     In a ``config.yml`` that rl_zoo3 wrote, no ``normalize`` is false: rl_zoo3 evaluates such an agent without
     statistics, also if there are some. Such a file is an ``OrderedDict`` of pairs, or has ``n_timesteps`` and

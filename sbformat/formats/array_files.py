@@ -1,4 +1,4 @@
-"""``.safetensors`` and ``.npz`` files, read as archives (FORMAT.md 12.6).
+"""``.safetensors`` and ``.npz`` files, read as archives (WRITER.md 12.6).
 
 A ``.safetensors`` that ``convert`` made of an archive is read as that archive; any other file is read as one state
 dict. numpy is not needed: tensors are bytes until they are requested.

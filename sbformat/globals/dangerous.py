@@ -1,4 +1,4 @@
-"""Names that are known to run, import, open, connect or unpickle, and why (FORMAT.md 14).
+"""Names that are known to run, import, open, connect or unpickle, and why (SCANNING.md 14).
 
 They only ever make a verdict worse: a name that is not listed is unknown, not harmless. So prefixes are allowed here,
 while known names are exact pairs. The names of numpy 2.4, torch 2.13, gym 0.26, gymnasium 1.4, stable-baselines 2.10,

@@ -1,4 +1,4 @@
-"""Names in the archives of SBX (Stable Baselines Jax): arrays of jax, states of flax and optax (FORMAT.md 22).
+"""Names in the archives of SBX (Stable Baselines Jax): arrays of jax, states of flax and optax (SBX.md 22).
 
 The pickled policy of SBX contains functions of jax by value, and around them objects of jax that only store what they
 are given. The constructors of all classes here were read: none calls, imports or opens anything.

@@ -1,4 +1,4 @@
-"""Releases of SB3 that pickles can be written for, and the classes of each (FORMAT.md 13.7).
+"""Releases of SB3 that pickles can be written for, and the classes of each (VALUES.md 13.7).
 
 Sources: SB3's and sb3-contrib's changelogs and packages, 2.0 to 2.9.
 """

@@ -1,4 +1,4 @@
-"""The classes of spaces in gym and gymnasium: the one table that the others are built from (FORMAT.md 13.4).
+"""The classes of spaces in gym and gymnasium: the one table that the others are built from (VALUES.md 13.4).
 
 Sources: gym ``spaces/`` of 0.10 to 0.26, gymnasium ``spaces/`` of 0.26 to 1.4.
 """

@@ -1,4 +1,4 @@
-"""Names of Python's own library that functions, classes and objects pickled by value refer to (FORMAT.md 13.5).
+"""Names of Python's own library that functions, classes and objects pickled by value refer to (VALUES.md 13.5).
 
 cloudpickle stores a class of ``__main__`` by its parts, and those of a dataclass, an enumeration or a named tuple come
 from the standard library. Sources: ``collections``, ``dataclasses``, ``enum``, ``typing`` and ``types`` of CPython 3.6

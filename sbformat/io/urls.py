@@ -32,9 +32,11 @@ class Url(str):
 
         archive = sbformat.read(sbformat.Url("s3://bucket/agent.zip", anon=True))
 
-    :param url: ``https://``, ``s3://``, ``hf://``, or another that fsspec knows
-    :param private_redirects: follow redirects to private addresses and from https to http; otherwise they are refused
-    :param options: arguments of fsspec's file system, such as ``anon``, ``endpoint_url`` or ``token``
+    The URL is ``https://``, ``s3://``, ``hf://``, or another that fsspec knows. Redirects to private addresses and from
+    https to http are refused unless ``private_redirects`` is true. All other keywords are arguments of fsspec's file
+    system, such as ``anon``, ``endpoint_url`` or ``token``.
+
+    :raises ValueError: the text is no URL
     """
 
     __slots__ = ("options", "private_redirects")

@@ -1,4 +1,4 @@
-"""Pickles as inert trees: decoded without importing, calling or hashing anything (FORMAT.md 5), and encoded (12.3).
+"""Pickles as inert trees: decoded without importing or calling anything (FORMAT.md 5), and encoded (WRITER.md 12.3).
 
 The encoder is imported when it is first used: most programs only read.
 """

@@ -1,4 +1,4 @@
-"""The canonical encoding of single values: leaves, names, and types without an opcode (FORMAT.md 12.3)."""
+"""The canonical encoding of single values: leaves, names, and types without an opcode (WRITER.md 12.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encode an inert tree as a pickle, the mirror of ``decode`` (FORMAT.md 12.3).
+"""Encode an inert tree as a pickle, the mirror of ``decode`` (WRITER.md 12.3).
 
 Theory of operation: in goes a tree, out come the bytes of one pickle. The tree is walked twice, with a stack of
 iterators instead of recursion. The first pass counts how often each value occurs, the second writes. Equal trees give

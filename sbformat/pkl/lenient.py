@@ -1,4 +1,4 @@
-"""Pickles decoded as far as possible, in every way in which unpicklers read them, for scans (FORMAT.md 14.1)."""
+"""Pickles decoded as far as possible, in every way in which unpicklers read them, for scans (SCANNING.md 14.1)."""
 
 from __future__ import annotations
 

@@ -466,7 +466,7 @@ def checked_numel(shape: object, itemsize: int) -> int:
     return numel
 
 
-# -- and back (FORMAT.md 12.3) ------------------------------------------------------------------------
+# -- and back (WRITER.md 12.3) ------------------------------------------------------------------------
 
 _MULTIARRAY: Final = "numpy.core.multiarray"
 """Its name before numpy 2, which both know."""

@@ -1,4 +1,4 @@
-"""Decode pickles that are larger than memory: the same trees, with large bytes left in the file (FORMAT.md 18.1).
+"""Decode pickles that are larger than memory: the same trees; large bytes stay in the file (REPLAY-BUFFERS.md 18.1).
 
 Theory of operation
 -------------------

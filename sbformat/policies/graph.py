@@ -1,4 +1,4 @@
-"""``Graph``: what a policy computes, as inert data (FORMAT.md 19).
+"""``Graph``: what a policy computes, as inert data (POLICIES.md 19).
 
 Inputs, nodes in order, outputs, and weights. A node names an operator of :mod:`~sbformat.policies.operators`, its
 operands and attributes; there is nothing to call in it. Weights are references to tensors of the archive, which are

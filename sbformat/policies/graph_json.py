@@ -1,4 +1,4 @@
-"""A graph as plain JSON, by ``schema/graph.schema.json`` (FORMAT.md 19).
+"""A graph as plain JSON, by ``schema/graph.schema.json`` (POLICIES.md 19).
 
 With it and the archive, anyone can compute what the policy does: nodes in order, each with its operator and operands,
 and for each weight the address of its numbers in the archive, or the numbers themselves.
@@ -52,7 +52,7 @@ def _write_weight(weight: Weight) -> dict[str, Any]:
 
 
 def _shorten(numbers: Sequence[float]) -> Any:
-    """Return numbers as JSON: one number when there are several and all are equal (FORMAT.md 17.6)."""
+    """Return numbers as JSON: one number when there are several and all are equal (STATISTICS.md 17.6)."""
     items = [write_number(number) for number in numbers]
     return items[0] if len(items) > 1 and len(set(map(str, items))) == 1 else items
 

@@ -61,7 +61,7 @@ def load_policy(
     seed: Any = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Policy:
-    """Load an agent to run it with numpy alone; nothing in the file is executed (FORMAT.md 19).
+    """Load an agent to run it with numpy alone; nothing in the file is executed (POLICIES.md 19).
 
     >>> policy = sbformat.load_policy("ppo_cartpole.zip")
     >>> action, state = policy.predict(observation, deterministic=True)
@@ -120,7 +120,7 @@ def policy_graph(
     modules: Iterable[str] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
-    """Return what the policy of an agent computes, as inert data; weights are not read (FORMAT.md 19).
+    """Return what the policy of an agent computes, as inert data; weights are not read (POLICIES.md 19).
 
     numpy is imported for statistics only.
 
@@ -217,7 +217,7 @@ def _build_model(
 def resolve_folder(
     source: Archive | SourceLike, vecnormalize: object, limits: Limits
 ) -> tuple[Archive | SourceLike, object, bool, str]:
-    """Return the agent of a folder, and its statistics unless the caller passes some (FORMAT.md 21).
+    """Return the agent of a folder, and its statistics unless the caller passes some (FOLDERS.md 21).
 
     :return: the source and the statistics, unchanged for what is not a folder of files; and whether ``config.yml`` says
         that observations were normalized; and a warning about statistics that are left out, empty if there is none

@@ -1,4 +1,4 @@
-"""VecNormalize's statistics as nodes: SB3's and SB2's ``normalize_obs``, in float64 (FORMAT.md 17.3).
+"""VecNormalize's statistics as nodes: SB3's and SB2's ``normalize_obs``, in float64 (STATISTICS.md 17.3).
 
 Source: SB3 ``common/vec_env/vec_normalize.py``; SB2's class of that name computes the same.
 """

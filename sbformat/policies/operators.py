@@ -6,7 +6,7 @@ never means the batch.
 
 A back end walks the nodes of a graph and looks each operator up here: numpy's column names a function of
 :mod:`sbformat.policies.run.kernels`, ONNX's the operator with the opset that introduced it. A new operator is one row,
-one function in each back end, and a line in FORMAT.md 19.2.
+one function in each back end, and a line in POLICIES.md 19.2.
 """
 
 from __future__ import annotations

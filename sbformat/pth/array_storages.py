@@ -1,4 +1,4 @@
-"""Describe numpy arrays as tensors over storages: arrays that overlap share one (FORMAT.md 12.3)."""
+"""Describe numpy arrays as tensors over storages: arrays that overlap share one (WRITER.md 12.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert values to inert trees: the calls that torch would pickle, and the keys of storages (FORMAT.md 12.3).
+"""Convert values to inert trees: the calls that torch would pickle, and the keys of storages (WRITER.md 12.3).
 
 The mirror of ``constructors`` and ``small_values``: for each value one level of nodes, whose parts may be values again;
 :func:`sbformat.pkl.encode.encode_pickle` requests the next level when it reaches it.

@@ -1,4 +1,4 @@
-"""A state dict to a ``.pth`` entry: the mirror of ``decode`` (FORMAT.md 12.2, 12.3).
+"""A state dict to a ``.pth`` entry: the mirror of ``decode`` (WRITER.md 12.2, 12.3).
 
 The pickle is encoded immediately, because it is small; the bytes of the storages are read when they are written.
 """

@@ -1,4 +1,4 @@
-"""Storages whose bytes stay in a file until they are requested, and are read again each time (FORMAT.md 18.1)."""
+"""Storages whose bytes stay in a file until requested, and are read again each time (REPLAY-BUFFERS.md 18.1)."""
 
 from __future__ import annotations
 

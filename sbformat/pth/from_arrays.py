@@ -1,4 +1,4 @@
-"""From numpy arrays to tensors as geometry: the mirror of ``arrays`` (FORMAT.md 12.3).
+"""From numpy arrays to tensors as geometry: the mirror of ``arrays`` (WRITER.md 12.3).
 
 Arrays are referred to, not copied: their bytes are read when they are written. Arrays that overlap in memory without
 gaps become tensors over one storage.

@@ -1,4 +1,4 @@
-"""Describe numpy arrays from other files as tensors, for a StateDict (FORMAT.md 16)."""
+"""Describe numpy arrays from other files as tensors, for a StateDict (SB2.md 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State dicts as JSON and named tensors, which a safetensors file can contain (FORMAT.md 12.6).
+"""State dicts as JSON and named tensors, which a safetensors file can contain (WRITER.md 12.6).
 
 Values that JSON represents are plain JSON; others are objects with one key, a tag: ``{"tuple": [...]}``. For values
 without a tag (sparse and quantized tensors, inert nodes) :func:`to_portable` raises an error; the entry is then stored

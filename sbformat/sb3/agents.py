@@ -1,4 +1,4 @@
-"""``load``: pass a rebuilt archive to the ``load`` of the real Stable-Baselines3 (FORMAT.md 15.6)."""
+"""``load``: pass a rebuilt archive to the ``load`` of the real Stable-Baselines3 (REBUILDING.md 15.6)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def load(
     limits: Limits = DEFAULT_LIMITS,
     **kwargs: Any,
 ) -> Any:
-    """Load an agent as ``algorithm.load`` does, from an archive of any release, or an untrusted one (FORMAT.md 15).
+    """Load an agent as ``algorithm.load`` does, from an archive of any release, or an untrusted one (REBUILDING.md 15).
 
     The archive is rebuilt in memory (:func:`sbformat.rebuild`) for the installed release of SB3, and SB3 loads the
     result: every pickle that it reads was made here. One ``UserWarning`` names each hyper-parameter, class or argument

@@ -1,4 +1,4 @@
-"""The older layouts of state dicts that SB3's own ``load`` accepts with a warning (FORMAT.md 15.3, 15.5).
+"""The older layouts of state dicts that SB3's own ``load`` accepts with a warning (REBUILDING.md 15.3, 15.5).
 
 They are recognized by their tensors; :func:`sbformat.rebuild` converts both, and nothing is lost. A warning is due only
 if a later release saved the archive: the layout is not that release's own.

@@ -1,4 +1,4 @@
-"""``load_replay_buffer``: a replay buffer of any release as SB3's own, for a model (FORMAT.md 18).
+"""``load_replay_buffer``: a replay buffer of any release as SB3's own, for a model (REPLAY-BUFFERS.md 18).
 
 In: the arrays and numbers of a file, which :mod:`sbformat.formats.replay_buffer` read without executing anything. Out:
 a buffer of SB3 that its own constructor made for the spaces of the model, with those arrays in place of its empty ones.

@@ -1,4 +1,4 @@
-"""The folder of a run as a source of ``sbformat.sb3.load`` (FORMAT.md 21)."""
+"""The folder of a run as a source of ``sbformat.sb3.load`` (FOLDERS.md 21)."""
 
 from __future__ import annotations
 

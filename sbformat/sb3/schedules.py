@@ -1,4 +1,4 @@
-"""Schedules that SB3 has no class for, and that are understood, as objects that the real SB3 calls (FORMAT.md 13.5).
+"""Schedules that SB3 has no class for, and that are understood, as objects that the real SB3 calls (VALUES.md 13.5).
 
 The function of the file is not created: its formula is evaluated here, operation by operation.
 """

@@ -1,4 +1,4 @@
-"""``load_vecnormalize``: normalization statistics as SB3's own ``VecNormalize`` (FORMAT.md 17.4)."""
+"""``load_vecnormalize``: normalization statistics as SB3's own ``VecNormalize`` (STATISTICS.md 17.4)."""
 
 from __future__ import annotations
 

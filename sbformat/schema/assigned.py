@@ -1,4 +1,4 @@
-"""Values that a caller assigns to keys of ``data``: schedules are written as SB3's own (FORMAT.md 13.7).
+"""Values that a caller assigns to keys of ``data``: schedules are written as SB3's own (VALUES.md 13.7).
 
 ``--set`` and ``assign`` take plain JSON. Where SB3 has a schedule, an object with one of two names stands for it::
 

@@ -109,7 +109,7 @@ def check_policy_file(archive: Archive) -> Iterator[Problem]:
 
 
 def _bundle_problems(archive: Archive) -> Iterator[Problem]:
-    """Check the entries of a bundle (FORMAT.md 17.5)."""
+    """Check the entries of a bundle (STATISTICS.md 17.5)."""
     from sbformat.formats.vecnormalize.entries import read_entries
 
     try:

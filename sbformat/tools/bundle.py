@@ -36,7 +36,7 @@ def bundle(
     allow_mismatch: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Archive:
-    """Return an archive that also contains normalisation statistics, in two more entries (FORMAT.md 17.5).
+    """Return an archive that also contains normalisation statistics, in two more entries (STATISTICS.md 17.5).
 
     SB3 ignores these entries and loads the agent as before. They are JSON and safetensors; :func:`unbundle` and
     :func:`sbformat.read_vecnormalize` read them. Every other entry stays byte for byte. ::

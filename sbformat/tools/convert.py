@@ -1,4 +1,4 @@
-"""``convert``: write an archive as ``.zip``, ``.safetensors`` or ``.pth``, and arrays as ``.pth`` (FORMAT.md 12.6).
+"""``convert``: write an archive as ``.zip``, ``.safetensors`` or ``.pth``, and arrays as ``.pth`` (WRITER.md 12.6).
 
 A ``.safetensors`` file that was made of an archive contains all of it, and converts back to an equal one: the tensors
 by address, and in the metadata a JSON document with the remaining values and every small entry of text. Readers limit

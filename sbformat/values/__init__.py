@@ -1,4 +1,4 @@
-"""Decode pickles to values that people know, without running them, and encode such values (FORMAT.md 13).
+"""Decode pickles to values that people know, without running them, and encode such values (VALUES.md 13).
 
 A pickle is decoded by exact names and checked arguments; what is not known stays an inert node of
 :mod:`sbformat.pkl.tree`. Nothing is imported or called. The types of the values are in :mod:`sbformat.values.types`.
@@ -61,7 +61,7 @@ def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[P
     """Return a pickle of a value, the inverse of :func:`decode`, which the target's libraries load without warnings.
 
     Spaces of gym become gymnasium's, and a published schedule function becomes the schedule that it computes
-    (FORMAT.md 13.7).
+    (VALUES.md 13.7).
 
     :param value: as :func:`decode` returns it
     :param target: a release of SB3, such as ``2.9``: it decides which classes exist

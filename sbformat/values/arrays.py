@@ -1,4 +1,4 @@
-"""Node decoders for numpy's arrays, scalars, dtypes and random generators (FORMAT.md 13.2, 13.3).
+"""Node decoders for numpy's arrays, scalars, dtypes and random generators (VALUES.md 13.2, 13.3).
 
 Sources: numpy ``_core/src/multiarray/methods.c``, ``_core/numeric.py``, ``random/_pickle.py``.
 """

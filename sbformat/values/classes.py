@@ -1,4 +1,4 @@
-"""Node decoders for classes and enumerations that cloudpickle pickled by value, and objects of them (FORMAT.md 13.5).
+"""Node decoders for classes and enumerations that cloudpickle pickled by value, and objects of them (VALUES.md 13.5).
 
 They are described, never created. cloudpickle creates an empty class by ``_make_skeleton_class`` or
 ``_make_skeleton_enum``, and gives it its attributes by ``_class_setstate``, whose result is discarded, or by

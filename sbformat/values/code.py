@@ -1,4 +1,4 @@
-"""Code objects that were pickled by value, and the digest that identifies published code (FORMAT.md 13.5).
+"""Code objects that were pickled by value, and the digest that identifies published code (VALUES.md 13.5).
 
 They are read as data: no code object is ever created.
 """

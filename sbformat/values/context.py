@@ -1,4 +1,4 @@
-"""What node decoders work with: values that are already decoded, and a record of what was understood (FORMAT.md 13.1).
+"""What node decoders work with: values that are already decoded, and a record of what was understood (VALUES.md 13.1).
 
 **Theory of operation.** A pickle is decoded in two steps. :mod:`sbformat.pkl` executes its opcodes symbolically and
 gives an inert *tree*: each import is a ``Global`` node, each call a ``Call`` node with its arguments, and nothing was

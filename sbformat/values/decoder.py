@@ -1,4 +1,4 @@
-"""The walk from an inert tree to values: children first, each node once (FORMAT.md 13.1).
+"""The walk from an inert tree to values: children first, each node once (VALUES.md 13.1).
 
 :mod:`sbformat.values.context` has the theory of operation. The walk has a stack of its own, because a file chooses how
 deep its tree is, and charges what it copies, because a tree that shares parts can stand for one exponentially larger.

@@ -1,4 +1,4 @@
-"""Encode values as pickles that current libraries load: the inverse of the node decoders (FORMAT.md 13.7).
+"""Encode values as pickles that current libraries load: the inverse of the node decoders (VALUES.md 13.7).
 
 The pickles contain references to classes and plain data: no code, and nothing that some release of Python, numpy,
 gymnasium or the target cannot load. A value that has no such form is refused, never approximated.

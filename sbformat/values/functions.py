@@ -1,4 +1,4 @@
-"""Node decoders for functions that cloudpickle pickled by value: described, never created (FORMAT.md 13.5).
+"""Node decoders for functions that cloudpickle pickled by value: described, never created (VALUES.md 13.5).
 
 Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. It has written a function in three
 forms: ``_fill_function(_make_skel_func(code, ...), state)``; ``FunctionType(code, globals, ...)`` and

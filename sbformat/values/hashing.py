@@ -1,4 +1,4 @@
-"""The cost for CPython of hashing the keys of a pickle's dicts and the members of its sets (FORMAT.md 14.1).
+"""The cost for CPython of hashing the keys of a pickle's dicts and the members of its sets (SCANNING.md 14.1).
 
 A pickle whose keys cannot be hashed cannot be loaded, and hashing some keys takes years: a tuple does not cache its
 hash, so a tuple of two references to a tuple of two references, thirty levels deep, is hashed 2**30 times; and a file

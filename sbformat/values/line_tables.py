@@ -1,4 +1,4 @@
-"""Validate the line tables of code objects: well formed, and within the bytecode (FORMAT.md 13.5).
+"""Validate the line tables of code objects: well formed, and within the bytecode (VALUES.md 13.5).
 
 The digest of a code object leaves its line table out, because patch releases of CPython write different tables for the
 same bytecode. CPython trusts a table when it formats a traceback and when a debugger sets a line: one that covers more

@@ -1,4 +1,4 @@
-"""Which code of a file runs while a class or an object pickled by value is loaded (FORMAT.md 13.5).
+"""Which code of a file runs while a class or an object pickled by value is loaded (VALUES.md 13.5).
 
 Input: nodes of the inert tree that create classes (``_make_skeleton_class``, ``_make_skeleton_enum``) and objects of
 them. Output: an issue for each, whose message names the methods that loading runs, and other messages for the issues of

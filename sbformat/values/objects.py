@@ -1,4 +1,4 @@
-"""Node decoders for small values: containers, enumerations, named tuples, dates, paths, noise (FORMAT.md 13.6)."""
+"""Node decoders for small values: containers, enumerations, named tuples, dates, paths, noise (VALUES.md 13.6)."""
 
 from __future__ import annotations
 

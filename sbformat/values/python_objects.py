@@ -1,4 +1,4 @@
-"""Node decoders for objects of Python that functions and classes pickled by value refer to (FORMAT.md 13.5).
+"""Node decoders for objects of Python that functions and classes pickled by value refer to (VALUES.md 13.5).
 
 Types, properties, type variables and annotations; the getters of named tuples. Sources: cloudpickle ``cloudpickle.py``
 of 0.8 to 3.1 (``_builtin_type``, ``_class_reduce``), ``collections`` and ``typing`` of CPython 3.6 to 3.13.

@@ -1,4 +1,4 @@
-"""Render decoded values for reports: as JSON for programs, as one line for people (FORMAT.md 13).
+"""Render decoded values for reports: as JSON for programs, as one line for people (VALUES.md 13).
 
 The output is bounded: deep values and long lists are shortened, and no more than 2,000 parts are rendered.
 """

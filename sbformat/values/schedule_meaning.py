@@ -1,7 +1,7 @@
 """What a schedule of ``data`` computes, in whatever form: a number, a class of SB3, a published or a user's function.
 
 A user's function is examined by :mod:`sbformat.values.computed`; nothing of the file is executed. The result is apart
-from the decoded value, so that ``scan`` judges the function as ``code`` (FORMAT.md 13.5).
+from the decoded value, so that ``scan`` judges the function as ``code`` (VALUES.md 13.5).
 """
 
 from __future__ import annotations

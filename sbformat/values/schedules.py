@@ -1,6 +1,6 @@
 """Node decoders for schedules: SB3's classes, and the published functions that earlier releases pickled by value.
 
-FORMAT.md 13.5. Sources: SB3 ``common/utils.py``, rl-zoo3 ``utils.py``. A published function is identified by the
+VALUES.md 13.5. Sources: SB3 ``common/utils.py``, rl-zoo3 ``utils.py``. A published function is identified by the
 digest of its code. What the digest leaves out is checked, because cells and globals decide what that code computes.
 """
 
@@ -40,6 +40,8 @@ _CARRIED: Final = (Function, CarriedObject)
 _MOST_POINTS: Final = 100_000
 _EXACT: Final = 2**53
 """Integers up to this are exact as floats."""
+_NO_FILE: Final = "<dynamic-code>"
+"""The file name in all code that cloudpickle >= 3.1.3 pickles."""
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
@@ -180,7 +182,7 @@ def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -
 
     code: Any = parts.code
     filename = code.filename.replace("\\", "/")
-    if not filename.endswith(row.paths) or not filename.isprintable():
+    if filename != _NO_FILE and not (filename.endswith(row.paths) and filename.isprintable()):
         return "it names another file"
     if not row.first_lines[0] <= code.firstlineno <= row.first_lines[1]:
         return "it names another line"

@@ -1,4 +1,4 @@
-"""The spaces of gym and gymnasium as values (FORMAT.md 13.4): one class per kind, and one table of fields for all uses.
+"""The spaces of gym and gymnasium as values (VALUES.md 13.4): one class per kind, and one table of fields for all uses.
 
 Each class annotates all fields that a pickle may have. ``plain_fields`` lists those that define the space, with the
 kind of each: the JSON of a bundle has exactly these, reports leave out ``flags``, and statistics keep only these. The

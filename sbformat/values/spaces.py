@@ -1,4 +1,4 @@
-"""Node decoders for spaces of gym and gymnasium, with the attributes that each release saves (FORMAT.md 13.4).
+"""Node decoders for spaces of gym and gymnasium, with the attributes that each release saves (VALUES.md 13.4).
 
 Sources: gym ``spaces/`` of 0.10 to 0.26, gymnasium ``spaces/`` of 0.26 to 1.4.
 """

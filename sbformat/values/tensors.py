@@ -1,4 +1,4 @@
-"""Node decoders for torch's tensors, dtypes, devices and small values in pickles (FORMAT.md 13.6).
+"""Node decoders for torch's tensors, dtypes, devices and small values in pickles (VALUES.md 13.6).
 
 A tensor in a pickle refers to its storage by ``_load_from_bytes``, whose argument is a complete legacy torch file. That
 file is decoded as any other; the constructors are those of a ``.pth``.

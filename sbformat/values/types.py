@@ -1,4 +1,4 @@
-"""Types of decoded values (FORMAT.md 13): plain records, defined without numpy, torch or gymnasium.
+"""Types of decoded values (VALUES.md 13): plain records, defined without numpy, torch or gymnasium.
 
 Spaces are in :mod:`sbformat.values.space_types` and are exported here too. Arrays and numpy scalars are
 :class:`~sbformat.pkl.numpy.ArrayInfo`, tensors :class:`~sbformat.pth.TensorInfo`; containers, dates and paths are
@@ -92,7 +92,7 @@ class ObjectArray(Value):
     """In C order, whatever the order in memory."""
 
 
-# -- schedules and functions (FORMAT.md 13.5) ---------------------------------------------------------
+# -- schedules and functions (VALUES.md 13.5) ---------------------------------------------------------
 
 
 class ConstantSchedule(Value):
@@ -222,7 +222,7 @@ class Described(Value):
     parts: tuple[object, ...]
 
 
-# -- objects (FORMAT.md 13.6) -------------------------------------------------------------------------
+# -- objects (VALUES.md 13.6) -------------------------------------------------------------------------
 
 
 class EnumMember(Value):

@@ -109,7 +109,7 @@ def test_members_come_back_in_order(pieces: int) -> None:
 
 
 def test_headers_are_those_of_the_format() -> None:
-    """FORMAT.md 12.1: stored, version 20, 1980-01-01, no extras, comments and descriptors, 0o600."""
+    """WRITER.md 12.1: stored, version 20, 1980-01-01, no extras, comments and descriptors, 0o600."""
     with zipfile.ZipFile(io.BytesIO(outer(SOME))) as opened:
         assert opened.comment == b""
         for info in opened.infolist():
@@ -255,7 +255,7 @@ def _no_crc(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_crc")
 @pytest.mark.parametrize("size", [MAX32 - 1, MAX32, MAX32 + 1])
 def test_an_archive_with_a_member_of_4_gib(size: int) -> None:
-    """FORMAT.md 12.1: from 0xFFFFFFFF bytes on the sizes stand in zip64 extras, and so do starts and end records."""
+    """WRITER.md 12.1: from 0xFFFFFFFF bytes on the sizes stand in zip64 extras, and so do starts and end records."""
     file = Sparse()
     writer = ContainerWriter(file)  # type: ignore[arg-type]
     writer.add(giant("policy.pth", size))
@@ -290,7 +290,7 @@ def test_an_archive_with_a_member_of_4_gib(size: int) -> None:
 @pytest.mark.usefixtures("_no_crc")
 @pytest.mark.parametrize("size", [MAX32 - 1, MAX32, 5 * GIB])
 def test_a_torch_zip_with_a_record_of_4_gib_has_the_size_that_was_announced(size: int) -> None:
-    """FORMAT.md 12.2: two zeros in the local extra, a descriptor of 24 bytes, offsets in the directory's extras."""
+    """WRITER.md 12.2: two zeros in the local extra, a descriptor of 24 bytes, offsets in the directory's extras."""
     made = TorchZip([held("archive/data.pkl", b"x" * 99), giant("archive/data/0", size), held("archive/version", b"3")])
     at = 0
     headers = {}
@@ -331,7 +331,7 @@ def test_zip64_headers_are_read_by_everything() -> None:
 
 
 def test_records_are_laid_out_as_torch_has_them() -> None:
-    """FORMAT.md 12.2: flags, zeros, padding, descriptors, both zip64 end records."""
+    """WRITER.md 12.2: flags, zeros, padding, descriptors, both zip64 end records."""
     records = {"archive/data.pkl": b"abc", "archive/data/0": b"", "archive/data/1": bytes(64), "archive/version": b"3"}
     raw = inner(records)
     assert contents(raw, "record") == records

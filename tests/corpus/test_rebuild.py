@@ -1,4 +1,4 @@
-"""Every real archive, and those of every era, rebuilt: clean, private, nothing lost in silence (FORMAT.md 15).
+"""Every real archive, and those of every era, rebuilt: clean, private, nothing lost in silence (REBUILDING.md 15).
 
 Reads ``../shared/corpus`` and ``../shared/generated``, and is skipped where they are not.
 """

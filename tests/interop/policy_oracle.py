@@ -180,7 +180,7 @@ def required_outputs(real: RealPolicy) -> set[str]:
 
 
 def assert_close(found: Any, expected: Any, at: str, absolute: float = RELATIVE) -> None:
-    """Compare within 1e-5 of the larger of 1 and the value (FORMAT.md 19.1), or of the value and less."""
+    """Compare within 1e-5 of the larger of 1 and the value (POLICIES.md 19.1), or of the value and less."""
     assert np.size(found) == np.size(expected), (at, np.shape(found), np.shape(expected))
     found = np.asarray(found, np.float64).reshape(np.shape(expected))
     np.testing.assert_allclose(found, np.asarray(expected, np.float64), rtol=RELATIVE, atol=absolute, err_msg=at)

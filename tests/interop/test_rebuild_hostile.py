@@ -1,4 +1,4 @@
-"""Hostile archives, rebuilt and loaded by Stable-Baselines3: nothing that they name runs (FORMAT.md 15.1)."""
+"""Hostile archives, rebuilt and loaded by Stable-Baselines3: nothing that they name runs (REBUILDING.md 15.1)."""
 
 # ruff: noqa: E402 -- importorskip stands before what needs it
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of optimizers beside torch itself, and training on from states that were made anew (FORMAT.md 15.5)."""
+"""The table of optimizers beside torch itself, and training on from states that were made anew (REBUILDING.md 15.5)."""
 
 # ruff: noqa: E402 -- importorskip stands before what needs it
 from __future__ import annotations

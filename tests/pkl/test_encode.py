@@ -43,7 +43,7 @@ WEIGHTS_ONLY: Final = frozenset({
     "EMPTY_DICT", "SETITEM", "SETITEMS", "GLOBAL", "REDUCE", "BUILD", "BINPERSID", "BINPUT", "LONG_BINPUT",
     "BINGET", "LONG_BINGET",
 })  # fmt: skip
-"""FORMAT.md 12.3."""
+"""WRITER.md 12.3."""
 
 
 def decoded(raw: bytes) -> Pickle:
@@ -713,7 +713,7 @@ def test_any_tree_comes_back_with_what_it_shares_and_with_its_log(protocol: Any,
 
 
 def test_a_pth_of_plain_values_needs_only_opcodes_that_weights_only_knows() -> None:
-    """FORMAT.md 12.3."""
+    """WRITER.md 12.3."""
     import numpy as np
 
     state_dict = OrderedDict((f"layer.{at}.weight", np.ones((2, 3), "f4") * at) for at in range(1200))

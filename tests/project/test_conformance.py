@@ -20,6 +20,7 @@ from sbformat.errors import MESSAGE_BYTES
 from tests.helpers.bundled import ROOT
 from tests.helpers.machine_speed import pace
 from tests.helpers.pth_checks import BASE_BYTES, SECONDS
+from tests.helpers.site_hooks import load_hook
 
 HERE: Final = ROOT / "conformance"
 MANIFEST: Final = json.loads((HERE / "manifest.json").read_bytes())
@@ -33,14 +34,9 @@ def normalize_spaces(text: str) -> str:
 
 @cache
 def sections() -> dict[str, str]:
-    """The text of each section of FORMAT.md by its number."""
-    found: dict[str, list[str]] = {}
-    number = ""
-    for line in (ROOT / "schema" / "FORMAT.md").read_text(encoding="utf-8").splitlines():
-        if heading := re.match(r"#+ (\d+(?:\.\d+)?) ", line):
-            number = heading[1]
-        found.setdefault(number, []).append(line)
-    return {number: normalize_spaces(" ".join(lines)) for number, lines in found.items()}
+    """The text of each section of the specification by its number."""
+    found = load_hook("format_sections").list_sections()
+    return {number: normalize_spaces(section.text) for number, section in found.items()}
 
 
 # -- the vectors and their rules ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""README and pages are complete: commands, functions, extras; and FORMAT.md has the tables of the code."""
+"""README and pages are complete: commands, functions, extras; and the specification has the tables of the code."""
 
 from __future__ import annotations
 
@@ -113,22 +113,52 @@ def test_every_extra_for_users_is_on_the_page_of_installation() -> None:
 
 
 def test_every_section_of_the_format_that_is_cited_is_there() -> None:
-    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
-    sections = set(re.findall(r"^#+ (\d+(?:\.\d+)?)", text, re.MULTILINE))
-    folders = ("sbformat", "conformance", "tests")
-    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        for numbers in re.findall(r"FORMAT\.md ((?:\d+(?:\.\d+)?(?:, | to )?)+)", path.read_text("utf-8")):
+    hook = load_hook("format_sections")
+    sections = hook.list_sections()
+    cited = re.compile(rf"\b({'|'.join(hook.DOCUMENTS)})\.md ((?:\d+(?:\.\d+)?(?:, | and | to )?)+)")
+    folders = ("sbformat", "conformance", "tests", "docs", "benchmarks")
+    paths = (
+        path for folder in folders for suffix in ("py", "js", "md") for path in (ROOT / folder).rglob(f"*.{suffix}")
+    )
+    for path in paths:
+        for document, numbers in cited.findall(path.read_text("utf-8")):
             for number in re.findall(r"\d+(?:\.\d+)?", numbers):
-                assert number in sections, f"{path.name} cites FORMAT.md {number}"
-    cited = set(re.findall(r"(?<![\d.])19\.\d+", text))
-    assert len(cited) > 5
-    assert cited <= sections
+                assert number in sections, f"{path.name} cites {document}.md {number}"
+                assert sections[number].document == document, f"{path.name} cites {document}.md {number}"
+    within = {number for section in sections.values() for number in re.findall(r"(?<![\d.])19\.\d+", section.text)}
+    assert len(within) > 5
+    assert within <= sections.keys()
+
+
+def test_the_documents_of_the_format_are_listed_with_their_sections() -> None:
+    hook = load_hook("format_sections")
+    found = set((ROOT / "schema").glob("*.md"))
+    assert found == {ROOT / "schema" / f"{name}.md" for name in hook.DOCUMENTS}
+    front = (ROOT / "schema" / "FORMAT.md").read_text("utf-8").partition("\n## 1 ")[0]
+    listed = {row[0]: row[1] for row in read_rows(front) if len(row) > 2}
+    wanted: dict[str, list[str]] = {}
+    for number, section in hook.list_sections().items():
+        if "." not in number:
+            wanted.setdefault(f"[{section.document}.md]({section.document}.md)", []).append(number)
+    for link, numbers in wanted.items():
+        shown = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        assert listed[link] == shown, link
+
+
+def test_the_lines_of_the_format_are_short() -> None:
+    paths = [*(ROOT / "schema").glob("*.md"), ROOT / "conformance" / "README.md"]
+    found = [
+        (path.name, at)
+        for path in paths
+        for at, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert found == []
 
 
 def read_table(section: str, number: int = 0) -> list[list[str]]:
-    """Return the cells of a table of FORMAT.md, without its two first lines."""
-    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
-    body = re.split(r"^#", text[text.index(f"### {section} ") + 3 :], maxsplit=1, flags=re.MULTILINE)[0]
+    """Return the cells of a table of the specification, without its two first lines."""
+    body = load_hook("format_sections").list_sections()[section].text
     table = re.findall(r"(?:^\|.*\n)+", body, re.MULTILINE)[number]
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()[2:]]
     return [[cell.strip().replace(r"\|", "|") for cell in row] for row in rows]
@@ -168,7 +198,7 @@ def test_the_outputs_of_the_format_are_those_of_the_code() -> None:
 def test_every_limit_is_in_the_format() -> None:
     from sbformat import Limits
 
-    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
+    text = load_hook("format_sections").list_sections()["8"].text
     for name in Limits._fields:
         assert f"`{name}`" in text, name
 

@@ -73,9 +73,9 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_section_numbers_of_the_format_are_links() -> None:
     pages = load_hook("site_pages")
     page = pages.convert_page(
-        "see section 8, (12.6), 9.5 (2 more), `(3.1)`\n```\nsection 8\n```", "format.md", ["format.md"]
+        "see section 8, (12.6), 9.5 (2 more), `(3.1)`\n```\nsection 8\n```", "format.md", list(pages.PAGES)
     )
-    assert "[section 8](#8-limits), ([12.6](#126-an-archive-as-safetensors)), 9.5 (" in page
+    assert "[section 8](#8-limits), ([12.6](format/writer.md#126-an-archive-as-safetensors)), 9.5 (" in page
     assert page.endswith("```\nsection 8\n```")
 
 

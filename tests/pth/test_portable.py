@@ -1,4 +1,4 @@
-"""``portable``: state dicts as JSON and tensors by name, and back (FORMAT.md 12.6)."""
+"""``portable``: state dicts as JSON and tensors by name, and back (WRITER.md 12.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that a caller assigns: ``--set learning_rate='{"linear": [3e-4, 0]}'`` (FORMAT.md 13.7)."""
+"""Schedules that a caller assigns: ``--set learning_rate='{"linear": [3e-4, 0]}'`` (VALUES.md 13.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``convert``: archives to safetensors and back without loss, arrays to ``.pth`` (FORMAT.md 12.6)."""
+"""``convert``: archives to safetensors and back without loss, arrays to ``.pth`` (WRITER.md 12.6)."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def exact(value: Any) -> Any:
 
 
 def normal(value: Any) -> Any:
-    """The form in which a value is written (FORMAT.md 13.7), made anew: nothing in it is shared."""
+    """The form in which a value is written (VALUES.md 13.7), made anew: nothing in it is shared."""
     if isinstance(value, ArrayInfo):
         array = value.to_numpy()
         return array.item() if value.is_scalar else held(array, value.dtype) if value.axes else value

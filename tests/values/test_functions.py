@@ -125,6 +125,12 @@ def test_another_line_table_does_not_change_what_a_published_function_is(spellin
     assert outcome.value.schedule == ConstantSchedule(0.0007)
 
 
+def test_cloudpickle_3_1_3_leaves_out_the_name_of_the_file() -> None:
+    outcome = found(function(with_part(10, "<dynamic-code>"), (0.0007,)))
+    assert outcome.value.schedule == ConstantSchedule(0.0007)
+    assert outcome.issues == []
+
+
 def test_a_lambda_around_a_schedule() -> None:
     inner: Any = function()
     outer = function(FLOATING, (inner[0],), "get_schedule_fn.<locals>.<lambda>")

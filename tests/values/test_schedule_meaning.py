@@ -1,4 +1,4 @@
-"""What a schedule computes, and the nearest schedule that SB3 has (FORMAT.md 13.5, 15.2)."""
+"""What a schedule computes, and the nearest schedule that SB3 has (VALUES.md 13.5, REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that are tables of values: ``functools.partial(numpy.interp, xp=..., fp=...)`` (FORMAT.md 13.5)."""
+"""Schedules that are tables of values: ``functools.partial(numpy.interp, xp=..., fp=...)`` (VALUES.md 13.5)."""
 
 from __future__ import annotations
 

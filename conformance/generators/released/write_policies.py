@@ -601,7 +601,7 @@ UNNEEDED = {
 
 
 def tag(value: Any) -> Any:
-    """Arrays as in FORMAT.md 17.6."""
+    """Arrays as in STATISTICS.md 17.6."""
     if isinstance(value, dict):
         return {key: tag(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -166,7 +166,7 @@ def predict_steps(chosen: Case, path: str, steps: list[dict[str, Any]]) -> list[
 
 
 def tag(value: Any) -> Any:
-    """Return arrays as in FORMAT.md 17.6."""
+    """Return arrays as in STATISTICS.md 17.6."""
     if isinstance(value, dict):
         return {key: tag(part) for key, part in value.items()}
     if isinstance(value, list):

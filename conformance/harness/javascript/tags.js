@@ -1,6 +1,6 @@
 'use strict';
 
-// Tagged values (FORMAT.md 12.6, conformance/README.md), and their output.
+// Tagged values (WRITER.md 12.6, conformance/README.md), and their output.
 
 const { createHash } = require('node:crypto');
 

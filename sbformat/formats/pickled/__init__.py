@@ -1,4 +1,4 @@
-"""Files that are a single pickle, read as an archive (FORMAT.md 16.3): statistics of VecNormalize, replay buffers.
+"""Files that are a single pickle, read as an archive (SB2.md 16.3): statistics of VecNormalize, replay buffers.
 
 The pickle is decoded once, and nothing in it is run. Its arrays become the tensors of one state dict. Its numbers,
 flags and strings become JSON values of ``data``, every other part a :class:`~sbformat.Serialized` with its pickle.

@@ -56,7 +56,7 @@ class PickledArchive(SingleFileArchive):
 
     @property
     def value(self) -> Any:
-        """What the pickle means (FORMAT.md 13); an object of a class that is not known by its attributes, too.
+        """What the pickle means (VALUES.md 13); an object of a class that is not known by its attributes, too.
 
         :raises SbformatError: when it asks for more than allowed
         """

@@ -1,4 +1,4 @@
-"""The kind of a pickled file, detected from the root object of the pickle (FORMAT.md 16.3)."""
+"""The kind of a pickled file, detected from the root object of the pickle (SB2.md 16.3)."""
 
 from __future__ import annotations
 

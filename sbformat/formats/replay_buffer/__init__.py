@@ -1,4 +1,4 @@
-"""Replay buffers of Stable-Baselines3, read without running anything and in little memory (FORMAT.md 18).
+"""Replay buffers of Stable-Baselines3, read without running anything and in little memory (REPLAY-BUFFERS.md 18).
 
 ``save_replay_buffer`` pickles the buffer: numbers, spaces, and arrays of ``buffer_size`` rows by ``n_envs``, which may
 be larger than memory. Here the arrays stay in the file until one is requested, and the rows are split into

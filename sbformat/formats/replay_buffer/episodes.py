@@ -1,4 +1,4 @@
-"""The trajectories of a replay buffer (FORMAT.md 18.3)."""
+"""The trajectories of a replay buffer (REPLAY-BUFFERS.md 18.3)."""
 
 from __future__ import annotations
 

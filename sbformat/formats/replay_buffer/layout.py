@@ -1,4 +1,4 @@
-"""Where the steps of a replay buffer are in its arrays, and which of them form one trajectory (FORMAT.md 18.3).
+"""Where the steps of a replay buffer are in its arrays, and which of them form one trajectory (REPLAY-BUFFERS.md 18.3).
 
 **Theory of operation.** Input: the pickled attributes of a buffer (numbers, flags) and its arrays, not yet read.
 Output: a :class:`Layout`, which finds the episodes and the rows of each. There are two layouts:

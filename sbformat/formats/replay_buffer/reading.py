@@ -1,4 +1,4 @@
-"""``read_replay_buffer``: convert a pickle's attributes to a replay buffer (FORMAT.md 18.2)."""
+"""``read_replay_buffer``: convert a pickle's attributes to a replay buffer (REPLAY-BUFFERS.md 18.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KIND: Final = "replay-buffer"
 
 
 def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> ReplayBuffer:
-    """Read a file that ``save_replay_buffer`` wrote; nothing in it is run (FORMAT.md 18).
+    """Read a file that ``save_replay_buffer`` wrote; nothing in it is run (REPLAY-BUFFERS.md 18).
 
     The arrays of a file of more than 32 MiB, given as a path, stay in the file; it must not change while it is in use.
 

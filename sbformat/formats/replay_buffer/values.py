@@ -1,4 +1,4 @@
-"""A replay buffer as a value: its settings, its arrays, and its trajectories (FORMAT.md 18.3)."""
+"""A replay buffer as a value: its settings, its arrays, and its trajectories (REPLAY-BUFFERS.md 18.3)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Hindsight(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReplayBuffer:
-    """A replay buffer as it was saved (FORMAT.md 18.3).
+    """A replay buffer as it was saved (REPLAY-BUFFERS.md 18.3).
 
     Its arrays have the shape ``(buffer_size, n_envs, ...)``; those of a hindsight buffer before SB3 1.8 have the shape
     ``(max_episode_stored, max_episode_length, ...)``.

@@ -1,4 +1,4 @@
-"""Infer which algorithm of Stable Baselines 2 wrote a file: no entry names it (FORMAT.md 16.5).
+"""Infer which algorithm of Stable Baselines 2 wrote a file: no entry names it (SB2.md 16.5).
 
 Each algorithm writes keys of ``data`` that no other has, except GAIL, a TRPO with a flag, and HER, which adds its keys
 to those of the model that it wraps. Source: the ``save`` of each algorithm in stable-baselines 2.0 to 2.10.

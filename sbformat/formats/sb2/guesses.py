@@ -1,4 +1,4 @@
-"""The networks that a user's policy class may have, by the number of parameters (FORMAT.md 16.4).
+"""The networks that a user's policy class may have, by the number of parameters (SB2.md 16.4).
 
 Every network that SB2 can build with that many parameters is yielded, with the widths of the shapes. Most of them do
 not fit: the caller compares all shapes.

@@ -1,4 +1,4 @@
-"""The variables of Stable Baselines 2 networks, in the order in which SB2 creates them (FORMAT.md 16.4).
+"""The variables of Stable Baselines 2 networks, in the order in which SB2 creates them (SB2.md 16.4).
 
 TensorFlow keeps variables in the order of their creation, and SB2 saves them in that order. So each function here
 yields ``(name, shape)`` in the order of the calls in SB2's source; only shapes are computed. Source:

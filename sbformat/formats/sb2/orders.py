@@ -1,4 +1,4 @@
-"""Names for the parameters of Stable Baselines 2 pickles, which contain arrays without names (FORMAT.md 16.4).
+"""Names for the parameters of Stable Baselines 2 pickles, which contain arrays without names (SB2.md 16.4).
 
 **Theory of operation.** Before 2.6 SB2 saved a list of arrays, in the order of ``algorithm.params``: the order in which
 its source creates the variables. So the names follow from the network, and the shapes tell whether a network is the

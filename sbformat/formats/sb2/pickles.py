@@ -1,4 +1,4 @@
-"""The pickle of Stable Baselines 2, ``(data, params)``, with the interface of its zip (FORMAT.md 16.3, 16.4).
+"""The pickle of Stable Baselines 2, ``(data, params)``, with the interface of its zip (SB2.md 16.3, 16.4).
 
 Source: stable-baselines 2.0 to 2.10, ``common/base_class.py``.
 """
@@ -42,7 +42,7 @@ class Sb2Pickle(PickledArchive):
 
     @property
     def algorithm(self) -> Algorithm:
-        """Which algorithm wrote it (FORMAT.md 16.5)."""
+        """Which algorithm wrote it (SB2.md 16.5)."""
         return infer_algorithm(self.data)
 
     @property

@@ -1,4 +1,4 @@
-"""The policy of a Stable Baselines 2 file, and the network that its class and keywords determine (FORMAT.md 16.4).
+"""The policy of a Stable Baselines 2 file, and the network that its class and keywords determine (SB2.md 16.4).
 
 SB2's own classes determine the network, with ``policy_kwargs`` and the spaces. A user's class has keywords in its
 constructor, which no file contains: for those see :mod:`~sbformat.formats.sb2.guesses`.

@@ -1,4 +1,4 @@
-"""The zip of Stable Baselines 2: ``data``, ``parameter_list`` and ``parameters``, an npz (FORMAT.md 16.1, 16.2).
+"""The zip of Stable Baselines 2: ``data``, ``parameter_list`` and ``parameters``, an npz (SB2.md 16.1, 16.2).
 
 Source: stable-baselines 2.8 to 2.10, ``common/save_util.py``.
 """
@@ -58,7 +58,7 @@ class Sb2Zip(ReadOnlyArchive):
 
     @property
     def algorithm(self) -> Algorithm:
-        """Which algorithm wrote it (FORMAT.md 16.5)."""
+        """Which algorithm wrote it (SB2.md 16.5)."""
         return infer_algorithm(self.data if DATA_ENTRY in self.entries else {})
 
     def decode_plain(self, name: str) -> object:

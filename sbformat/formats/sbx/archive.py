@@ -1,4 +1,4 @@
-"""``SbxArchive``: an archive of SBX, whose state dicts are made of what its pickles contain (FORMAT.md 22)."""
+"""``SbxArchive``: an archive of SBX, whose state dicts are made of what its pickles contain (SBX.md 22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert the attributes of a pickled ``VecNormalize`` or ``RunningMeanStd`` of any release (FORMAT.md 17.1)."""
+"""Convert the attributes of a pickled ``VecNormalize`` or ``RunningMeanStd`` of any release (STATISTICS.md 17.1)."""
 
 from __future__ import annotations
 

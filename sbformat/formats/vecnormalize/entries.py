@@ -1,4 +1,4 @@
-"""The two entries that a bundle adds to an archive: settings as JSON, arrays as safetensors (FORMAT.md 17.5).
+"""The two entries that a bundle adds to an archive: settings as JSON, arrays as safetensors (STATISTICS.md 17.5).
 
 They are plain data: a JSON parser and a safetensors reader are enough to read them, and nothing is run.
 """

@@ -1,4 +1,4 @@
-"""Whether normalization statistics have the keys and shapes of an agent's observations (FORMAT.md 17.5)."""
+"""Whether normalization statistics have the keys and shapes of an agent's observations (STATISTICS.md 17.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``read_vecnormalize``: reads every form of normalization statistics (FORMAT.md 17.2)."""
+"""``read_vecnormalize``: reads every form of normalization statistics (STATISTICS.md 17.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ELSEWHERE: Final = ("torch-legacy", "data-json", "safetensors")
 
 
 def read_vecnormalize(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
-    """Read normalization statistics; nothing in the file is run (FORMAT.md 17).
+    """Read normalization statistics; nothing in the file is run (STATISTICS.md 17).
 
     A lone ``obs_rms.pkl`` or ``ret_rms.pkl`` of SB2 has the statistics of observations or of returns: the other is not
     normalized, and the settings are SB2's defaults. The file's name tells which it is, and without a name its shape:

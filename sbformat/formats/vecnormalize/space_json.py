@@ -1,4 +1,4 @@
-"""Spaces as plain JSON and back, for the settings of a bundle (FORMAT.md 17.6).
+"""Spaces as plain JSON and back, for the settings of a bundle (STATISTICS.md 17.6).
 
 The fields of each kind of space come from its class in :mod:`sbformat.values.space_types`; one table has how each kind
 of field is written and read. Random generators are left out.

@@ -1,4 +1,4 @@
-"""Normalization statistics as values that normalize exactly as SB3 does (FORMAT.md 17.3)."""
+"""Normalization statistics as values that normalize exactly as SB3 does (STATISTICS.md 17.3)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_KEYS: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RunningMeanStd:
-    """Running mean and variance of observations or returns; compares bit for bit (FORMAT.md 17.3).
+    """Running mean and variance of observations or returns; compares bit for bit (STATISTICS.md 17.3).
 
     :param mean: array of any shape; becomes read-only float64
     :param var: array of the same shape; becomes read-only float64, and may be negative or NaN
@@ -73,7 +73,7 @@ class RunningMeanStd:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class VecNormalize:
-    """Statistics and settings of SB3's ``VecNormalize``; compares by value, arrays bit for bit (FORMAT.md 17.3).
+    """Statistics and settings of SB3's ``VecNormalize``; compares by value, arrays bit for bit (STATISTICS.md 17.3).
 
     The parts are consistent: whatever is normalized has statistics, of the shape of its space.
 

@@ -1,4 +1,4 @@
-"""``write_vecnormalize``: writes a pickle that ``VecNormalize.load`` of the target's SB3 accepts (FORMAT.md 17.4)."""
+"""``write_vecnormalize``: a pickle that ``VecNormalize.load`` of the target's SB3 accepts (STATISTICS.md 17.4)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_vecnormalize(
     target: str | Target = NEWEST,
     overwrite: bool = False,
 ) -> None:
-    """Write a ``vecnormalize.pkl`` for SB3, completely or not at all (FORMAT.md 17.4).
+    """Write a ``vecnormalize.pkl`` for SB3, completely or not at all (STATISTICS.md 17.4).
 
     :param value: the statistics
     :param path: the file; no suffix is added
@@ -66,7 +66,7 @@ def write_vecnormalize(
 
 
 def writes_vecnormalize(value: VecNormalize, *, target: str | Target = NEWEST) -> bytes:
-    """Return a pickle that ``VecNormalize.load`` of SB3 accepts without a warning (FORMAT.md 17.4).
+    """Return a pickle that ``VecNormalize.load`` of SB3 accepts without a warning (STATISTICS.md 17.4).
 
     It contains what SB3 writes: classes by name, and plain data; equal values give equal bytes. When the value has no
     space, SB3 takes that of the wrapped environment and checks no shape.

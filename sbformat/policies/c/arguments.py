@@ -112,7 +112,7 @@ def _describe(port: Port, nodes: Sequence[Node], observations: Space, actions: S
 
 
 def _describe_space(space: Space) -> str:
-    """Return the kind, bounds and choices of a space; choices count from 0, whatever its ``start`` (FORMAT.md 19.8)."""
+    """Return the kind, bounds and choices of a space; choices count from 0, not from ``start`` (POLICIES.md 19.8)."""
     text = escape_comment(render_line(space))
     return f"{text}, counted from 0" if isinstance(space, (Discrete, MultiDiscrete)) else text
 

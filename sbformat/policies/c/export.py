@@ -45,7 +45,7 @@ def export_c(
     The header describes the arguments: observations, ``action_masks``, ``episode_start``, the state of a recurrent
     policy (a struct, which ``NAME_reset`` starts), then the outputs. All are arrays without a batch axis. A float64 is
     a ``double``, an integer of 64 bits an ``int32_t``, a bool a ``uint8_t``. With ``-DNAME_MAIN`` the source is a
-    program for tests. FORMAT.md 20.
+    program for tests. POLICIES.md 20.
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the source, which ends in ``.c``; the header has the same name with ``.h``

@@ -38,7 +38,7 @@ class ExportReport(NamedTuple):
     constants: int
     """The number of items of all constants."""
     metadata: Mapping[str, str]
-    """What the file records about the agent (FORMAT.md 20.1)."""
+    """What the file records about the agent (POLICIES.md 20.1)."""
 
 
 def write_files(contents: Mapping[str, bytes], *, overwrite: bool) -> tuple[ExportedFile, ...]:

@@ -1,4 +1,4 @@
-"""``export_graph``: the graph as JSON, and its weights as ``.safetensors`` beside it (FORMAT.md 20.4)."""
+"""``export_graph``: the graph as JSON, and its weights as ``.safetensors`` beside it (POLICIES.md 20.4)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def export_graph(
     >>> [file.path for file in sbformat.export_graph("ppo_cartpole.zip", "policy.json").files]
     ['policy.json', 'policy.safetensors']
 
-    The two files are all that a program in any language needs to compute actions: FORMAT.md 19.2 has the operators and
+    The two files are all that a program in any language needs to compute actions: POLICIES.md 19.2 has the operators,
     20.4 the steps. Unlike the other exports it is exact: nodes, dtypes and names are those of :attr:`Policy.graph`.
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def describe_origin(policy: Policy) -> Mapping[str, str]:
-    """Return what is known of an agent: names, and JSON or texts (FORMAT.md 20.1).
+    """Return what is known of an agent: names, and JSON or texts (POLICIES.md 20.1).
 
     ``algorithm``; ``stable_baselines3_version``; ``observation_space`` and ``action_space``, as JSON; ``sha256`` of the
     file; ``inferred``, a JSON list of sentences; ``normalized``, whether VecNormalize's statistics are applied;

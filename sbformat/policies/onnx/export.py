@@ -64,7 +64,7 @@ def export_onnx(
         session = onnxruntime.InferenceSession("agent.onnx")
         action, value = session.run(None, {"observation": observations})
 
-    Source: FORMAT.md 20; https://onnx.ai/onnx/operators.
+    Source: POLICIES.md 20; https://onnx.ai/onnx/operators.
     """
     _check_arguments(path, opset, batch)
     _require_onnx()

@@ -1,4 +1,4 @@
-"""From a file of Stable Baselines 2 (SB2) to the graph of its policy (FORMAT.md 16, 19).
+"""From a file of Stable Baselines 2 (SB2) to the graph of its policy (SB2.md 16, POLICIES.md 19).
 
 **Theory of operation.** In: a zip or a pickle of SB2, with the algorithm that its keys identify, the class and
 keywords of its policy, its spaces, and its parameters by name. Out: a graph that computes what ``predict`` of SB2

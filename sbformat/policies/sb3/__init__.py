@@ -1,6 +1,6 @@
 """From an archive of SB3 to the graph of its policy, without importing anything that it names.
 
-Theory of operation (FORMAT.md 19)
+Theory of operation (POLICIES.md 19)
 ----------------------------------
 In: an archive, a lone ``policy.pth``, or a file of ``policy.save()``. Out: a
 :class:`~sbformat.policies.model.PolicyModel`. The tensors' names and shapes determine the layers, so that

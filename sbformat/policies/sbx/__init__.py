@@ -1,4 +1,4 @@
-"""From an archive of SBX (Stable Baselines Jax) to the graph of its policy (FORMAT.md 22.3).
+"""From an archive of SBX (Stable Baselines Jax) to the graph of its policy (SBX.md 22.3).
 
 **Theory of operation.** In: an archive of SBX, whose state dict ``policy`` has the weights of flax by path
 (:mod:`sbformat.formats.sbx.states`), and whose pickled policy names the classes of its networks and their activation

@@ -1,4 +1,4 @@
-"""The entropy coefficient of SAC, TQC and CrossQ: ``ent_coef``, its tensor and its optimizer (FORMAT.md 6.8, 15.6).
+"""The coefficient ``ent_coef`` of SAC, TQC and CrossQ, its tensor and optimizer (FORMAT.md 6.8, REBUILDING.md 15.6).
 
 ``ent_coef`` in ``data`` is a number for a fixed coefficient, ``auto`` or ``auto_0.1`` for a learned one. SB3's ``load``
 puts the variable of ``pytorch_variables.pth`` in the place of the one that it makes: ``ent_coef_tensor``, of the shape

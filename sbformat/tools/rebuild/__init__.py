@@ -1,4 +1,4 @@
-"""``rebuild``: an old archive, or an untrusted one, as one that today's SB3 loads and that runs nothing (FORMAT.md 15).
+"""``rebuild``: an old or untrusted archive, as one that today's SB3 loads and that runs nothing (REBUILDING.md 15).
 
 Theory of operation
 -------------------
@@ -123,7 +123,7 @@ def rebuild(
     supplied_at_load: Collection[str] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> Rebuilt:
-    """Return an archive that the target's SB3 loads, and a report with a row for every key and entry (FORMAT.md 15).
+    """Return an archive that the target's SB3 loads, and a report with a row for each key and entry (REBUILDING.md 15).
 
     Each pickle is decoded without running it, and its meaning is encoded again: no pickle of the original is in the
     result, unless ``on_unknown`` is ``keep``. Paths, logs and the description of the author's machine are left out::
@@ -133,7 +133,7 @@ def rebuild(
             print(row.key, row.old, row.new, row.message)
         sbformat.write(archive, "agent-2026.zip")
 
-    An agent of Stable Baselines 2 becomes one of SB3 with the same network (FORMAT.md 15.7).
+    An agent of Stable Baselines 2 becomes one of SB3 with the same network (REBUILDING.md 15.7).
 
     :param source: an archive, or a path, URL, bytes or a binary file, as in :func:`sbformat.read`. Of the folder of a
         run, which may be a repository of the Hub, its agent is rebuilt (:func:`sbformat.find_agent`)

@@ -1,4 +1,4 @@
-"""Names outside the tables that the caller trusts by ``allow``: found in a value at any depth (FORMAT.md 15.1)."""
+"""Names outside the tables that the caller trusts by ``allow``: found in a value at any depth (REBUILDING.md 15.1)."""
 
 from __future__ import annotations
 

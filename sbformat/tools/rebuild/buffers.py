@@ -1,4 +1,4 @@
-"""Buffers and action noise of ``data`` for the target: classes of SB3 with their arguments (FORMAT.md 15.1, 15.2)."""
+"""Buffers and action noise of ``data`` for the target: SB3's classes with arguments (REBUILDING.md 15.1, 15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether SB3 can load the new ``data``: the keys that it needs, and the JSON Schema of values (FORMAT.md 15.2)."""
+"""Whether SB3 can load the new ``data``: the keys that it needs, and the JSON Schema of values (REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether SB3 can load the new weights: their names and shapes against the network that it makes (FORMAT.md 15.3)."""
+"""Whether SB3 can load the new weights: their names and shapes against the network it makes (REBUILDING.md 15.3)."""
 
 from __future__ import annotations
 

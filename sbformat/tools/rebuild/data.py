@@ -1,4 +1,4 @@
-"""``data`` for the target: each key is rebuilt by the handler for it, which adds its row (FORMAT.md 15.1, 15.2).
+"""``data`` for the target: each key is rebuilt by the handler for it, which adds its row (REBUILDING.md 15.1, 15.2).
 
 A handler gets the context, the key, and the value as the archive has it; it returns what the new ``data`` contains, or
 ``DROPPED``. ``_HANDLERS`` has those of single keys; ``_find_handler`` chooses one for any other key.

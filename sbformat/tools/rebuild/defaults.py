@@ -1,4 +1,4 @@
-"""The values that the constructors of SB3 2 and sb3-contrib 2 set when ``data`` has none (FORMAT.md 15.2)."""
+"""The values that the constructors of SB3 2 and sb3-contrib 2 set when ``data`` has none (REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

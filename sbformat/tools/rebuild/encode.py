@@ -1,4 +1,4 @@
-"""Values to what ``data`` contains: JSON where SB3 accepts it, else a new blob (FORMAT.md 13.7, 15.2)."""
+"""Values to what ``data`` contains: JSON where SB3 accepts it, else a new blob (VALUES.md 13.7, REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

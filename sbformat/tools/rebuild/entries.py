@@ -1,4 +1,4 @@
-"""The entries of the result: the order in which they are rebuilt, and a row of the report for each (FORMAT.md 15)."""
+"""The entries of the result: the order in which they are rebuilt, and a row of the report each (REBUILDING.md 15)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _find_reason_to_drop(context: RebuildContext, name: str) -> str:
 
 
 def _are_statistics(archive: Archive) -> bool:
-    """Return whether the statistics of a bundle (FORMAT.md 17.5) are valid: they are plain data, and are kept."""
+    """Return whether the statistics of a bundle (STATISTICS.md 17.5) are valid: they are plain data, and are kept."""
     try:
         read_entries(archive)
     except SbformatError:

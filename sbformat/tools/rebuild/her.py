@@ -1,4 +1,4 @@
-"""HER before SB3 1.1: an algorithm that wrapped another one, and concatenated its observations (FORMAT.md 15.4).
+"""HER before SB3 1.1: an algorithm that wrapped another one, and concatenated its observations (REBUILDING.md 15.4).
 
 Since 1.1, HER is a replay buffer, and the observations are a Dict with the goals. The old layers received ``observation
 + desired_goal``; the Dict has the parts in the order ``achieved_goal, desired_goal, observation``. So the columns of

@@ -1,7 +1,7 @@
 """``policy.pth`` for the target: tensors under the names of today, and what they require of the arguments.
 
 In: the old state dict. Out: a ``Network``: each new tensor with the name that it had, so that ``optimizers`` can move
-its state the same way (FORMAT.md 15.3). Worked example, an actor-critic policy before SB3 1.7 with one shared layer::
+its state the same way (REBUILDING.md 15.3). Example, an actor-critic policy before SB3 1.7 with one shared layer::
 
     mlp_extractor.shared_net.0.weight    ->  mlp_extractor.policy_net.0.weight
                                              mlp_extractor.value_net.0.weight   (a copy: they are trained apart)

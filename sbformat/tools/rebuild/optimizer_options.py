@@ -1,4 +1,4 @@
-"""What each optimizer of torch stores: the options of a group, and the state of a parameter (FORMAT.md 15.5).
+"""What each optimizer of torch stores: the options of a group, and the state of a parameter (REBUILDING.md 15.5).
 
 Sources: ``torch/optim/*.py`` of torch 1.11 to 2.13 (``defaults``, ``__setstate__``, ``step``), SB3
 ``common/sb2_compat/rmsprop_tf_like.py``.

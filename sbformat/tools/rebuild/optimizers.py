@@ -1,4 +1,4 @@
-"""Optimizer states for the target: parameters numbered in today's order, with the values of today (FORMAT.md 15.5).
+"""Optimizer states for the target: parameters numbered in today's order, with the values of today (REBUILDING.md 15.5).
 
 An optimizer's state dict has ``param_groups``, options with the numbers of their parameters, and ``state``, tensors and
 numbers by parameter number. The numbers follow the order of the network's parameters, so a tensor that moves or splits

@@ -1,4 +1,4 @@
-"""``rebuild_policy``: a file of ``policy.save()`` of any release, for today's SB3 (FORMAT.md 15.9).
+"""``rebuild_policy``: a file of ``policy.save()`` of any release, for today's SB3 (REBUILDING.md 15.9).
 
 In: the torch file of ``{"state_dict": ..., "data": ...}``; ``data`` has the arguments of the policy's constructor.
 Out: the same dict with the weights under the names of the target, and with the arguments that its class accepts,

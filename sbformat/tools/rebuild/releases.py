@@ -1,4 +1,4 @@
-"""What changed between the releases of SB3 and sb3-contrib, as far as archives contain it (FORMAT.md 15.2).
+"""What changed between the releases of SB3 and sb3-contrib, as far as archives contain it (REBUILDING.md 15.2).
 
 Sources: the packages of SB3 0.6 to 2.9 and sb3-contrib 0.10 to 2.9: ``common/base_class.py``,
 ``common/*_policy_algorithm.py``, the constructors of every algorithm, policy and buffer, and their changelogs.

@@ -1,4 +1,4 @@
-"""The report of a rebuild: a row for each key of ``data`` and each entry (FORMAT.md 15)."""
+"""The report of a rebuild: a row for each key of ``data`` and each entry (REBUILDING.md 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which classes SB3 may call in which role, and the arguments that they accept (FORMAT.md 15.1).
+"""Which classes SB3 may call in which role, and the arguments that they accept (REBUILDING.md 15.1).
 
 A class that is known in another role is not known here: ``torch.optim.Adam`` as an activation is as unknown as a custom
 class.

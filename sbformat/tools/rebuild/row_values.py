@@ -1,4 +1,4 @@
-"""The values that the rows of a report are about: before and after, as JSON and in one line each (FORMAT.md 15).
+"""The values that the rows of a report are about: before and after, as JSON and in one line each (REBUILDING.md 15).
 
 A handler says what it did with a key; the values are added in the end, from the two archives. A row that already has
 one of them keeps it.

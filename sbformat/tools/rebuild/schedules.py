@@ -1,4 +1,4 @@
-"""Schedules of ``data``: a number if they are constant, else SB3's own, or one that is allowed (FORMAT.md 15.2)."""
+"""Schedules of ``data``: a number if they are constant, else SB3's own, or one that is allowed (REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rebuild_vecnormalize``: statistics of any release, or of SB2, for today's SB3 (FORMAT.md 17.4)."""
+"""``rebuild_vecnormalize``: statistics of any release, or of SB2, for today's SB3 (STATISTICS.md 17.4)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RebuiltStatistics(NamedTuple):
 def rebuild_vecnormalize(
     source: Archive | SourceLike, *, target: str | Target = NEWEST, limits: Limits = DEFAULT_LIMITS
 ) -> RebuiltStatistics:
-    """Return statistics that the target's SB3 loads, and a report with a row for every attribute (FORMAT.md 17.4).
+    """Return statistics that the target's SB3 loads, and a report with a row for every attribute (STATISTICS.md 17.4).
 
     The pickle is decoded without running it; spaces of gym become gymnasium's::
 

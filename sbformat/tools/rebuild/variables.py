@@ -1,7 +1,7 @@
 """``pytorch_variables.pth``: the entropy coefficient of SAC, TQC and CrossQ, made to agree with ``ent_coef``.
 
 In: ``ent_coef`` of the new ``data`` and the old variables. Out: one tensor, or none for other algorithms, which SB3's
-``load`` puts in the place of the one that it makes (FORMAT.md 15.6).
+``load`` puts in the place of the one that it makes (REBUILDING.md 15.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``scan``: report what loading a file would run or import, and what in it sbformat does not understand (FORMAT.md 14).
+"""``scan``: report what loading a file would run or import, and what is not understood in it (SCANNING.md 14).
 
 How a pickle is judged is described in :mod:`sbformat.tools.scan.judge`, how pickles are found in a file in
 :mod:`sbformat.tools.scan.files`.

@@ -1,4 +1,4 @@
-"""Scan ``data``: its serialized values, those that are hidden in other values, and damaged JSON (FORMAT.md 14.2)."""
+"""Scan ``data``: its serialized values, those that are hidden in other values, and damaged JSON (SCANNING.md 14.2)."""
 
 from __future__ import annotations
 

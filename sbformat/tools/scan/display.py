@@ -21,7 +21,7 @@ _MEANINGS: Final = {
     "broken": "it cannot be parsed, or exceeds a limit",
     "dangerous": "loading it calls something that is not known, or that runs, imports, opens or connects",
 }
-"""What each verdict means for the reader of a report, in short (FORMAT.md 14.1)."""
+"""What each verdict means for the reader of a report, in short (SCANNING.md 14.1)."""
 
 
 def describe(report: ScanReport) -> str:

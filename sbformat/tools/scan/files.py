@@ -1,4 +1,4 @@
-"""Find the pickles in a file, down through every layer of it (FORMAT.md 14.2).
+"""Find the pickles in a file, down through every layer of it (SCANNING.md 14.2).
 
 Theory of operation.
 

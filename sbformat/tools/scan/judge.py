@@ -1,4 +1,4 @@
-r"""Judge one pickle: a finding for everything in it that sbformat does not understand (FORMAT.md 14.1).
+r"""Judge one pickle: a finding for everything in it that sbformat does not understand (SCANNING.md 14.1).
 
 Theory of operation.
 

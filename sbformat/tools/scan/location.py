@@ -1,4 +1,4 @@
-"""Where something was found, and the findings that are made there (FORMAT.md 14.3)."""
+"""Where something was found, and the findings that are made there (SCANNING.md 14.3)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Find how the names and values in a pickle are used: passed to a call, called after loading, or changed too late.
 
-FORMAT.md 14.1. Loading an unknown name that is only referred to imports its module, and does nothing else. A name that
+SCANNING.md 14.1. Loading an unknown name that is only referred to imports its module, nothing else. A name that
 a constructor receives, or that SB3 calls after loading, runs code.
 """
 

@@ -1,4 +1,4 @@
-"""Find and judge pickles: serialized values, streams of several pickles, and pickles within pickles (FORMAT.md 14.2).
+"""Find and judge pickles: serialized values, streams of several pickles, and pickles within pickles (SCANNING.md 14.2).
 
 Any bytes may be a pickle, because pickles of the protocols 0 and 1 have no mark. Text and numbers can begin like one by
 chance but seldom continue like one, so bytes count as a pickle when the machine reaches STOP or an import

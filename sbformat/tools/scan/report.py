@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 Verdict: TypeAlias = Literal["clean", "unknown", "code", "broken", "dangerous"]
 
 VERDICTS: Final[tuple[Verdict, ...]] = ("clean", "unknown", "code", "broken", "dangerous")
-"""From best to worst: a file has the worst verdict of its findings (FORMAT.md 14.1)."""
+"""From best to worst: a file has the worst verdict of its findings (SCANNING.md 14.1)."""
 
 Rule: TypeAlias = Literal[
     "unknown-name",
@@ -149,7 +149,7 @@ SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
         "other files that contain nothing to judge",
     ),
 }
-"""Why a file of a tree has no verdict, in the singular and the plural (FORMAT.md 14.2)."""
+"""Why a file of a tree has no verdict, in the singular and the plural (SCANNING.md 14.2)."""
 
 
 class Skipped(NamedTuple):

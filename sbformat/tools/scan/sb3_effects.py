@@ -1,6 +1,6 @@
 """Judge plain values by what SB3 and torch do with them: some name what is imported, connected to or looked up.
 
-FORMAT.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameters``), ``common/utils.py``
+SCANNING.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameters``), ``common/utils.py``
 (``configure_logger``), gym ``envs/registration.py``, torch ``optim/_functional.py``.
 """
 

@@ -1,4 +1,4 @@
-"""Judge files next to an archive that run code: YAML with Python tags, and scripts (FORMAT.md 14.2).
+"""Judge files next to an archive that run code: YAML with Python tags, and scripts (SCANNING.md 14.2).
 
 rl_zoo3 loads ``args.yml`` and ``config.yml`` with ``yaml.UnsafeLoader``, which imports and calls what a tag names.
 Sources: rl_zoo3 ``exp_manager.py`` (``_save_config``), ``utils.py``; PyYAML ``constructor.py``.

@@ -1,4 +1,4 @@
-"""Scan torch files: torch zips, legacy torch files, and whatever else an entry ``.pth`` may be (FORMAT.md 14.2)."""
+"""Scan torch files: torch zips, legacy torch files, and whatever else an entry ``.pth`` may be (SCANNING.md 14.2)."""
 
 from __future__ import annotations
 

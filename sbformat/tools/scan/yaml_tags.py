@@ -1,4 +1,4 @@
-"""Find the YAML tags that name Python objects, without constructing anything (FORMAT.md 14.2).
+"""Find the YAML tags that name Python objects, without constructing anything (SCANNING.md 14.2).
 
 ``yaml.UnsafeLoader`` imports and calls what such a tag names, and rl_zoo3 loads the ``args.yml`` and ``config.yml`` of
 an agent with it. In comes text, out come the tags that a loader would resolve. A regular expression over lines is not

@@ -33,7 +33,7 @@ def understand(function: object) -> Understood | None:
     :return: a constant; a line from progress 1 to 0, also one that ends early; any other pure function as a
         :class:`ComputedSchedule`. "Constant" and "line" hold for each remaining progress from 1 to 0
 
-    Nothing of the file is executed, and no input raises an error. FORMAT.md 13.5.
+    Nothing of the file is executed, and no input raises an error. VALUES.md 13.5.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Constant, linear, or neither: what an expression is for all progress in [0, 1] (FORMAT.md 13.5)."""
+"""Constant, linear, or neither: what an expression is for all progress in [0, 1] (VALUES.md 13.5)."""
 
 from __future__ import annotations
 

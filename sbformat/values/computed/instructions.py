@@ -1,4 +1,4 @@
-"""Bytecode of any release as one list of instructions, which the machine executes (FORMAT.md 13.5).
+"""Bytecode of any release as one list of instructions, which the machine executes (VALUES.md 13.5).
 
 **What comes in.** A code object and a release, whose opcodes, caches and jumps differ from others.
 

@@ -1,4 +1,4 @@
-"""The machine that follows a schedule's instructions with an unknown remaining progress (FORMAT.md 13.5).
+"""The machine that follows a schedule's instructions with an unknown remaining progress (VALUES.md 13.5).
 
 **What comes in.** A function of the file, as :mod:`~sbformat.values.computed.objects` has it.
 

@@ -1,4 +1,4 @@
-"""What the machine's variables contain, and what values of a file become for it (FORMAT.md 13.5).
+"""What the machine's variables contain, and what values of a file become for it (VALUES.md 13.5).
 
 Numbers, None, short text and tuples are Python's own. Everything else is one of the classes here, none of which is a
 tuple, or can run anything but the machine's own instructions and the operations of a table. What a kind of value can be

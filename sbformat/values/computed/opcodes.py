@@ -1,4 +1,4 @@
-"""Opcodes of CPython 3.5 to 3.14, as far as a schedule needs them, and how to tell the releases apart (FORMAT.md 13.5).
+"""Opcodes of CPython 3.5 to 3.14, as far as a schedule needs them, and how to tell the releases apart (VALUES.md 13.5).
 
 A code object does not contain the release that compiled it. Since 3.11 it has a qualified name; before, its line table
 covers the whole bytecode in 3.10 alone. The number of RESUME differs between 3.12, 3.13 and 3.14. 3.11 and 3.12 are

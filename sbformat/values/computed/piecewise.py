@@ -1,4 +1,4 @@
-"""Functions on [0, 1] that are affine between finitely many points, in exact arithmetic (FORMAT.md 13.5).
+"""Functions on [0, 1] that are affine between finitely many points, in exact arithmetic (VALUES.md 13.5).
 
 A function is stored as *cuts* 0 = c0 < c1 < ... < cn = 1 and 2n + 1 *cells*: at c0, between c0 and c1, at c1, and so on
 to cn. Points are cells of their own, because a schedule may have a value of its own at progress 1. A cell contains the

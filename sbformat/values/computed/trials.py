@@ -1,4 +1,4 @@
-"""Trials: what each run of the machine computed, repeated with numbers as Python computes (FORMAT.md 13.5).
+"""Trials: what each run of the machine computed, repeated with numbers as Python computes (VALUES.md 13.5).
 
 The machine decides with exact numbers what Python decides with rounded ones, and an operation whose result is not used
 may fail, too. So everything that a run computed is computed again for many values of the remaining progress: where an

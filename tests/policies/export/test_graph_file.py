@@ -23,6 +23,7 @@ from sbformat.schema import load_schema
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.policy_graphs import ppo_graph
 from tests.helpers.sb2_predictions import recorded_agents
+from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
 
-# -- an interpreter, by FORMAT.md 19.2 and 20.4 alone --------------------------------------------------
+# -- an interpreter, by POLICIES.md 19.2 and 20.4 alone --------------------------------------------------
 
 
 def lay_patches(x: np.ndarray, kernel: tuple[int, ...], strides: list[int], pads: list[int]) -> np.ndarray:
@@ -159,7 +160,7 @@ def make_rows(file: GraphFile, step: Mapping[str, Any]) -> list[dict[str, Any]]:
         array = np.asarray(value if item["key"] is None else value[item["key"]])
         shape = tuple(item["shape"])
         if item["role"] == "observation" and array.shape[-len(shape) :] != shape and len(shape) == 3:
-            array = np.moveaxis(array, -1, -3)  # FORMAT.md 19.3: channels last
+            array = np.moveaxis(array, -1, -3)  # POLICIES.md 19.3: channels last
         batches[item["name"]] = array.reshape(-1, *shape)
     count = max(map(len, batches.values()))
     return [{name: array[row % len(array)] for name, array in batches.items()} for row in range(count)]
@@ -368,8 +369,8 @@ def test_the_example_of_the_format_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     sbformat.export_graph(PPO, "policy.json")
-    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
-    (block,) = text[text.index("### 20.4 ") :].split("```python\n")[1:]
+    text = load_hook("format_sections").list_sections()["20.4"].text
+    (block,) = text.split("```python\n")[1:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         exec(block.partition("```")[0], {})  # noqa: S102 -- the format's own example

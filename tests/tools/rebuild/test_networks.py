@@ -1,4 +1,4 @@
-"""``rebuild``: networks and optimizers of old releases compute and learn as before (FORMAT.md 15.3 to 15.5)."""
+"""``rebuild``: networks and optimizers of old releases compute and learn as before (REBUILDING.md 15.3 to 15.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rebuild``: states that the optimizer which SB3 makes could not go on from start anew (FORMAT.md 15.5)."""
+"""``rebuild``: states that the optimizer which SB3 makes could not go on from start anew (REBUILDING.md 15.5)."""
 
 from __future__ import annotations
 

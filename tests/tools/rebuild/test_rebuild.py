@@ -1,4 +1,4 @@
-"""``rebuild``: what becomes of each key and entry, without SB3 (FORMAT.md 15.1, 15.2, 15.6)."""
+"""``rebuild``: what becomes of each key and entry, without SB3 (REBUILDING.md 15.1, 15.2, 15.6)."""
 
 from __future__ import annotations
 

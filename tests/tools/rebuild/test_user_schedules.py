@@ -1,4 +1,4 @@
-"""Schedules that users wrote: what is understood of their bytecode becomes SB3's own (FORMAT.md 13.5, 15.2)."""
+"""Schedules that users wrote: their bytecode becomes SB3's own (VALUES.md 13.5, REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

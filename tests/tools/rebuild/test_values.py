@@ -1,4 +1,4 @@
-"""``rebuild``: values of ``data`` that SB3 cannot load, and keys that it cannot do without (FORMAT.md 15.2)."""
+"""``rebuild``: values of ``data`` that SB3 cannot load, and keys that it cannot do without (REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of one pickle larger than memory, a replay buffer, is judged where it lies (FORMAT.md 14.2, 18.1)."""
+"""A pickle larger than memory, a replay buffer, is judged in place (SCANNING.md 14.2, REPLAY-BUFFERS.md 18.1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// Activations of torch.nn (FORMAT.md 19.5), as functions of vectors.
+// Activations of torch.nn (POLICIES.md 19.5), as functions of vectors.
 
 const { unsupported } = require('../errors.js');
 const { Partial, Reference } = require('./plain.js');

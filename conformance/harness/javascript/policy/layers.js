@@ -1,6 +1,6 @@
 'use strict';
 
-// The state dict of a policy, and its layers (FORMAT.md 6.8, 19.4 to 19.6), as functions of vectors. Each takes its
+// The state dict of a policy, and its layers (FORMAT.md 6.8, POLICIES.md 19.4 to 19.6), as functions of vectors. Each takes its
 // tensors by name and shape when it is made, so that a contradiction is found before anything is computed.
 
 const { invalid, tensorFailure } = require('../errors.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// The networks of SB3's policies (FORMAT.md 6.8, 19.4 to 19.8): from an encoded observation to the action and outputs.
+// The networks of SB3's policies (FORMAT.md 6.8, POLICIES.md 19.4 to 19.8): from an encoded observation to the action and outputs.
 
 const { invalid, unsupported } = require('../errors.js');
 const { readActivation, sigmoid, softmax } = require('./activations.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Spaces (FORMAT.md 13.4, 17.6), and observations as vectors (19.3).
+// Spaces (VALUES.md 13.4, STATISTICS.md 17.6), and observations as vectors (19.3).
 
 const { unsupported } = require('../errors.js');
 const { Instance } = require('./plain.js');

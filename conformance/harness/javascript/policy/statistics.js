@@ -1,6 +1,6 @@
 'use strict';
 
-// Normalization statistics (FORMAT.md 17) and what they do to an observation (17.3).
+// Normalization statistics (STATISTICS.md 17) and what they do to an observation (17.3).
 
 const { decodeBase64 } = require('../base64.js');
 const { missing, unsupported } = require('../errors.js');

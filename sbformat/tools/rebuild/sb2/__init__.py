@@ -1,4 +1,4 @@
-"""From an agent of Stable Baselines 2 to an archive of SB3 (FORMAT.md 15.7).
+"""From an agent of Stable Baselines 2 to an archive of SB3 (REBUILDING.md 15.7).
 
 Theory of operation
 -------------------

@@ -1,4 +1,4 @@
-"""Networks of SB2 that SB3 does not have, as wider networks of SB3 that compute the same (FORMAT.md 15.7).
+"""Networks of SB2 that SB3 does not have, as wider networks of SB3 that compute the same (REBUILDING.md 15.7).
 
 Theory of operation
 -------------------
