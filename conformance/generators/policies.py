@@ -33,14 +33,15 @@ SB2: Final = ("policy-sb2",)
 IMAGE_MOVED: Final = (
     "has one of them after its last axis is moved before the two axes of height and width, it is moved."
 )
-ON_POLICY: Final = "`action_net(mlp_extractor.policy_net(features))`"
+ON_POLICY: Final = "`latent_pi` is `mlp_extractor.policy_net(features)`"
 SQUASHED: Final = "of SAC, TD3, DDPG, TQC and CrossQ always"
 SQUASHED_BOX: Final = "Tanh, unless the network ends with it, then `low + 0.5 * (x + 1) * (high - low)`"
 MASKED: Final = "a logit whose mask is 0 is replaced by -1e8."
 CRITIC_PASSES: Final = (
     "The critic's features pass through `lstm_critic` or through the layer `critic`, whichever exists"
 )
-SAME: Final = "| `ReLU`, `CELU`, `ELU`, `SELU`, `LeakyReLU`, `PReLU`, `LogSoftmax`, `Softmax` | the same;"
+SAME: Final = "| `CELU`, `ELU`, `SELU`, `LeakyReLU`, `PReLU` | the same;"
+RELU: Final = "| `ReLU`, `LogSoftmax`, `Softmax` | the same;"
 DICT_ORDER: Final = "The keys of a Dict are in the order in which the space stores them"
 DICT: Final = "| Dict | each key by its own space | |"
 SB2_ON_POLICY: Final = "`model/shared_fcN.W`; `model/pi_fcN.W` and `model/vf_fcN.W`; `model/pi.W` and `model/vf.W`"
@@ -61,7 +62,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-observes-discrete": ("19.3", "| Discrete | cast to int64, then OneHot with `depth` `n` | (`n`) |", ()),
     "ppo-observes-multi-discrete": ("19.3", "then each component OneHot with its own `nvec`; one after another", ()),
     "ppo-observes-multi-binary": ("19.3", "| MultiBinary | cast to float32 | that of the space |", ()),
-    "ppo-observes-multi-binary-2d": ("19.4", "the encoded observation, flattened in C order |", ()),
+    "ppo-observes-multi-binary-2d": ("19.4", "the encoded observation, flattened in C order", ()),
     "ppo-observes-float64": ("19.3", "| Box | cast to float32;", ()),
     "ppo-observes-bytes": ("19.3", "An *image* is a Box with three dimensions, the dtype uint8, and bounds 0 and 255.", ()),
     "ppo-observes-dict": ("19.3", DICT, ()),
@@ -84,7 +85,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ars": ("19.8", "of ARS over a Box if `squash_output` is true, which is the default except for `ARSLinearPolicy`.", ()),
     "ars-clipped": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
     "ars-linear": ("19.5", "A layer is a Gemm of the tensors `N.weight` and `N.bias`, of which the bias may be absent.", ()),
-    "ars-linear-discrete": ("19.7", "| ARS | `action_net(features)` | Box: `mean`; Discrete: `scores` |", ()),
+    "ars-linear-discrete": ("19.7", "| ARS, Discrete | `action_net(features)` | `scores` |", ()),
     "maskable": ("19.8", MASKED, ()),
     "maskable-multi-discrete": ("19.8", MASKED, ()),
     "maskable-multi-binary": ("19.8", "of MaskablePPO ArgMax of each pair |", ()),
@@ -95,7 +96,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-normalized": ("19.3", "Normalization statistics, if there are any, apply to the observation as it is given", ()),
     "sac-normalized": ("19.3", "Normalization statistics, if there are any, apply to the observation as it is given", ()),
     "ppo-normalized-keys": ("19.3", "each of a Dict to its own key.", ()),
-    "cnn": ("19.4", "| `NatureCNN` | Conv and Relu three times", CNN),
+    "cnn": ("19.4", "`NatureCNN`: Conv and Relu three times", CNN),
     "cnn-channels-last": ("19.3", IMAGE_MOVED, CNN),
     "cnn-multi-input": ("19.4", "of each key of the Dict in order: a NatureCNN (`extractors.KEY`) if the state dict has one", CNN),
     "cnn-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", CNN),
@@ -132,7 +133,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "released-dqn-1.6": ("19.7", "| DQN | `q_net.q_net(features)` | `q_values` |", ()),
     "released-sac-2.0": ("19.8", SQUASHED, ()),
     "released-ppo-2.6": ("19.3", DICT, ()),
-    "released-ars-2.9": ("19.7", "| ARS | `action_net(features)` | Box: `mean`; Discrete: `scores` |", ()),
+    "released-ars-2.9": ("19.7", "| ARS, Discrete | `action_net(features)` | `scores` |", ()),
     "lone-ppo-box": ("19.10", "`value_net` PPO's", GIVEN),
     "lone-dqn": ("19.10", "What names and shapes do not determine MUST be supplied by the caller", GIVEN),
     "lone-td3": ("19.10", "`actor.mu` TD3's", GIVEN),
@@ -145,11 +146,11 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "sb2-ppo2-lstm": ("19.9", SB2_LSTM, SB2),
     "sb2-ppo2-lstm-normalized": ("19.9", "In `Ln` policies the gates are `ln(x wx, gx, bx) + ln(h wh, gh, bh) + b`", SB2),
     "sb2-dqn": ("19.9", "Dueling: the q-values are the values of the actions minus their mean", SB2),
-    "sb2-dqn-not-dueling": ("19.9", "| DQN | `deepq/model/action_value/fully_connected.L`", SB2),
+    "sb2-dqn-not-dueling": ("19.9", "DQN: `deepq/model/action_value/fully_connected.L`", SB2),
     "sb2-dqn-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
-    "sb2-sac": ("19.9", "| SAC | `model/pi/fcN.K`; mean `model/pi/dense.K`", SB2),
+    "sb2-sac": ("19.9", "SAC: `model/pi/fcN.K`; mean `model/pi/dense.K`", SB2),
     "sb2-sac-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
-    "sb2-td3": ("19.9", "| TD3 | `model/pi/fcN.K`; `model/pi/dense.K` with Tanh | squashed |", SB2),
+    "sb2-td3": ("19.9", "TD3: `model/pi/fcN.K`; `model/pi/dense.K` with Tanh. Action: squashed", SB2),
 }  # fmt: skip
 """Section, sentence and features of each recorded agent."""
 

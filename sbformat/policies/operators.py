@@ -274,12 +274,11 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "Gemm": Operator(
         _gemm, (2, 3), frozenset({"transB"}),
-        "a linear layer: x times the weights, which are (outputs, inputs) if transB, plus the bias", "Gemm:11", "gemm",
+        "a linear layer: x times the weights, (outputs, inputs) if transB, plus the bias", "Gemm:11", "gemm",
     ),
     "Conv": Operator(
         _conv, (2, 3), frozenset({"strides", "pads"}),
-        "a convolution: image (channels, height, width), weights (filters, channels, height, width), a bias; "
-        "pads are top, left, bottom, right", "Conv:11", "conv",
+        "a convolution of an image, weights and a bias, see below", "Conv:11", "conv",
     ),
     "LayerNormalization": Operator(
         _normalization, (3, 3), frozenset({"epsilon"}),
@@ -292,8 +291,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "ArgMax": _reduction(_arg_max, "the index of the first greatest item", "ArgMax:13", "arg_max"),
     "Call": Operator(
         _call, (1, 2**31), frozenset({"function", "keys", "dtype", "shape"}),
-        "a function of arrays that the caller of load_policy supplies under the name ``function``; it receives the "
-        "operands, or one dict of them when there are keys", "", "call",
+        "a function that the caller supplies, see below", "", "call",
     ),
 }  # fmt: skip
 """The operators, by name."""
