@@ -102,7 +102,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "cnn-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", CNN),
     "image-flattened": ("19.3", "an image is divided by 255, unless `normalize_images` is false", ()),
     "image-flattened-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", ()),
-    **{f"activation-{name}": ("19.5", SAME, ()) for name in (
+    **{f"activation-{name}": ("19.5", RELU if name == "relu" else SAME, ()) for name in (
         "relu", "elu", "celu", "selu", "leaky-relu", "leaky-relu-partial", "prelu",
     )},
     **{f"activation-{name}": ("19.5", "| `GELU` | x (1 + Erf(x / sqrt 2)) / 2;", ()) for name in ("gelu", "gelu-tanh")},

@@ -126,6 +126,7 @@ class Rule:
     ) -> Vector:
         wanted = {*self.features, *features}
         wanted |= {_ARGUMENTS[word] for word in arguments if word in _ARGUMENTS}
+        wanted |= {"torch-zip"} if _has_state_dict(data, wanted) else set()
         return Vector(name, self.section, self.sentence, data, expect, arguments, tuple(sorted(wanted)))
 
 
@@ -141,6 +142,11 @@ _ARGUMENTS: Final = {
     "--unchecked-crc": "unchecked-crc",
 }
 """The feature that an argument requires."""
+
+
+def _has_state_dict(data: bytes, features: set[str]) -> bool:
+    """Return whether a file is a ``.pth``, or an archive that has one."""
+    return b".pth" in data or (_suffix(data) == ".pth" and (data[:2] == b"PK" or "legacy" in features))
 
 
 def _suffix(data: bytes) -> str:

@@ -1,0 +1,61 @@
+"""The levels of conformance that FORMAT.md defines, and the features of the vectors."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from typing import Any, Final
+
+import pytest
+
+import sbformat
+from sbformat import SbformatError
+from tests.helpers.bundled import ROOT
+
+HERE: Final = ROOT / "conformance"
+VECTORS: Final[list[dict[str, Any]]] = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
+LOWEST: Final = [vector for vector in VECTORS if vector["kind"] == "decode" and not vector.get("features")]
+CONFORMANCE: Final = (
+    (ROOT / "schema" / "FORMAT.md").read_text("utf-8").partition("## Conformance\n")[2].split("\n## ")[0]
+)
+
+
+def load_decoder() -> Any:
+    """The Python harness."""
+    folder = str(HERE / "harness" / "python")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("decode")
+    finally:
+        sys.path.remove(folder)
+
+
+def test_level_0_reads_no_state_dict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def state_dict(archive: sbformat.Archive, name: str) -> None:
+        pytest.fail(f"{name} of {type(archive)} was read")
+
+    decode = load_decoder().decode
+    monkeypatch.setattr(sbformat.Archive, "state_dict", state_dict)
+    assert len(LOWEST) > 500
+    for vector in LOWEST:
+        try:
+            decode((HERE / vector["file"]).read_bytes(), vector.get("arguments", ()))
+            outcome = None
+        except SbformatError as error:
+            outcome = error.outcome
+        assert outcome == vector.get("outcome"), vector["name"]
+
+
+def test_every_feature_has_a_level_or_is_independent_of_levels() -> None:
+    features = {feature for vector in VECTORS for feature in vector.get("features", ())}
+    named = set(re.findall(r"`([a-z-]+)`", CONFORMANCE))
+    assert {feature for feature in features if not feature.startswith("policy-")} <= named
+    assert named - features <= {"data"}
+
+
+def test_features_of_level_3_need_state_dicts() -> None:
+    for vector in VECTORS:
+        if {"big-endian", "quantized", "sparse", "meta", "attributes"} & set(vector.get("features", ())):
+            assert "torch-zip" in vector["features"] or vector["kind"] != "decode", vector["name"]
