@@ -126,7 +126,7 @@ class Rule:
     ) -> Vector:
         wanted = {*self.features, *features}
         wanted |= {_ARGUMENTS[word] for word in arguments if word in _ARGUMENTS}
-        wanted |= {"torch-zip"} if _has_state_dict(data, wanted) else set()
+        wanted |= {"torch-zip"} if self.section.startswith("6") or _has_state_dict(data, wanted) else set()
         return Vector(name, self.section, self.sentence, data, expect, arguments, tuple(sorted(wanted)))
 
 
