@@ -6,13 +6,14 @@ import importlib
 import json
 import re
 import sys
-from typing import Any, Final
-
-import pytest
+from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat import SbformatError
 from tests.helpers.bundled import ROOT
+
+if TYPE_CHECKING:
+    import pytest
 
 HERE: Final = ROOT / "conformance"
 VECTORS: Final[list[dict[str, Any]]] = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
