@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conformance.generators.vectors import Vector
 
 FAMILIES: Final = (
+    "examples",
     "forms",
     "ends",
     "members",

@@ -21,8 +21,9 @@ DOCUMENTS: Final = (
     "POLICIES",
     "FOLDERS",
     "SBX",
+    "EXAMPLES",
 )
-"""The documents in ``schema/``, without ``.md``. Sections are numbered through all of them."""
+"""The documents in ``schema/``, without ``.md``. Sections are numbered through all but the last, which has none."""
 
 PAGES: Final = {f"format/{name.lower()}.md" if name != "FORMAT" else "format.md": name for name in DOCUMENTS}
 """The pages of the site, and the documents that they are."""

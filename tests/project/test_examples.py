@@ -1,0 +1,29 @@
+"""The page of examples is what its program makes of the vectors, and its bytes are those of the vector."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from tests.helpers.bundled import ROOT
+
+PAGE = (ROOT / "schema" / "EXAMPLES.md").read_text("utf-8")
+ARCHIVE = (ROOT / "conformance" / "vectors" / "valid" / "example-archive.zip").read_bytes()
+
+
+def test_the_page_is_up_to_date() -> None:
+    program = ROOT / "schema" / "generate_examples.py"
+    assert subprocess.run([sys.executable, str(program), "--check"], check=False, cwd=ROOT).returncode == 0
+
+
+def test_the_bytes_are_those_of_the_vector() -> None:
+    block = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+    rows = re.findall(r"^([0-9a-f]{4})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})", block, re.MULTILINE)
+    assert len(rows) > 80
+    for offset, shown in rows:
+        raw = bytes.fromhex(shown)
+        assert ARCHIVE[int(offset, 16) :].startswith(raw), offset
+    assert "PK" in block
+    assert rows[0][0] == "0000"
+    assert int(rows[-1][0], 16) + len(bytes.fromhex(rows[-1][1])) == len(ARCHIVE)
