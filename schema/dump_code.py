@@ -7,7 +7,7 @@ Runs on CPython 3.6 to 3.14 (hence the quoted annotations). Standard input holds
 beside its type; ``refused`` are the texts that this interpreter cannot compile.
 """
 
-# ruff: noqa: INP001 -- schema/ is a folder of files, not a package
+
 
 import json
 import sys

@@ -12,7 +12,7 @@ with those too. No source is run. ``schema/published_functions.json`` lists the 
 a file differs from what would be written; without sources, ``--check`` compares the second file with the first.
 """
 
-# ruff: noqa: INP001 -- schema/ is a folder of files, not a package
+
 
 from __future__ import annotations
 
