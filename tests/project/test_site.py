@@ -189,6 +189,7 @@ def test_links_to_the_repository_lead_to_files(site: dict[str, Page]) -> None:
 
 
 EXTERNAL: Final = {
+    "https://distributed.dask.org/",
     "https://github.com/DLR-RM/rl-trained-agents",
     "https://github.com/DLR-RM/stable-baselines3",
     "https://imitation.readthedocs.io",
