@@ -19,10 +19,12 @@ from typing import Any, Final
 import decode
 import encode
 
-from conformance import run
+from conformance.runner.checks import describe_difference
+from conformance.runner.commands import FOLDER
+from conformance.runner.comparison import compare_predictions, replace_contents_by_digests, sort_entries
 from tests.children.read_hostile_pth import ask
 
-HERE: Final = Path(run.HERE)
+HERE: Final = Path(FOLDER)
 
 CPU_SECONDS: Final = 400
 WARMING: Final = (
@@ -83,12 +85,11 @@ def answer(vector: dict[str, Any], data: bytes) -> dict[str, Any]:
 def difference(vector: dict[str, Any], data: bytes, found: Any) -> str:
     """Where an answer differs from what is expected, or an empty text."""
     if vector["kind"] == "encode":
-        wanted, found = run.sort_entries(run.replace_contents_by_digests(json.loads(data))), run.sort_entries(found)
-    else:
-        wanted = json.loads((HERE / vector["expect"]).read_bytes())
+        return describe_difference(sort_entries(replace_contents_by_digests(json.loads(data))), sort_entries(found))
+    wanted = json.loads((HERE / vector["expect"]).read_bytes())
     if vector["kind"] == "policy":
-        return run.compare_predictions(wanted, found, vector["tolerance"])
-    return "" if run.is_same(wanted, found) else run.find_difference(run.normalize(wanted), run.normalize(found))
+        return compare_predictions(wanted, found, vector["tolerance"])
+    return describe_difference(wanted, found)
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import floats, legacy_stream, ordered, storage, tensor
+from conformance.mutants import zips
 from tests.fuzz import tables
-from tests.fuzz.mutator import pickles, zips
+from tests.fuzz.mutator import pickles
 from tests.fuzz.mutator.fragments import FRAGMENTS
 from tests.helpers import attacks, bundled
 from tests.values.computed import pickled_schedules

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from conformance.harness.python import policies
-from conformance.run import compare_predictions
+from conformance.runner.comparison import compare_predictions
 from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:

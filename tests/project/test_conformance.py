@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -25,7 +24,6 @@ from tests.helpers.site_hooks import load_hook
 HERE: Final = ROOT / "conformance"
 MANIFEST: Final = json.loads((HERE / "manifest.json").read_bytes())
 VECTORS: Final[list[dict[str, Any]]] = MANIFEST["vectors"]
-NODE: Final = shutil.which("node")
 
 
 def normalize_spaces(text: str) -> str:
@@ -54,6 +52,14 @@ def test_the_manifest_is_valid_by_its_schema() -> None:
     jsonschema.validate(MANIFEST, schema)
     names = Counter(vector["name"] for vector in VECTORS)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_feature_is_described() -> None:
+    described = json.loads((HERE / "features.json").read_bytes())
+    schema = json.loads((HERE / "manifest.schema.json").read_bytes())
+    listed = schema["$defs"]["vector"]["properties"]["features"]["items"]["enum"]
+    assert list(described) == ["core", *sorted(listed)]
+    assert {feature for vector in VECTORS for feature in vector.get("features", ())} == set(listed)
 
 
 def test_every_layer_has_vectors() -> None:
@@ -171,112 +177,3 @@ def test_no_vector_changes_the_process() -> None:
     report, _ = run_vectors_in_child()
     assert report["changed"] == []
     assert report["modules"] == []
-
-
-# -- the runner ---------------------------------------------------------------------------------------
-
-
-def run_runner(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(HERE / "run.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
-
-
-def harness(name: str) -> str:
-    """The command of a decoder or encoder of this repository."""
-    if name.endswith(".js"):
-        return f"{NODE} {HERE / 'harness' / 'javascript' / name}"
-    return f"{sys.executable} {HERE / 'harness' / 'python' / name}"
-
-
-def test_the_decoder_and_encoder_follow_the_protocol() -> None:
-    done = run_runner("--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info")
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"^all +[1-9][0-9]* +0 +0 +0 +0$", done.stdout, re.MULTILINE)
-    assert "encode" in done.stdout
-
-
-@pytest.mark.skipif(NODE is None, reason="node is not installed")
-@pytest.mark.parametrize(
-    "part", ["entry-", "names-", "json-key", "pickle-frame", "storage-key", "legacy-key", "policy-ppo", "policy-lstm"]
-)
-def test_a_decoder_in_another_language_agrees(part: str) -> None:
-    """Some of the vectors; ``.ci/run`` runs all."""
-    done = run_runner("--decoder", harness("decode.js"), "--only", part)
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"^all +[1-9]", done.stdout, re.MULTILINE)
-
-
-BROKEN: Final = {
-    "that accepts anything": "import sys; sys.stdin.buffer.read(); print('{}')",
-    "that refuses everything": 'import sys; print(\'{"outcome": "container failure"}\'); sys.exit(1)',
-    "that names no outcome": "import sys; print('{}'); sys.exit(1)",
-    "that prints no JSON": "print('ok')",
-    "that prints nothing": "",
-    "that raises": "raise KeyError('x')",
-    "that is killed": "import os; os.kill(os.getpid(), 9)",
-    "that hangs": "import time; time.sleep(60)",
-    "that knows no argument at all": "import sys; sys.exit(2)",
-    "that ends with 0 when it refuses": 'print(\'{"outcome": "data failure"}\')',
-}
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_decoder_fails(what: str) -> None:
-    decoder = f'{sys.executable} -c "{BROKEN[what].replace(chr(34), chr(92) + chr(34))}"'
-    part = "file-empty" if what == "that hangs" else "file-"
-    done = run_runner("--decoder", decoder, "--only", part, "--timeout", "3")
-    assert done.returncode == 1, done.stdout
-    if what not in ("that refuses everything", "that accepts anything", "that ends with 0 when it refuses"):
-        assert "crash" in done.stdout
-        assert re.search(r"^all +0 ", done.stdout, re.MULTILINE)
-
-
-WRAPPED: Final = """
-import io, json, sys
-sys.path.insert(0, {folder!r})
-import decode
-{fault}
-sys.exit(decode.main())
-"""
-FAULTS: Final = {
-    "a wrong number": """
-import tagged
-old = tagged.scalar
-tagged.scalar = lambda value: 2 if value == 1 else old(value)
-""",
-    "true for 1": """
-old = decode.json_value
-decode.json_value = lambda value: json.loads(json.dumps(old(value)).replace(" 1]", " true]"))
-""",
-    "another order": """
-old = decode.json_value
-decode.json_value = lambda value: old(dict(reversed(value.items())))
-""",
-}
-
-
-@pytest.mark.parametrize("what", FAULTS)
-def test_a_decoder_with_one_fault_fails(what: str, tmp_path: Any) -> None:
-    program = tmp_path / "decode_wrong.py"
-    program.write_text(WRAPPED.format(folder=str(HERE / "harness" / "python"), fault=FAULTS[what]), encoding="utf-8")
-    done = run_runner("--decoder", f"{sys.executable} {program}", "--only", "form-")
-    assert done.returncode == 1, done.stdout
-    assert "crash" not in done.stdout.splitlines()[0]
-
-
-def test_an_expected_failure_that_passes_fails_the_run() -> None:
-    decoder = harness("decode.py")
-    assert run_runner("--decoder", decoder, "--only", "file-empty", "--xfail", "file-empty").returncode == 1
-    wrong = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
-    expected = [word for v in VECTORS if "file-empty" in v["name"] for word in ("--xfail", v["name"])]
-    assert run_runner("--decoder", wrong, "--only", "file-empty", *expected).returncode == 0
-
-
-def test_features_are_skipped_and_unknown_words_are_reported() -> None:
-    decoder = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
-    nothing = run_runner("--decoder", decoder, "--only", "scan-archive", "--skip-feature", "scan")
-    assert nothing.returncode == 1  # a run of no vectors proves nothing
-    for words in (["--skip-feature", "legcy"], ["--xfail", "no-such-vector"], []):
-        done = run_runner(*(["--decoder", decoder] if words else []), *words)
-        assert done.returncode == 2, words
-    assert "legacy" in run_runner("--decoder", decoder, "--skip-feature", "legcy").stderr

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import pickletools
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from conformance.mutants.opcodes import (
+    FRAME,
+    INTS,
+    LENGTHS,
+    MOST_TOKENS,
+    OPCODES,
+    STOP,
+    Tokens,
+    anchored,
+    is_pickle,
+    join,
+    spans,
+    split,
+)
 from tests.fuzz.mutator.fragments import FRAGMENTS, LEAVES, name_lines, text
 
 if TYPE_CHECKING:
@@ -14,129 +27,12 @@ if TYPE_CHECKING:
 
     from tests.fuzz.mutator.chance import Chance
 
-OPCODES: Final = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
-_FRAME: Final = b"\x95"
-_STOP: Final = b"."
-_MEMOIZE: Final = b"\x94"
-_LENGTHS: Final = {-2: "<B", -3: "<i", -4: "<I", -5: "<Q"}
-"""Layouts of lengths, by what ``pickletools`` says of them."""
-_INTS: Final = {"uint1": "<B", "uint2": "<H", "int4": "<i", "uint4": "<I", "uint8": "<Q"}
-_BARE: Final = [code for code, opcode in OPCODES.items() if opcode.arg is None and code != _STOP]
+__all__ = ["argument", "changed", "is_pickle", "join", "name_code", "spans", "split", "value"]
+
+_BARE: Final = [code for code, opcode in OPCODES.items() if opcode.arg is None and code != STOP]
 _TEXTS: Final = ("unicodestring1", "unicodestring4", "unicodestring8")
-_MOST_TOKENS: Final = 20_000
 _DEEPEST: Final = 250
 """How often a value is wrapped at most: just past ``value_depth``."""
-
-
-class Span(NamedTuple):
-    """The tokens that make one value."""
-
-    start: int
-    stop: int
-
-
-Tokens = list[bytes]
-"""Each an opcode with its argument; what cannot be told apart is the last one."""
-
-
-# -- reading and writing ------------------------------------------------------------------------------
-
-
-def split(data: bytes) -> tuple[Tokens, bytes]:
-    """Return the opcodes up to STOP, and what follows them."""
-    found: Tokens = []
-    at = 0
-    while at < len(data) and len(found) < _MOST_TOKENS:
-        stop = _end_of(data, at)
-        if stop is None:
-            break
-        found.append(data[at:stop])
-        at = stop
-        if found[-1] == _STOP:
-            break
-    return found, data[at:]
-
-
-def _end_of(data: bytes, at: int) -> int | None:
-    """Where an opcode with its argument ends; None when it is none, or cut short."""
-    opcode = OPCODES.get(data[at : at + 1])
-    if opcode is None:
-        return None
-    size = opcode.arg.n if opcode.arg else 0
-    at += 1
-    if size == pickletools.UP_TO_NEWLINE:
-        for _ in range(2 if opcode.arg.name == "stringnl_noescape_pair" else 1):
-            at = data.find(b"\n", at) + 1
-            if not at:
-                return None
-        return at
-    if size < 0:
-        layout = _LENGTHS[size]
-        head = struct.calcsize(layout)
-        if at + head > len(data):
-            return None
-        size = head + int(struct.unpack_from(layout, data, at)[0])
-    return at + size if 0 <= size <= len(data) - at else None
-
-
-def join(tokens: Tokens) -> bytes:
-    """Put opcodes together; each frame holds all up to the next one."""
-    made = b""
-    for token in reversed(tokens):
-        if token[:1] == _FRAME and len(token) == 9:
-            size = _framed(made)
-            token = _FRAME + struct.pack("<Q", size)  # noqa: PLW2901 -- the same opcode, made right
-        made = token + made
-    return made
-
-
-def _framed(made: bytes) -> int:
-    tokens, rest = split(made)
-    size = 0
-    for token in tokens:
-        if token[:1] == _FRAME:
-            return size
-        size += len(token)
-    return size + len(rest) * (not tokens or tokens[-1] != _STOP)
-
-
-def is_pickle(data: bytes) -> bool:
-    """Are the bytes opcodes from the first to a STOP?"""
-    tokens, _ = split(data)
-    return bool(tokens) and tokens[-1] == _STOP
-
-
-def spans(tokens: Tokens) -> list[Span]:
-    """The values that the opcodes make, parts before wholes, as far as the stack can be followed."""
-    found: list[Span] = []
-    stack: list[tuple[int, bool]] = []
-    for index, token in enumerate(tokens):
-        opcode = OPCODES.get(token[:1])
-        if opcode is None or token == _STOP:
-            break
-        start = index
-        before = list(opcode.stack_before)
-        if pickletools.markobject in before:
-            while stack and not stack[-1][1]:
-                stack.pop()
-            if not stack:
-                break
-            start = stack.pop()[0]
-            del before[before.index(pickletools.markobject) :]
-        if len(before) > len(stack):
-            break
-        for _ in before:
-            start = stack.pop()[0]
-        stack += [(start, opcode.name == "MARK")] * len(opcode.stack_after)
-        if opcode.stack_after and opcode.name != "MARK":
-            found.append(Span(start, index + 1))
-    return found
-
-
-def anchored(tokens: Tokens) -> Tokens:
-    """The same with each MEMOIZE spelled as a numbered put: what is moved then keeps what it refers to."""
-    count = itertools.count()
-    return [b"r" + struct.pack("<I", next(count)) if token == _MEMOIZE else token for token in tokens]
 
 
 # -- arguments ----------------------------------------------------------------------------------------
@@ -148,8 +44,8 @@ def argument(chance: Chance, code: bytes, old: bytes = b"") -> bytes:
     if opcode.arg is None:
         return code
     kind, size = opcode.arg.name, opcode.arg.n
-    if kind in _INTS:
-        layout = _INTS[kind]
+    if kind in INTS:
+        layout = INTS[kind]
         width = struct.calcsize(layout)
         near = int.from_bytes(old[1 : 1 + width], "little")
         return code + (chance.number(near) % 256**width).to_bytes(width, "little")
@@ -157,7 +53,7 @@ def argument(chance: Chance, code: bytes, old: bytes = b"") -> bytes:
         return code + struct.pack(">d", chance.real())
     if size == pickletools.UP_TO_NEWLINE:
         return code + _lines(chance, kind, old[1:])
-    layout = _LENGTHS[size]
+    layout = LENGTHS[size]
     body = old[1 + struct.calcsize(layout) :]
     if kind in _TEXTS and not chance.one_in(4):
         body = chance.word(body.decode("utf-8", "replace")).encode("utf-8", "surrogatepass")
@@ -324,7 +220,7 @@ def _change_protocol(chance: Chance, tokens: Tokens) -> None:
 
 
 def _frame(chance: Chance, tokens: Tokens) -> None:
-    tokens.insert(chance.place(len(tokens)), _FRAME + bytes(8))
+    tokens.insert(chance.place(len(tokens)), FRAME + bytes(8))
 
 
 _LIKELY: Final[tuple[Callable[[Chance, Tokens], None], ...]] = (
@@ -347,5 +243,5 @@ def changed(chance: Chance, data: bytes) -> bytes:
         tokens = anchored(tokens)
     for _ in range(chance.choice((1, 1, 1, 1, 2, 3))):
         chance.choice(_UNLIKELY if chance.one_in(4) else _LIKELY)(chance, tokens)
-    made = join(tokens[:_MOST_TOKENS])
+    made = join(tokens[:MOST_TOKENS])
     return (chance.bytes_of(made) if chance.one_in(32) else made) + rest

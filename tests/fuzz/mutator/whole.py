@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.fuzz.mutator import archives, pickles, texts, zips
+from conformance.mutants import archives, zips
+from tests.fuzz.mutator import pickles, texts
 from tests.fuzz.mutator.chance import Chance
 
 if TYPE_CHECKING:

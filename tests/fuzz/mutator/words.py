@@ -52,13 +52,3 @@ _IN_POLICIES: Final = (
     "model/pi/w:0", "model/pi_fc0/w:0", "model/lstm1/wx:0", "deepq/model/action_value/fully_connected/weights:0",
 )  # fmt: skip
 WORDS: Final = (*_IN_PICKLES, *_IN_PICKLES, *_IN_DATA, *_IN_POLICIES, *ATTRIBUTES, *sorted(LAYOUTS))
-
-ENTRIES: Final = (
-    "data", "policy.pth", "policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth",
-    "ent_coef_optimizer.pth", "pytorch_variables.pth", "tensors.pth", "system_info.txt", "_stable_baselines3_version",
-    "parameters", "parameter_list", "a/b.pth", "notes.txt", "a/", ".pth", "data/x", "Data", "x.pkl", "x.npy",
-)  # fmt: skip
-RECORDS: Final = (
-    "data.pkl", "version", "byteorder", ".data/version", ".data/serialization_id", ".format_version",
-    ".storage_alignment", "constants.pkl", "code/x.py", "data/0", "data/1", "data/7", "DATA.PKL", "data/",
-)  # fmt: skip

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators.build_zips import DEFLATED, STORED, UTF8_FLAG, extra_field
-from tests.fuzz.mutator.words import ENTRIES, RECORDS
-from tests.fuzz.mutator.zips import Fault, Part
+from conformance.mutants.zips import Fault, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fuzz.mutator.chance import Chance
-    from tests.fuzz.mutator.zips import Zip
+    from conformance.mutants.chance import Chance
+    from conformance.mutants.zips import Zip
 
 _LOCAL_FIELDS: Final = {
     "signature": 0, "version": 2, "flags": 2, "method": 2, "time": 2, "date": 2, "crc": 4, "compressed": 4, "size": 4,
@@ -29,6 +28,15 @@ _FIELDS: Final = {
     "locator": {"signature": 0, "disk": 4, "record_at": 8, "disks": 4},
 }  # fmt: skip
 """Bytes of each field; 0 for signatures."""
+ENTRIES: Final = (
+    "data", "policy.pth", "policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth",
+    "ent_coef_optimizer.pth", "pytorch_variables.pth", "tensors.pth", "system_info.txt", "_stable_baselines3_version",
+    "parameters", "parameter_list", "a/b.pth", "notes.txt", "a/", ".pth", "data/x", "Data", "x.pkl", "x.npy",
+)  # fmt: skip
+RECORDS: Final = (
+    "data.pkl", "version", "byteorder", ".data/version", ".data/serialization_id", ".format_version",
+    ".storage_alignment", "constants.pkl", "code/x.py", "data/0", "data/1", "data/7", "DATA.PKL", "data/",
+)  # fmt: skip
 _AROUND: Final = ("prefix", "behind_directory", "tail")
 _EXTRAS: Final = (0x4246, 0x5455, 0x7075, 0x0001, 0x000A)
 _ATTRIBUTES: Final = (0, 0o600 << 16, 0o100644 << 16, 0o120777 << 16, 0o040755 << 16 | 16, 16)

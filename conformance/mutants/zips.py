@@ -62,7 +62,7 @@ class Part(Member):
         if self.repeats and self.descriptor:
             facts = {"crc": zlib.crc32(self.data), "size": min(sizes[0], MAX32), "compressed": min(sizes[1], MAX32)}
             self.local.update(facts)
-        self.extra = _with_zip64(self.extra, _local_zip64(self.extra, sizes, self.flags))
+        self.extra = _with_zip64(self.extra, _local_zip64(self.extra, sizes))
         if self.is_local_wide:
             self.local.update(size=MAX32, compressed=MAX32)
         wide = b"".join(struct.pack("<Q", value) for name, value in zip(_WIDE, sizes) if name in self.narrow)
@@ -220,7 +220,7 @@ def build(made: Zip) -> bytes:
     return build_zip(*made.parts, order=made.order, zip64=made.is_zip64, comment=made.comment, **options)
 
 
-def _local_zip64(extra: bytes, sizes: Sizes, flags: int) -> bytes | None:
+def _local_zip64(extra: bytes, sizes: Sizes) -> bytes | None:
     """The zip64 extra of a local header anew, in the length it had; None where there is none, or another one."""
     old = next((value for kind, value in _fields(extra) if kind == _ZIP64), b"")
     if not any(old):  # torch has zeros there before a descriptor

@@ -1,0 +1,1 @@
+"""Mutants of files, for compare.py and the fuzz tests. Standard library only."""

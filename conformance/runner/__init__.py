@@ -1,0 +1,1 @@
+"""The parts of run.py and compare.py. Standard library only."""

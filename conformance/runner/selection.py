@@ -1,0 +1,61 @@
+"""Which vectors are run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from conformance.runner.checks import read_file
+from conformance.runner.reports import describe_expectation, list_features
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from conformance.runner.checks import Vector
+
+
+def select_vectors(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Vector]:
+    """Select the vectors; exit with 2 if an option names something unknown, or none remains."""
+    vectors = json.loads(read_file("manifest.json"))["vectors"]
+    features = {feature for vector in vectors for feature in vector.get("features", ())}
+    names = {vector["name"] for vector in vectors}
+    for word, given, known in (
+        ("feature", options.skip_feature, features),
+        ("feature", options.feature, {*features, "core"}),
+        ("vector", options.xfail, names),
+    ):
+        for name in given:
+            if name not in known:
+                parser.error(f"unknown {word} {name!r}; available: {', '.join(sorted(known)[:30])}")
+    if options.every < 1:
+        parser.error("expected a number >= 1 for --every")
+    selected = [vector for vector in vectors if is_selected(vector, options)][:: options.every]
+    if not selected:
+        parser.error("no vector matches --only, --feature and --section; --list prints their names")
+    return selected
+
+
+def is_selected(vector: Vector, options: argparse.Namespace) -> bool:
+    """Say whether a vector matches ``--only``, ``--feature`` and ``--section``."""
+    return (
+        options.only in vector["name"]
+        and (not options.feature or bool(set(list_features(vector)) & set(options.feature)))
+        and (not options.section or any(f"{vector['section']}.".startswith(f"{one}.") for one in options.section))
+    )
+
+
+def print_features(vectors: Sequence[Vector]) -> None:
+    """Print the features that vectors need, with the number of vectors, the section and a description."""
+    counts = Counter(feature for vector in vectors for feature in list_features(vector))
+    for name, (section, description) in json.loads(read_file("features.json")).items():
+        if counts[name]:
+            print(f"{name:16}{counts[name]:>6}  {section:8}{description}")
+
+
+def print_vectors(vectors: Sequence[Vector]) -> None:
+    """Print names, sections, what is expected, and the features."""
+    for vector in vectors:
+        expected = describe_expectation(vector)
+        print(f"{vector['name']:48}{vector['section']:8}{expected:20}{' '.join(vector.get('features', ()))}".rstrip())

@@ -1,0 +1,490 @@
+"""The runner of the conformance vectors, ``conformance/run.py``: its protocol, its totals, its reports."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import numpy as np
+import pytest
+
+from conformance.runner.commands import Batch, Crash, Request, SingleRuns, supports_batch
+from tests.helpers.bundled import ROOT
+
+HERE: Final = ROOT / "conformance"
+VECTORS: Final[list[dict[str, Any]]] = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
+NODE: Final = shutil.which("node")
+
+
+def run_runner(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(HERE / "run.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+
+
+def harness(name: str) -> str:
+    """The command of a decoder or encoder of this repository."""
+    if name.endswith(".js"):
+        return f"{NODE} {HERE / 'harness' / 'javascript' / name}"
+    return f"{sys.executable} {HERE / 'harness' / 'python' / name}"
+
+
+def test_the_decoder_and_encoder_follow_the_protocol() -> None:
+    done = run_runner("--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^all +[1-9][0-9]* +0 +0 +0 +0$", done.stdout, re.MULTILINE)
+    assert "encode" in done.stdout
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+@pytest.mark.parametrize(
+    "part", ["entry-", "names-", "json-key", "pickle-frame", "storage-key", "legacy-key", "policy-ppo", "policy-lstm"]
+)
+def test_a_decoder_in_another_language_agrees(part: str) -> None:
+    """Some of the vectors; ``.ci/run`` runs all."""
+    done = run_runner("--decoder", harness("decode.js"), "--only", part)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^all +[1-9]", done.stdout, re.MULTILINE)
+
+
+BROKEN: Final = {
+    "that accepts anything": "import sys; sys.stdin.buffer.read(); print('{}')",
+    "that refuses everything": 'import sys; print(\'{"outcome": "container failure"}\'); sys.exit(1)',
+    "that names no outcome": "import sys; print('{}'); sys.exit(1)",
+    "that prints no JSON": "print('ok')",
+    "that prints nothing": "",
+    "that raises": "raise KeyError('x')",
+    "that is killed": "import os; os.kill(os.getpid(), 9)",
+    "that hangs": "import time; time.sleep(60)",
+    "that knows no argument at all": "import sys; sys.exit(2)",
+    "that ends with 0 when it refuses": 'print(\'{"outcome": "data failure"}\')',
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_decoder_fails(what: str) -> None:
+    decoder = f'{sys.executable} -c "{BROKEN[what].replace(chr(34), chr(92) + chr(34))}"'
+    part = "file-empty" if what == "that hangs" else "file-"
+    done = run_runner("--decoder", decoder, "--only", part, "--timeout", "3")
+    assert done.returncode == 1, done.stdout
+    if what not in ("that refuses everything", "that accepts anything", "that ends with 0 when it refuses"):
+        assert "crash" in done.stdout
+        assert re.search(r"^all +0 ", done.stdout, re.MULTILINE)
+
+
+WRAPPED: Final = """
+import io, json, sys
+sys.path.insert(0, {folder!r})
+import decode
+{fault}
+sys.exit(decode.main())
+"""
+FAULTS: Final = {
+    "a wrong number": """
+import tagged
+old = tagged.scalar
+tagged.scalar = lambda value: 2 if value == 1 else old(value)
+""",
+    "true for 1": """
+old = decode.json_value
+decode.json_value = lambda value: json.loads(json.dumps(old(value)).replace(" 1]", " true]"))
+""",
+    "another order": """
+old = decode.json_value
+decode.json_value = lambda value: old(dict(reversed(value.items())))
+""",
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_decoder_with_one_fault_fails(what: str, tmp_path: Any) -> None:
+    program = tmp_path / "decode_wrong.py"
+    program.write_text(WRAPPED.format(folder=str(HERE / "harness" / "python"), fault=FAULTS[what]), encoding="utf-8")
+    done = run_runner("--decoder", f"{sys.executable} {program}", "--only", "form-")
+    assert done.returncode == 1, done.stdout
+    assert "crash" not in done.stdout.splitlines()[0]
+
+
+def test_an_expected_failure_that_passes_fails_the_run() -> None:
+    decoder = harness("decode.py")
+    assert run_runner("--decoder", decoder, "--only", "file-empty", "--xfail", "file-empty").returncode == 1
+    wrong = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
+    expected = [word for v in VECTORS if "file-empty" in v["name"] for word in ("--xfail", v["name"])]
+    assert run_runner("--decoder", wrong, "--only", "file-empty", *expected).returncode == 0
+
+
+def test_features_are_skipped_and_unknown_words_are_reported() -> None:
+    decoder = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
+    nothing = run_runner("--decoder", decoder, "--only", "scan-archive", "--skip-feature", "scan")
+    assert nothing.returncode == 1  # a run of no vectors proves nothing
+    for words in (["--skip-feature", "legcy"], ["--xfail", "no-such-vector"], []):
+        done = run_runner(*(["--decoder", decoder] if words else []), *words)
+        assert done.returncode == 2, words
+    assert "legacy" in run_runner("--decoder", decoder, "--skip-feature", "legcy").stderr
+
+
+# -- many files in one process ------------------------------------------------------------------------
+
+HARNESSES: Final = ("decode.py", pytest.param("decode.js", marks=pytest.mark.skipif(NODE is None, reason="no node")))
+FEW: Final = [vector for vector in VECTORS if vector["kind"] == "decode"][::150]
+
+
+def write_program(tmp_path: Path, text: str) -> str:
+    """The command of a program."""
+    path = tmp_path / "program.py"
+    path.write_text(text, encoding="utf-8")
+    return shlex.join([sys.executable, str(path)])
+
+
+def run_batch(command: str, *requests: dict[str, Any] | str) -> list[dict[str, Any]]:
+    lines = [request if isinstance(request, str) else json.dumps(request) for request in requests]
+    done = subprocess.run(
+        [*shlex.split(command), "--batch"], input="\n".join(lines), capture_output=True, text=True, check=False,
+        timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_batch_answers_as_single_runs_do(name: str) -> None:
+    words = shlex.split(harness(name))
+    single, batch = SingleRuns(words, 60), Batch(words, 60)
+    for vector in FEW:
+        request = Request(vector.get("arguments", ()), str(HERE / vector["file"]))
+        answers = []
+        for command in (single, batch):
+            try:
+                answers.append(command.run(request))
+            except Exception as error:  # noqa: BLE001 -- an unknown argument
+                answers.append(repr(error))
+        assert answers[0] == answers[1], vector["name"]
+    batch.close()
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_every_request_has_one_response_in_order(name: str) -> None:
+    vector = next(vector for vector in VECTORS if vector["name"] == "form-zip")
+    path = HERE / vector["file"]
+    expected = {"code": 0, "answer": json.loads((HERE / vector["expect"]).read_bytes())}
+    file = {"arguments": [], "file": str(path)}
+    found = run_batch(
+        harness(name),
+        file,
+        {"arguments": [], "base64": base64.b64encode(path.read_bytes()).decode()},
+        {"arguments": [], "base64": ""},
+        {"arguments": ["--nonsense"], "base64": ""},
+        {"arguments": ["--limit", "no_such_limit=1"], "base64": ""},
+        {"arguments": ["--limit", "ratio"], "base64": ""},
+        {"arguments": ["--limit", "ratio=-1"], "base64": ""},
+        {"arguments": ["--batch"], "base64": ""},
+        {"arguments": ["--entry"], "base64": ""},
+        {"arguments": [], "file": str(path / "missing")},
+        "not JSON",
+        file,
+    )
+    assert [response["code"] for response in found] == [0, 0, 1, 2, 2, 2, 2, 2, 2, 70, 70, 0]
+    assert found[0] == found[1] == found[-1] == expected
+    assert found[2]["answer"]["outcome"] == "container failure"
+    assert all(response["message"] for response in found[3:-1])
+
+
+def test_an_encoder_returns_bytes() -> None:
+    path = next(HERE / vector["file"] for vector in VECTORS if vector["kind"] == "encode" and "outcome" not in vector)
+    content = base64.b64encode(path.read_bytes()).decode()
+    single = subprocess.run(
+        shlex.split(harness("encode.py")), input=path.read_bytes(), capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    found = run_batch(harness("encode.py"), {"arguments": [], "base64": content}, {"arguments": [], "base64": "eA=="})
+    assert found[0] == {"code": 0, "base64": base64.b64encode(single.stdout).decode()}
+    assert found[1]["code"] == 70
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--limit", "no_such_limit=1"], 2, "unknown limit 'no_such_limit'; available: outer_entries, "),
+        (["--limit", "ratio"], 2, "expected --limit NAME=VALUE with a whole number, got 'ratio'"),
+        (["--limit", "ratio=1.5"], 2, "expected --limit NAME=VALUE with a whole number, got 'ratio=1.5'"),
+        (["--stat"], 2, "unrecognized arguments: --stat"),
+        (["--predict", "/no/such/file"], 70, "FileNotFoundError: "),
+    ],
+)
+def test_the_python_harness_reports_wrong_arguments(arguments: list[str], code: int, message: str) -> None:
+    done = subprocess.run(
+        [*shlex.split(harness("decode.py")), *arguments], input="", capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1].startswith(f"decode.py: {message}")
+    assert ("Traceback" in done.stderr) == (code == 70)
+
+
+COUNTING: Final = """
+import json, sys
+if sys.argv[1:] == ["--batch"]:
+    with open({log!r}, "a") as file:
+        file.write("batch\\n")
+    for line in sys.stdin:
+        path = json.loads(line)["file"]
+        {fault}
+        print(json.dumps({{"code": 1, "answer": {{"outcome": "container failure"}}}}), flush=True)
+else:
+    with open({log!r}, "a") as file:
+        file.write("single\\n")
+    print('{{"outcome": "container failure"}}')
+    sys.exit({code})
+"""
+
+
+def run_counting(tmp_path: Path, fault: str, *arguments: str, code: int = 1) -> tuple[dict[str, Any], Counter[str]]:
+    """Run a decoder that refuses everything but for a fault; return the results and how often it was started."""
+    log = tmp_path / "log"
+    command = write_program(tmp_path, COUNTING.format(log=str(log), fault=fault, code=code))
+    done = run_runner("--decoder", command, "--only", "file-", "--jobs", "1", "--format", "json", *arguments)
+    return json.loads(done.stdout), Counter(log.read_text("ascii").split())
+
+
+def test_one_process_answers_for_all_files(tmp_path: Path) -> None:
+    report, started = run_counting(tmp_path, "pass")
+    assert report["totals"]["passed"] >= 4
+    assert started == {"batch": 2}  # one is the probe
+    report, started = run_counting(tmp_path, "pass", "--batch", "no")
+    assert started["single"] == sum(result["state"] != "skipped" for result in report["results"])
+
+
+def test_a_command_without_batches_is_started_for_each_file(tmp_path: Path) -> None:
+    program = "import sys\nif '--batch' in sys.argv: sys.exit(2)\n" + BROKEN["that refuses everything"]
+    command = write_program(tmp_path, program)
+    assert not supports_batch(shlex.split(command), 20)
+    done = run_runner("--decoder", command, "--only", "file-empty")
+    assert done.returncode == 0, done.stdout
+
+
+FAULTS_OF_A_WORKER: Final = {
+    "sys.exit(3)": "crash: the process ended without an answer: exit code 3",
+    "raise KeyError('why')": "crash: the process ended without an answer: exit code 1: KeyError: 'why'",
+    "import time; time.sleep(60)": "crash: no answer within 2 s",
+    "sys.stdout.close(); import os; os.close(1); import time; time.sleep(60)": "crash: the process ended without an",
+    "print('no JSON', flush=True); continue": "crash: its output is not JSON: b'no JSON",
+    "print(5, flush=True); continue": "crash: not a response of a batch: b'5",
+    """print('{"code": 3}', flush=True); continue""": "crash: not a response of a batch",
+    """print('{"code": true, "answer": {}}', flush=True); continue""": "crash: not a response of a batch",
+    """print('{"code": 0}', flush=True); continue""": "crash: not a response of a batch",
+    """print('{"code": 70, "message": "why"}', flush=True); continue""": "crash: exit code 70: why",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_A_WORKER)
+def test_a_fault_of_a_worker_is_a_crash_of_one_vector(fault: str, tmp_path: Path) -> None:
+    condition = f"if 'file-text' in path:\n            {fault}"
+    report, started = run_counting(tmp_path, condition, "--timeout", "2")
+    crashed = [result for result in report["results"] if result["state"] == "crash"]
+    assert [result["name"] for result in crashed] == ["file-text"]
+    assert crashed[0]["reason"].startswith(FAULTS_OF_A_WORKER[fault])
+    assert report["totals"]["passed"] >= 4
+    assert started == {"batch": 2 if "70" in fault else 3}  # a fault that is reported leaves the process intact
+
+
+def test_a_worker_that_reads_nothing_is_ended(tmp_path: Path) -> None:
+    command = write_program(tmp_path, "import sys, time\nsys.stdin.fileno()\nif 1: time.sleep(60)\n")
+    batch = Batch(shlex.split(command), 1)
+    with pytest.raises(Crash, match="no answer within 1 s"):
+        batch.run(Request((), content=bytes(1 << 20)))
+    batch.close()
+
+
+# -- a clone ------------------------------------------------------------------------------------------
+
+
+def copy_clone(folder: Path) -> None:
+    """The folders of a clone that the first command of the README needs, with few vectors."""
+    ignored = shutil.ignore_patterns("__pycache__", "vectors")
+    shutil.copytree(ROOT / "sbformat", folder / "sbformat", ignore=ignored)
+    shutil.copytree(HERE, folder / "conformance", ignore=ignored)
+    vectors = [vector for vector in VECTORS if vector["name"].startswith("form-")]
+    for path in {vector[key] for vector in vectors for key in ("file", "expect") if key in vector}:
+        (folder / "conformance" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HERE / path, folder / "conformance" / path)
+    (folder / "conformance" / "manifest.json").write_text(json.dumps({"vectors": vectors}), encoding="utf-8")
+
+
+def test_the_first_command_works_on_a_clone(tmp_path: Path) -> None:
+    """The dependencies are on the path, but not the package: the child runs without site-packages."""
+    copy_clone(tmp_path)
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for path in Path(np.__file__).parent.parent.iterdir():
+        if not path.name.startswith(("sbformat", "__editable__")):
+            (packages / path.name).symlink_to(path)
+    command = ["run.py", "--decoder", shlex.join([sys.executable, "-S", "harness/python/decode.py"])]
+    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    alone = subprocess.run(
+        [sys.executable, "-S", "-c", "import sbformat"], cwd=tmp_path / "conformance", env=bare, check=False,
+        capture_output=True,
+    )  # fmt: skip
+    assert b"No module named 'sbformat'" in alone.stderr
+    for environment, expected in ((bare | {"PYTHONPATH": str(packages)}, 0), (bare, 1)):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path / "conformance", env=environment, check=False, text=True,
+            capture_output=True,
+        )  # fmt: skip
+        assert done.returncode == expected, done.stdout + done.stderr
+    assert "crash: exit code 70: ModuleNotFoundError: No module named 'numpy'" in done.stdout
+
+
+def test_what_is_wrong_is_the_last_line_of_standard_error(tmp_path: Path) -> None:
+    command = write_program(tmp_path, "import sys\nprint('no JSON')\nprint('first\\nlast', file=sys.stderr)\n")
+    done = run_runner("--decoder", command, "--only", "file-empty")
+    assert "crash: its output is not JSON: last\n" in done.stdout
+
+
+# -- selection and reports ----------------------------------------------------------------------------
+
+
+REFUSES_ALL: Final = """
+import json, sys
+for line in sys.stdin:
+    refusal = {"code": 1, "answer": {"outcome": "tensor failure"}}
+    print(json.dumps({"code": 2} if json.loads(line)["arguments"] else refusal), flush=True)
+"""
+
+
+def refuse_all(tmp_path: Path) -> str:
+    """A decoder that refuses everything in a batch, and knows no argument."""
+    return write_program(tmp_path, REFUSES_ALL)
+
+
+def run_json(*arguments: str) -> dict[str, Any]:
+    done = run_runner(*arguments, "--format", "json")
+    report = json.loads(done.stdout)
+    schema = json.loads((HERE / "results.schema.json").read_bytes())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(report, schema)
+    assert report["success"] == (done.returncode == 0)
+    return report
+
+
+def test_every_vector_is_counted(tmp_path: Path) -> None:
+    """What was skipped, too: by --skip-feature, for the lack of an encoder, and by exit code 2."""
+    report = run_json("--decoder", refuse_all(tmp_path), "--skip-feature", "legacy", "--skip-feature", "statistics")
+    results = report["results"]
+    assert [result["name"] for result in results] == [vector["name"] for vector in VECTORS]
+    skipped = Counter(result.get("skipped_for") for result in results)
+    assert skipped["encoder"] == sum(vector["kind"] == "encode" for vector in VECTORS)
+    dropped = [vector for vector in VECTORS if {"legacy", "statistics"} & set(vector.get("features", ()))]
+    assert skipped["feature"] == len(dropped)
+    assert skipped["argument"] > 500
+    assert sum(report["totals"].values()) == len(VECTORS)
+    needed = Counter(feature for vector in VECTORS for feature in vector.get("features", ["core"]))
+    assert {name: sum(counts.values()) for name, counts in report["features"].items()} == needed
+    assert list(report["features"])[:3] == ["core", "algorithm", "attributes"]
+    assert report["features"]["legacy"]["skipped"] == needed["legacy"]
+    sections = Counter(vector["section"] for vector in VECTORS)
+    assert {name: sum(counts.values()) for name, counts in report["sections"].items()} == sections
+
+
+def test_totals_by_feature_and_section_are_printed(tmp_path: Path) -> None:
+    done = run_runner("--decoder", refuse_all(tmp_path), "--totals", "--skip-feature", "legacy")
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line[-1:].isdigit()}
+    needed = sum("legacy" in vector.get("features", ()) for vector in VECTORS)
+    assert rows["legacy"] == ["0", str(needed), "0", "0", "0"]
+    assert sum(map(int, rows["17"])) == sum(vector["section"].startswith("17") for vector in VECTORS)
+    assert sum(map(int, rows["all"])) == len(VECTORS)
+    assert f"skipped: {needed} that need a feature of --skip-feature\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "no-such-name"], "no vector matches"),
+        (["--feature", "legacy", "--section", "1.1"], "no vector matches"),
+        (["--section", "1.1", "--section", "99"], None),
+        (["--section", "99"], "no vector matches"),
+        (["--feature", "legcy"], "unknown feature 'legcy'; available: "),
+        (["--skip-feature", "core"], "unknown feature 'core'"),
+        (["--every", "0"], "expected a number >= 1"),
+    ],
+)
+def test_a_selection_without_vectors_is_an_error(arguments: list[str], message: str | None) -> None:
+    done = run_runner("--list", *arguments)
+    assert done.returncode == (2 if message else 0)
+    assert (message or "") in done.stderr
+
+
+def test_vectors_are_selected_by_feature_and_section() -> None:
+    def names(*arguments: str) -> set[str]:
+        return {line.split()[0] for line in run_runner("--list", *arguments).stdout.splitlines()}
+
+    def expect(wanted: Any) -> set[str]:
+        return {vector["name"] for vector in VECTORS if wanted(vector, set(vector.get("features", ["core"])))}
+
+    assert names() == expect(lambda *_: True)
+    assert names("--feature", "sparse", "--feature", "core") == expect(lambda _, needs: needs & {"sparse", "core"})
+    assert names("--section", "1") == expect(lambda vector, _: vector["section"].split(".")[0] == "1")
+    assert names("--section", "6.5", "--feature", "sparse") == expect(
+        lambda vector, needs: vector["section"] == "6.5" and "sparse" in needs
+    )
+
+
+def test_the_features_are_listed() -> None:
+    lines = run_runner("--list-features").stdout.splitlines()
+    described = json.loads((HERE / "features.json").read_bytes())
+    assert [line.split()[0] for line in lines] == list(described)
+    count = sum("sparse" in vector.get("features", ()) for vector in VECTORS)
+    assert f"sparse          {count:>6}  6.5     sparse tensors" in lines
+
+
+def test_junit_and_json_have_every_state(tmp_path: Path) -> None:
+    """Every state of a result, and characters that XML does not permit."""
+    program = """
+        if 'file-text' in path: sys.stderr.write('\\x1b[31mred \\ufffe\\n'); sys.exit(3)
+        if 'file-empty' in path: print('{"code": 2}', flush=True); continue
+        if 'file-pickle' in path: print('{"code": 1, "answer": {"outcome": "missing"}}', flush=True); continue
+"""
+    junit = tmp_path / "results.xml"
+    names = [vector["name"] for vector in VECTORS if "file-" in vector["name"]]
+    report, _ = run_counting(tmp_path, program.strip(), "--junit", str(junit))
+    states = {result["name"]: result["state"] for result in report["results"]}
+    assert list(states) == names
+    root = ET.parse(junit).getroot()  # noqa: S314 -- the runner wrote it
+    assert root.tag == "testsuites"
+    tags: dict[str, str] = {}
+    for suite in root:
+        assert suite.tag == "testsuite"
+        cases = list(suite)
+        assert {case.tag for case in cases} == {"testcase"}
+        counts = Counter(child.tag for case in cases for child in case)
+        wanted = (len(cases), counts["failure"], counts["error"], counts["skipped"])
+        assert tuple(int(suite.get(key, "")) for key in ("tests", "failures", "errors", "skipped")) == wanted
+        for case in cases:
+            assert case.get("classname", "").startswith(suite.get("name", "").replace("section-", ""))
+            assert float(case.get("time", "")) >= 0
+            tags[case.get("name", "")] = next((child.tag for child in case), "passed")
+            assert all(child.get("message") for child in case)
+    assert {name: {"failure": "fail", "error": "crash"}.get(tag, tag) for name, tag in tags.items()} == states
+    for key, count in (("tests", len(names)), ("failures", list(states.values()).count("fail"))):
+        assert int(root.get(key, "")) == count
+
+
+def test_an_expected_failure_is_skipped_in_junit(tmp_path: Path) -> None:
+    junit = tmp_path / "results.xml"
+    report = run_json(
+        "--decoder", refuse_all(tmp_path), "--only", "form-zip", "--xfail", "form-zip", "--junit", str(junit)
+    )
+    assert {result["name"]: result["state"] for result in report["results"]}["form-zip"] == "xfail"
+    root = ET.parse(junit).getroot()  # noqa: S314 -- the runner wrote it
+    case = next(case for case in root.iter("testcase") if case.get("name") == "form-zip")
+    assert case[0].tag == "skipped"
+    assert case[0].get("message", "").startswith("expected to fail: refused: ")
