@@ -147,7 +147,7 @@ def collisions() -> Iterator[Vector]:
     for name, pair in {
         "case": ("Policy", "policy"), "of-data": ("DATA",), "composed": ("\u00e9", "e\u0301"), "sharp-s": ("\u00df", "ss"),
         "ligature": ("\ufb01", "fi"), "full-width": ("\uff41", "a"), "file-and-folder": ("a", "a/b"),
-        "folder-and-file": ("A/b", "a"), "file-and-folder-entry": ("a", "A/"), "kelvin": ("\u212a", "k"),
+        "folder-and-file": ("A/b", "a"), "compatible-capital": ("\u2102", "c"), "folded-apart": ("\u0390", "\u03aa\u0301"), "file-and-folder-entry": ("a", "A/"), "kelvin": ("\u212a", "k"),
     }.items():  # fmt: skip
         yield rule.refuses(f"names-collide-{name}", named(*[one.encode() for one in pair]), REFUSED)
 

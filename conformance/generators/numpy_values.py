@@ -99,6 +99,12 @@ def numpy_dtypes() -> Iterator[Vector]:
     numbers = struct.pack("<2f", 1.0, -2.5)
     swapped = struct.pack(">2f", 1.0, -2.5)
     yield accepts(rule, "numpy-dtype-big-endian-complex", scalar(parts, swapped), as_scalar("complex64", numbers))
+    for version in (3, 4):
+        built = Apply(DTYPE, ("f8", False, True), Change("BUILD", (version, "<", *NATIVE)))
+        yield accepts(rule, f"numpy-dtype-state-version-{version}", scalar(built, TWO[:8]), held)
+    for version in (2, 5):
+        built = Apply(DTYPE, ("f8", False, True), Change("BUILD", (version, "<", *NATIVE)))
+        yield refuses(rule, f"numpy-dtype-state-version-{version}", scalar(built, TWO[:8]))
     for name, dtype in {
         "unknown-order": dtype_of("f8", "!"),
         "order-none": dtype_of("f8", None),
@@ -114,6 +120,11 @@ def numpy_dtypes() -> Iterator[Vector]:
         "subdtype": ((dtype_of("f4"), (2,)), None, None, -1, -1, 0),
         "names": (None, ("a",), None, -1, -1, 0),
         "fields": (None, None, {"a": 1}, -1, -1, 0),
+        "itemsize": (None, None, None, 8, -1, 0),
+        "alignment": (None, None, None, -1, 8, 0),
+        "flags": (None, None, None, -1, -1, 1),
+        "metadata": (None, None, None, -1, -1, 0, {}),
+        "10-items": (None, None, None, -1, -1, 0, None, None),
     }.items():
         yield refuses(rule, f"numpy-dtype-with-{name}", scalar(dtype_of("f8", rest=rest), TWO[:8]))
     rule = Rule("6.6", "- a dtype is `numpy.dtype` (code[, align[, copy]])", "numpy-values")

@@ -154,6 +154,9 @@ def padding() -> Iterator[Vector]:
         ("padding-behind-two", "QU=JD", b"ABC"),
         ("padding-behind-a-quad", "QUJD=", b"ABC"),
         ("padding-too-much", "QUI==", b"AB"),
+        ("padding-before-the-third", "QQ=A=", b"A\x00"),
+        ("padding-behind-two-quads", "QUJDQ=UI=", b"ABCAB"),
+        ("padding-around-skipped", "QQ=\u00e9!\n=", b"A"),
     ):
         yield base64_of(rule, name, text, decoded)
 
