@@ -114,7 +114,7 @@ def paths() -> Iterator[Vector]:
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
     rule = Rule(
         "2.6",
-        "no part that is a Windows device name in any case, optionally followed by white space (that of `str.strip`) and by an extension",
+        "no part that is a Windows device name in any case, optionally followed by white space and by an extension",
     )
     for spelled in ("console", "com", "com10", "lpt", "nul1", "aconin$"):
         yield rule.accepts(

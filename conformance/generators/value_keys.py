@@ -187,8 +187,7 @@ def nesting_of_shared() -> Iterator[Vector]:
     """A container that occurs again at a greater depth."""
     rule = Rule("6.6", "Depth is the number of open containers along the path.")
     for kind in OPENED:
-        part = nested(kind, 3)
-        made = pth([part, [[part]]])
+        made = pth(Raw(b"(" + nested(kind, 3).opcodes + b"q\x01]]h\x01aal"))
         tagged = tagged_nested(kind, 3)
         held = expected.lone({"list": [tagged, {"list": [{"list": [tagged]}]}]})
         yield rule.accepts(f"value-depth-shared-kept-{kind}", made, held, "--limit", "value_depth=6")
