@@ -204,6 +204,15 @@ def numpy_arrays() -> Iterator[Vector]:
         ("wrapping", (2**32, 2**32), b""),
     ):
         yield refuses(rule, f"numpy-array-shape-{name}", array(shape, data))
+    rule = Rule(
+        "6.6",
+        "Sizes are below 2^63, and so is the product of the sizes, with 1 in place of 0, x itemsize.",
+        "numpy-values",
+    )
+    largest = (2**30, 0, 2**30 - 1)
+    yield accepts(rule, "numpy-array-empty-largest", array(largest, b""), expected.array("float64", largest, b""))
+    for name, shape in (("size", (0, 2**60)), ("product", (2**30, 0, 2**30)), ("64-bits", (0, 2**63))):
+        yield refuses(rule, f"numpy-array-empty-too-large-{name}", array(shape, b""))
     rule = Rule("6.6", "An array whose items are a list (dtype object) is unsupported.", "numpy-values")
     objects = dtype_of("O8", "|", rest=(None, None, None, -1, -1, 63))
     yield refuses(rule, "numpy-array-of-objects", array((1,), [None], dtype=objects), "unsupported")
