@@ -19,6 +19,7 @@ from conformance.generators.build_pth import (
     Apply,
     Change,
     Name,
+    Raw,
     floats,
     ordered,
     storage,
@@ -131,6 +132,8 @@ def hooks() -> Iterator[Vector]:
         "dict": {},
         "filled": ordered({0: Name("posix", "system")}),
         "built": ordered(None, {}),
+        "of-another-module": Apply(Name("typing", "OrderedDict"), ()),
+        "of-another-class": Apply(Name("collections", "Counter"), ()),
     }.items():
         yield rule.refuses(f"tensor-hooks-{name}", pth(v2(False, value), DATA), "unsupported")
     filled = Apply(REBUILD_PARAMETER, (floats((8,)), True, ordered({0: EXIT})))
@@ -237,6 +240,8 @@ def states() -> Iterator[Vector]:
     for name, state in {"no-dict": None, "pairs": [("role", "actor")], "key-number": {1: 2}}.items():
         yield rule.refuses(f"tensor-attributes-{name}", pth(with_state(state), DATA), "tensor failure")
 
+    looped = Raw(b"}X\x01\0\0\0a]r\xff\0\0\0(j\xff\0\0\0es")
+    yield rule.refuses("tensor-attribute-holds-itself", pth(with_state(looped), DATA), "tensor failure")
     rule = Rule(
         "6.5", "Attributes that begin with two underscores, and those that `torch.Tensor` itself has", "attributes"
     )

@@ -115,6 +115,7 @@ def zip64() -> Iterator[Vector]:
         "count": {"count": 1, "count_here": 1}, "length": {"length": 1}, "start": {"start": 1},
     }.items():  # fmt: skip
         yield rule.refuses(f"zip64-{name}-differs", build_zip(ONE, TWO, zip64=True, zip64_end=forged), REFUSED)
+        yield rule.refuses(f"end-{name}-differs-from-zip64", build_zip(ONE, TWO, zip64=True, end=forged), REFUSED)
     for name, forged in {"count": ("count", "count_here"), "length": ("length",), "start": ("start",)}.items():
         absurd = build_zip(ONE, TWO, zip64=True, end=WIDE, zip64_end=dict.fromkeys(forged, 2**64 - 1))
         yield rule.refuses(f"zip64-{name}-absurd", absurd, REFUSED)

@@ -52,9 +52,24 @@ def other_files() -> Iterator[Vector]:
         yield rule.refuses(f"file-{name}", data, "container failure")
     lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1\n"
     yield Rule("1.3", "Git LFS pointer").refuses("file-git-lfs", lfs, "unsupported")
+    yield from tars()
+    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    arrays = len(header).to_bytes(8, "little") + header + bytes(4)
+    yield Rule("1.3", "| `.safetensors` | unsupported").refuses("file-safetensors", arrays, "unsupported")
     rule = Rule("1.3", "`.npz`, bare pickle")
     for name, data in {"protocol-4": b"\x80\x04K\x01.", "protocol-0": b"\x80\x00I1\n.", "one-byte": b"\x80"}.items():
         yield rule.refuses(f"file-pickle-{name}", data, "unsupported")
+
+
+def tars() -> Iterator[Vector]:
+    """The first block of a tar, as torch < 0.1.10 wrote state dicts."""
+    block = b"sys".ljust(257, b"\0") + b"ustar\x0000".ljust(255, b"\0")
+    rule = Rule("1.3", "A tar is identified by the bytes `ustar` at offset 257 of an entry")
+    yield rule.refuses("entry-tar", build_zip(Member(b"policy.pth", block)), "unsupported")
+    other = block.replace(b"ustar", b"ustas")
+    rule = Rule("1.3", 'Any other entry that begins with neither is a "tensor failure".')
+    yield rule.refuses("entry-no-tar", build_zip(Member(b"policy.pth", other)), "tensor failure")
+    yield Rule("1.3", "A tar that is not in an archive is unknown bytes.").refuses("file-tar", block, "container failure")
 
 
 def other_zips() -> Iterator[Vector]:

@@ -130,6 +130,8 @@ def strings() -> Iterator[Vector]:
     yield read(rule, "surrogate-high", rb'{"a":"\ud800"}', {"a": "\ud800"})
     yield read(rule, "surrogate-low-in-key", rb'{"x\udfffy":1}', {"x\udfffy": 1})
     yield read(rule, "surrogates-swapped", rb'{"a":"\ude00\ud83d"}', {"a": "\ude00\ud83d"})
+    yield read(rule, "surrogates-two-high", rb'{"a":"\ud83d\ud83d\ude00"}', {"a": "\ud83d\U0001f600"})
+    yield read(rule, "surrogates-two-low", rb'{"a":"\ud83d\ude00\ude00"}', {"a": "\U0001f600\ude00"})
     yield read(rule, "surrogate-before-text", rb'{"a":"\ud83dx\ude00"}', {"a": "\ud83dx\ude00"})
     rule = Rule("3.1", "Unescaped control characters in strings are an error, as in the RFC.")
     yield read(rule, "no-control-characters", '{"a":"\x7f\x85\u2028"}'.encode(), {"a": "\x7f\x85\u2028"})

@@ -45,6 +45,7 @@ def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from streams()
     yield from magic()
+    yield from first_pickles()
     yield from protocol_numbers()
     yield from systems()
     yield from objects()
@@ -74,6 +75,17 @@ TREE: Final = {"w": tensor(whole(), (8,))}
 WHOLE: Final = expected.floats(*range(8))
 HELD: Final = expected.lone({"dict": [["w", WHOLE]]})
 EMPTY: Final = expected.lone({"dict": []})
+
+
+def first_pickles() -> Iterator[Vector]:
+    """Values that are popped before the magic number."""
+    rule = Rule("1.1", "are entirely within the first 32 bytes, otherwise a bare pickle", "legacy")
+    number = dumps(MAGIC)
+    for popped in (b"N0" * 8, b"N0" * 7 + b"K\x010"):
+        made = legacy_stream({}, magic=number[:2] + popped + number[2:])
+        yield rule.accepts(f"legacy-first-{len(popped) + 15}-bytes", made, EMPTY)
+    made = legacy_stream({}, magic=number[:2] + b"N0" * 9 + number[2:])
+    yield rule.refuses("legacy-first-33-bytes", made, "unsupported")
 
 
 def legacy(sentence: str) -> Rule:

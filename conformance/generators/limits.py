@@ -77,6 +77,7 @@ def inflation() -> Iterator[Vector]:
     small = build_zip(ONE, Member(b"note.txt", half, DEFLATED))
     inflated = expected.archive({"data": expected.plain({}), "note.txt": expected.other(half)})
     yield rule.accepts("limit-ratio-of-one-mib", small, inflated)
+    yield from rounded_ratio()
     rule = Rule("8", "and of all members inflated so far together")
     several = build_zip(ONE, Member(b"a", half, DEFLATED), Member(b"b", half, DEFLATED))
     yield rule.refuses("limit-ratio-together", several, PASSED)
@@ -111,3 +112,16 @@ def inflation() -> Iterator[Vector]:
     member = Member(b"note.txt", b"", DEFLATED, stored=b"\x03\x00", local=lying, central=lying)
     rule = Rule("8", "| `member_bytes` | 2 GiB | 4.2 MB |")
     yield rule.refuses("limit-member-bytes-lie", build_zip(ONE, member), PASSED)
+
+
+def rounded_ratio() -> Iterator[Vector]:
+    """A ratio just above a whole number."""
+    rule = Rule("8", "uncompressed size / compressed size, rounded up, if the uncompressed size is above 1 MiB")
+    zeros = bytes((1 << 20) + 1)
+    member = Member(b"note.txt", zeros, DEFLATED)
+    whole, rest = divmod(len(zeros), len(member.content()))
+    assert 0 < rest < len(member.content()) // 2
+    made = build_zip(ONE, member)
+    found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})
+    yield rule.accepts("limit-ratio-rounded-up-at", made, found, "--limit", f"ratio={whole + 1}")
+    yield rule.refuses("limit-ratio-rounded-up-above", made, PASSED, "--limit", f"ratio={whole}")

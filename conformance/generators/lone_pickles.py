@@ -160,6 +160,15 @@ def arrays() -> Iterator[Vector]:
     data = [["obs_spaces", INERT], ["norm_obs_keys", {"list": []}]]
     held = expected_output("vecnormalize", data, "statistics", {"dict": facts})
     yield rule.accepts("statistics-mixed", dumps(instance(NORMALIZE, made)), held, ASKED)
+    rule = Rule("16.3", "A numpy scalar is not an array, and an empty dict is not a dict of arrays: both are `data`.")
+    number = scalar(struct.pack("<d", 1.5), "f8")
+    made = {"a": number, "b": {}, "c": ordered({}), "d": {"x": number}, "e": ordered({"x": statistics(1)}), "f": {"x": [1]}}
+    plain = [["a", expected.floating(1.5)], ["b", {"dict": []}], ["c", {"dict": []}], ["d", {"dict": [["x", expected.floating(1.5)]]}]]
+    held = expected_output(
+        "vecnormalize", [*plain, ["f", expected.plain({"x": [1]})]], "statistics",
+        {"dict": [["e", {"dict": [["x", means(1)]]}]]},
+    )  # fmt: skip
+    yield rule.accepts("statistics-and-numbers", dumps(instance(NORMALIZE, made)), held, ASKED)
     one = expected.tensor("float64", (), struct.pack("<d", 1.5))
     lone = {"dict": [["mean", one], ["var", one], ["count", 3]]}
     number = scalar(struct.pack("<d", 1.5), "f8")
@@ -174,7 +183,7 @@ def arrays() -> Iterator[Vector]:
 
 
 def data() -> Iterator[Vector]:
-    rule = Rule("16.3", "JSON values unchanged (a numpy scalar as its number)")
+    rule = Rule("16.3", "JSON values unchanged (a numpy scalar as its number")
     values = {"a": None, "b": True, "c": -5, "d": 0.5, "e": "x", "f": [1, "y"], "g": {"h": [2]}}
     pairs = [[key, expected.plain(value)] for key, value in values.items()]
     held = expected_output("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
@@ -194,11 +203,49 @@ def data() -> Iterator[Vector]:
     rule = Rule("16.3", "Names MUST be text, none twice.")
     yield rule.refuses("agent-name-number", dumps(({1: 2}, [])), PICKLE, ASKED)
     yield rule.refuses("agent-name-twice", dumps((Pairs(("a", 1), ("a", 2)), [])), PICKLE, ASKED)
+    yield from names_of_objects()
     empty = expected_output("sb2-pickle", [["", 1]], "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-name-empty", dumps(({"": 1}, [])), empty, ASKED)
 
 
+def names_of_objects() -> Iterator[Vector]:
+    """Names of attributes that are not distinct texts, also of those that are arrays."""
+    rule = Rule("16.3", 'Other names, of any attribute of the root and of an agent\'s `data`, are a "pickle failure".')
+    two = {"a": (("a", floats(1)), ("a", floats(2))), "rms": (("a", statistics(1)), ("a", statistics(2)))}
+    for name, pairs in {**two, "number": (("a", floats(1)), (1, floats(2)))}.items():
+        named = {"clip_obs": 1.0}.items()
+        for kind, cls in (("normalize", NORMALIZE), ("running", RUNNING), ("buffer", BUFFER)):
+            made = Apply(cls, (), Change("BUILD", Pairs(*named, *pairs)), how="NEWOBJ")
+            yield rule.refuses(f"names-of-{kind}-{name}", dumps(made), PICKLE, ASKED)
+    rule = Rule("16.3", "Of two equal keys of another dict, the last one applies, as in Python.")
+    twice = {"a": Pairs(("k", 1), ("j", 2), ("k", 3))}
+    held = expected_output("sb2-pickle", [["a", expected.plain({"k": 3, "j": 2})]], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-key-twice", dumps((twice, [])), held, ASKED)
+
+
+def counted() -> Iterator[Vector]:
+    """The counts of 16.3.4, on both sides of the limits."""
+    parts: Any = [1, 2]
+    number = 3
+    for _ in range(6):
+        parts = [parts, parts, parts]
+        number = 3 * number + 1
+    whole = dumps(({"a": parts, "b": 5}, []))
+    rule = Rule("16.3", "parts - bytes of the pickle <= pickle_nodes;")
+    excess = number + 1 - len(whole)
+    assert excess > 300
+    plain = {"a": _plain_parts(6), "b": 5}
+    held = expected_output("sb2-pickle", [[key, expected.plain(value)] for key, value in plain.items()], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-parts-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
+    yield rule.refuses("agent-parts-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
+
+
+def _plain_parts(depth: int) -> Any:
+    return [1, 2] if depth == 0 else [_plain_parts(depth - 1)] * 3
+
+
 def sharing() -> Iterator[Vector]:
+    yield from counted()
     rule = Rule("16.3", "The number of parts minus the bytes of the pickle is at most `pickle_nodes`.")
     shared = [1, 2]
     pairs = [[key, {"list": [1, 2]}] for key in "ab"]

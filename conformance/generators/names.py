@@ -114,7 +114,7 @@ def paths() -> Iterator[Vector]:
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
     rule = Rule(
         "2.6",
-        "no part that is a Windows device name in any case, optionally followed by white space (that of `str.strip`) and by an extension",
+        "no part that is a Windows device name in any case, optionally followed by white space and by an extension",
     )
     for spelled in ("console", "com", "com10", "lpt", "nul1", "aconin$"):
         yield rule.accepts(
@@ -147,7 +147,7 @@ def collisions() -> Iterator[Vector]:
     for name, pair in {
         "case": ("Policy", "policy"), "of-data": ("DATA",), "composed": ("\u00e9", "e\u0301"), "sharp-s": ("\u00df", "ss"),
         "ligature": ("\ufb01", "fi"), "full-width": ("\uff41", "a"), "file-and-folder": ("a", "a/b"),
-        "folder-and-file": ("A/b", "a"), "file-and-folder-entry": ("a", "A/"), "kelvin": ("\u212a", "k"),
+        "folder-and-file": ("A/b", "a"), "compatible-capital": ("\u2102", "c"), "folded-apart": ("\u0390", "\u03aa\u0301"), "file-and-folder-entry": ("a", "A/"), "kelvin": ("\u212a", "k"),
     }.items():  # fmt: skip
         yield rule.refuses(f"names-collide-{name}", named(*[one.encode() for one in pair]), REFUSED)
 

@@ -99,6 +99,12 @@ def numpy_dtypes() -> Iterator[Vector]:
     numbers = struct.pack("<2f", 1.0, -2.5)
     swapped = struct.pack(">2f", 1.0, -2.5)
     yield accepts(rule, "numpy-dtype-big-endian-complex", scalar(parts, swapped), as_scalar("complex64", numbers))
+    for version in (3, 4):
+        built = Apply(DTYPE, ("f8", False, True), Change("BUILD", (version, "<", *NATIVE)))
+        yield accepts(rule, f"numpy-dtype-state-version-{version}", scalar(built, TWO[:8]), held)
+    for version in (2, 5):
+        built = Apply(DTYPE, ("f8", False, True), Change("BUILD", (version, "<", *NATIVE)))
+        yield refuses(rule, f"numpy-dtype-state-version-{version}", scalar(built, TWO[:8]))
     for name, dtype in {
         "unknown-order": dtype_of("f8", "!"),
         "order-none": dtype_of("f8", None),
@@ -114,6 +120,11 @@ def numpy_dtypes() -> Iterator[Vector]:
         "subdtype": ((dtype_of("f4"), (2,)), None, None, -1, -1, 0),
         "names": (None, ("a",), None, -1, -1, 0),
         "fields": (None, None, {"a": 1}, -1, -1, 0),
+        "itemsize": (None, None, None, 8, -1, 0),
+        "alignment": (None, None, None, -1, 8, 0),
+        "flags": (None, None, None, -1, -1, 1),
+        "metadata": (None, None, None, -1, -1, 0, {}),
+        "10-items": (None, None, None, -1, -1, 0, None, None),
     }.items():
         yield refuses(rule, f"numpy-dtype-with-{name}", scalar(dtype_of("f8", rest=rest), TWO[:8]))
     rule = Rule("6.6", "- a dtype is `numpy.dtype` (code[, align[, copy]])", "numpy-values")
@@ -193,6 +204,15 @@ def numpy_arrays() -> Iterator[Vector]:
         ("wrapping", (2**32, 2**32), b""),
     ):
         yield refuses(rule, f"numpy-array-shape-{name}", array(shape, data))
+    rule = Rule(
+        "6.6",
+        "Sizes are below 2^63, and so is the product of the sizes, with 1 in place of 0, x itemsize.",
+        "numpy-values",
+    )
+    largest = (2**30, 0, 2**30 - 1)
+    yield accepts(rule, "numpy-array-empty-largest", array(largest, b""), expected.array("float64", largest, b""))
+    for name, shape in (("size", (0, 2**60)), ("product", (2**30, 0, 2**30)), ("64-bits", (0, 2**63))):
+        yield refuses(rule, f"numpy-array-empty-too-large-{name}", array(shape, b""))
     rule = Rule("6.6", "An array whose items are a list (dtype object) is unsupported.", "numpy-values")
     objects = dtype_of("O8", "|", rest=(None, None, None, -1, -1, 63))
     yield refuses(rule, "numpy-array-of-objects", array((1,), [None], dtype=objects), "unsupported")

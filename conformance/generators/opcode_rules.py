@@ -120,6 +120,7 @@ def floats() -> Iterator[Vector]:
         ("spellings", (b"2", b"2.", b"-007.50", b"1E+2", b"5e-0003", b"-0"), (2.0, 2.0, -7.5, 100.0, 0.005, -0.0)),
         ("infinities", (b"inf", b"-INF", b"Inf"), (math.inf, -math.inf, math.inf)),
         ("nan", (b"nan", b"NaN"), (math.nan, math.nan)),
+        ("nan-negative", (b"-nan", b"-NAN"), (-math.nan, -math.nan)),
         ("exponents", (b"1e308", b"-1e308", b"1e-9999"), (1e308, -1e308, 0.0)),
         ("nearest", (b"9007199254740993", b"0.1", b"5e-324"), (2.0**53, 0.1, 5e-324)),
     ):

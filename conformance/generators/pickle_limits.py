@@ -47,6 +47,7 @@ def counts() -> Iterator[Vector]:
     yield rule.gives("limit-pickle_nodes-lists", b"(" + b"]" * 19 + b"t.", tree(value), "pickle_nodes=20")
     value = dict_(*[(None, None)] * 19)
     yield rule.gives("limit-pickle_nodes-pairs", b"}(" + b"NN" * 19 + b"u.", tree(value), "pickle_nodes=20")
+    yield rule.gives("limit-pickle_nodes-pairs-of-dict", b"(" + b"NN" * 19 + b"d.", tree(value), "pickle_nodes=20")
     node = name()
     for _ in range(19):
         node.changed("BUILD", None)
@@ -79,6 +80,7 @@ def late() -> Iterator[Vector]:
         ("pickle_nodes-tuples", b"N\x850" * 60, "pickle_nodes=20"),
         ("pickle_nodes-dicts", b"}0" * 60, "pickle_nodes=20"),
         ("pickle_nodes-pairs", b"}(" + b"NN" * 60 + b"u0", "pickle_nodes=20"),
+        ("pickle_nodes-pairs-of-dict", b"(" + b"NN" * 60 + b"d0", "pickle_nodes=20"),
         ("pickle_nodes-single-pairs", b"}" + b"NNs" * 60 + b"0", "pickle_nodes=20"),
         ("pickle_nodes-sets", b"\x8f0(\x910" * 30, "pickle_nodes=20"),
         ("pickle_nodes-bytearrays", (b"\x96" + bytes(8) + b"0") * 60, "pickle_nodes=20"),

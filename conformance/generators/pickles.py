@@ -285,6 +285,7 @@ def flagged() -> Iterator[Vector]:
         ("list-changed-through-the-memo", b"]q\x000h\x00(Ne.", list_(None)),
     ):
         yield rule.gives(f"pickle-changed-{word}", body, tree(value, flags=["changed"]))
+    yield from changed_by_nothing()
     node = name().changed("BUILD", None)
     printed = tree(node, node, change(node))  # a Global is what it names, wherever it stands
     yield rule.gives("pickle-changed-name-got", GLOBAL + b"q\x000h\x00Nb.", printed)
@@ -300,6 +301,24 @@ def flagged() -> Iterator[Vector]:
     body = b"]q\x00" + GLOBAL + b"h\x00\x85Rh\x00Na\x87."
     printed = tree(tuple_(held, made, held), function, made, flags=["changed"])
     yield rule.gives("pickle-changed-after-a-call-saw-it", body, printed)
+
+
+def changed_by_nothing() -> Iterator[Vector]:
+    """An opcode without values, after a second reference."""
+    rule = PickleRule("5.3", "An opcode without values (an empty APPENDS) is a change too.")
+    for word, body, value in (
+        ("list", b"]q\x000h\x00(e.", list_()),
+        ("dict", b"}q\x000h\x00(u.", dict_()),
+        ("set", b"\x8fq\x000h\x00(\x90.", set_()),
+    ):
+        yield rule.gives(f"pickle-changed-by-nothing-{word}", body, tree(value, flags=["changed"]))
+    for word, how, code in (("appends", "APPENDS", b"e"), ("setitems", "SETITEMS", b"u"), ("additems", "ADDITEMS", b"\x90")):
+        function = name()
+        made = call("REDUCE", function).changed(how, [])
+        printed = tree(made, function, made, change(made), flags=["changed"])
+        yield rule.gives(f"pickle-changed-by-nothing-{word}", GLOBAL + b")R2(" + code + b"0.", printed)
+    held = list_()
+    yield rule.gives("pickle-changed-by-nothing-before", b"](eq\x00h\x00\x86.", tree(tuple_(held, held)))
 
 
 def not_flagged() -> Iterator[Vector]:

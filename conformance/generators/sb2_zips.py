@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import build_zips, expected
-from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.build_zips import DEFLATED, Member, build_zip
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -91,6 +91,13 @@ def zips() -> Iterator[Vector]:
     }
     yield rule.accepts("sb2-zip-data", agent(data=data), expected_output(BOTH, facts), ASKED)
     yield rule.accepts("sb2-zip-more", agent(notes=b"hi"), expected_output(BOTH, notes=expected.other(b"hi")), ASKED)
+    packed = [Member(name, content, DEFLATED) for name, content in (
+        (b"data", b"{}"), (b"parameters", npz({"a.npy": SCALAR})), (b"parameter_list", b'["a"]'),
+    )]  # fmt: skip
+    held = expected_output({"a": expected.floats(0.5, shape=())})
+    yield rule.accepts("sb2-zip-deflated", build_zip(*packed), held, ASKED)
+    without = expected.archive({"parameters": expected.ordered_dict(BOTH)}, "sb2-zip")
+    yield rule.accepts("sb2-zip-without-data", agent(data=None), without, ASKED)
     yield rule.refuses("sb2-zip-data-broken", agent(data=b"{"), DATA, ASKED)
     yield rule.refuses("sb2-zip-not-asked-for", agent(), UNSUPPORTED)
     rule = Rule("16.1", "It satisfies section 2 with the path rules of 2.6, as an SB3 archive does")
@@ -156,6 +163,9 @@ def npy_heads() -> Iterator[Vector]:
     rule = Rule("16.2", "the length of the header (`u2` in version 1, otherwise `u4`, at most 65,536)")
     for version in (1, 2, 3):
         yield rule.accepts(f"npy-version-{version}", one(npy(version=version)), expected_output({"a": WEIGHTS}), ASKED)
+    rule = Rule("16.2", "a minor version (any)")
+    newer = npy()[:7] + b"\x07" + npy()[8:]
+    yield rule.accepts("npy-minor-version", one(newer), expected_output({"a": WEIGHTS}), ASKED)
     rule = Rule("16.2", "a major version 1, 2 or 3")
     for version in (0, 4, 255):
         yield rule.refuses(f"npy-version-{version}", one(npy(version=version)), TENSOR, ASKED)
@@ -191,10 +201,11 @@ def npy_headers() -> Iterator[Vector]:
         "zeros": header(shape="(02, 3)"), "behind": header() + "\x0c", "order-twice": "{'descr': '<f4', 'fortran_order': False, 'fortran_order': True}",
         "size": header("'<f3'"), "letter": header("'<q8'"),
     }  # fmt: skip
+    yield from npy_spaces()
     rule = Rule("16.2", 'Anything else is refused ("unsupported"): objects would have to be')
     for name, text in broken.items():
         yield rule.refuses(f"npy-header-{name}", one(npy(text)), UNSUPPORTED, ASKED)
-    rule = Rule("16.2", "a text that is a code of plain numbers")
+    rule = Rule("16.2", "The code with its byte order removed is one of 6.6;")
     facts = {
         "<f8": ("float64", "<6d"),
         ">f4": ("float32", ">6f"),
@@ -209,6 +220,42 @@ def npy_headers() -> Iterator[Vector]:
         features = ("big-endian",) if code[0] == ">" else ()
         made = expected_output({"a": expected.tensor(dtype, (2, 3), little)})
         yield rule.accepts(f"npy-dtype-{word}", one(array), made, ASKED, features=features)
+
+
+def npy_spaces() -> Iterator[Vector]:
+    """Spaces, and the sizes, of the grammar of a header."""
+    rule = Rule("16.2", "`s` is any number of spaces")
+    spaced = "{   'descr'  :  '<f4'  ,  'fortran_order'  :  False  ,  'shape'  :  (2, 3, )  ,  }"
+    yield rule.accepts("npy-header-spaces", one(npy(spaced)), expected_output({"a": WEIGHTS}), ASKED)
+    lines = npy(header() + " \n \n")
+    yield rule.accepts("npy-header-line-feeds", one(lines), expected_output({"a": WEIGHTS}), ASKED)
+    for name, text in {
+        "first": " " + header(), "in-shape": header(shape="( 2, 3)"), "two-in-shape": header(shape="(2,  3)"),
+        "before-comma": header(shape="(2 , 3)"), "after-one": header(shape="(6, )"), "tab": header().replace(" ", "\t"),
+        "line-feed-within": header().replace(", ", ",\n"), "two-commas": header()[:-1] + ", }",
+    }.items():  # fmt: skip
+        yield rule.refuses(f"npy-header-space-{name}", one(npy(text)), UNSUPPORTED, ASKED)
+    rule = Rule("16.2", '"0" or 1 to 19 digits that do not begin with 0, then ["L"], of Python 2, in versions 1 and 2 only')
+    old = npy(header(shape="(2L, 3L)"), version=2)
+    yield rule.accepts("npy-header-python-2-version-2", one(old), expected_output({"a": WEIGHTS}), ASKED)
+    newer = npy(header(shape="(2L, 3L)"), version=3)
+    yield rule.refuses("npy-header-python-2-version-3", one(newer), UNSUPPORTED, ASKED)
+    long = npy(header(shape=f"(0, {10**19})"), b"")
+    yield rule.refuses("npy-header-20-digits", one(long), UNSUPPORTED, ASKED)
+    rule = Rule("16.2", "Sizes are below 2^63, and so is the product of the sizes, with 1 in place of 0, x itemsize.")
+    shape = (2**31, 0, 2**30 - 1)
+    largest = npy(header(shape=str(shape)), b"")
+    yield rule.accepts("npy-sizes-largest", one(largest), expected_output({"a": expected.floats(shape=shape)}), ASKED)
+    for bits in (61, 63):
+        larger = npy(header(shape=f"(0, {2**bits})"), b"")
+        yield rule.refuses(f"npy-size-of-{bits + 1}-bits", one(larger), TENSOR, ASKED)
+    rule = Rule("16.2", "Items of `b1` are 0 or 1.")
+    yield rule.refuses("npy-bool-of-two", one(npy(header("'|b1'", "()"), b"\x02")), TENSOR, ASKED)
+    rule = Rule("16.2", "The limit `tensor_rank` applies.")
+    deep = npy(header(shape="(1, 1, 1)"), ITEMS[:4])
+    held = expected_output({"a": expected.floats(1, shape=(1, 1, 1))})
+    yield rule.accepts("npy-rank-at", one(deep), held, ASKED, "--limit", "tensor_rank=3")
+    yield rule.refuses("npy-rank-above", one(deep), "limit exceeded", ASKED, "--limit", "tensor_rank=2")
 
 
 def npy_bytes() -> Iterator[Vector]:

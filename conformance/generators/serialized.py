@@ -154,6 +154,10 @@ def padding() -> Iterator[Vector]:
         ("padding-behind-two", "QU=JD", b"ABC"),
         ("padding-behind-a-quad", "QUJD=", b"ABC"),
         ("padding-too-much", "QUI==", b"AB"),
+        ("padding-before-the-third", "QQ=A=", b"A\x00"),
+        ("padding-counted-again", "QU=JDQU=JD", b"ABCABC"),
+        ("padding-behind-two-quads", "QUJDQ=UI=", b"ABCAB"),
+        ("padding-around-skipped", "QQ=\u00e9!\n=", b"A"),
     ):
         yield base64_of(rule, name, text, decoded)
 
@@ -169,6 +173,7 @@ def no_base64() -> Iterator[Vector]:
         "two-characters": "QQ",
         "two-characters-half-padded": "QQ=",
         "three-characters": "QUJDQUI",
+        "padding-of-an-earlier-quad": "QU=JDQU=",
     }.items():
         yield rule.refuses(f"base64-{name}", json.dumps({"x": {":serialized:": text}}).encode(), FAILURE)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 VERSION = "_stable_baselines3_version"
 SYSTEM = "system_info.txt"
+SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+"""The white space of section 4."""
 
 
 def archive(entry: str, text: bytes) -> bytes:
@@ -47,6 +49,8 @@ def versions() -> Iterator[Vector]:
     for name, text, version in (
         ("newline", b"2.3.2\n", "2.3.2"),
         ("white-space", b" \t\r\n2.3.2 \t\r\n", "2.3.2"),
+        ("separators", b"\x1c\x1d2.3.2\x1e\x1f", "2.3.2"),
+        ("each-space", SPACES.encode() + b"2.3.2" + SPACES.encode(), "2.3.2"),
         ("empty", b"", ""),
         ("white-space-only", b" \n", ""),
         ("any-printable", b"~ my fork, 2nd try! ~", "~ my fork, 2nd try! ~"),
@@ -65,6 +69,8 @@ def no_versions() -> Iterator[Vector]:
         "superscript": "2.3.\u00b2".encode(),
         "bidi": "2.3\u202e".encode(),
         "byte-order-mark": "\ufeff2.3".encode(),
+        "mongolian-vowel-separator": "\u180e2.3".encode(),
+        "zero-width-space": "2.3\u200b".encode(),
     }.items():
         yield rule.refuses(f"version-{name}", archive(VERSION, text), "data failure")
     rule = Rule("4.1", "`_stable_baselines3_version` is UTF-8")
@@ -86,6 +92,7 @@ def fields() -> Iterator[Vector]:
     yield accepts_fields(rule, "colon-in-key", b"a:b: c\n", ("a:b", "c"))
     rule = Rule("4.2", "strips both sides")
     yield accepts_fields(rule, "white-space", b"\tOS  :  Linux \t\n", ("OS", "Linux"))
+    yield accepts_fields(rule, "unit-separators", b"\x1fOS\x1f: \x1fLinux\x1f\n", ("OS", "Linux"))
     yield accepts_fields(rule, "empty-value", b"GPU: \nOS: x\n", ("GPU", ""), ("OS", "x"))
     rule = Rule("4.2", "Of two equal keys, the first is used.")
     yield accepts_fields(rule, "key-twice", b"OS: a\nGPU: b\n- OS: c\n", ("OS", "a"), ("GPU", "b"))

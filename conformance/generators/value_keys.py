@@ -57,6 +57,7 @@ def nesting() -> Iterator[Vector]:
     siblings = pth([nested("list", 3), nested("list", 3), nested("tuple", 3)])
     held = expected.lone({"list": [tagged_nested("list", 3), tagged_nested("list", 3), tagged_nested("tuple", 3)]})
     yield rule.accepts("value-depth-of-siblings", siblings, held, "--limit", "value_depth=4")
+    yield from nesting_of_shared()
     deep_ordered = pth(ordered({"a": ordered({"b": ordered()})}))
     held = expected.ordered_dict({"a": expected.ordered_dict({"b": expected.ordered_dict({})})})
     yield rule.accepts("value-depth-ordered-kept", deep_ordered, expected.lone(held), "--limit", "value_depth=3")
@@ -182,7 +183,37 @@ def repeated_keys() -> Iterator[Vector]:
 # -- limits -------------------------------------------------------------------------------------------
 
 
+def nesting_of_shared() -> Iterator[Vector]:
+    """A container that occurs again at a greater depth."""
+    rule = Rule("6.6", "Depth is the number of open containers along the path.")
+    for kind in OPENED:
+        made = pth(Raw(b"(" + nested(kind, 3).opcodes + b"q\x01]]h\x01aal"))
+        tagged = tagged_nested(kind, 3)
+        held = expected.lone({"list": [tagged, {"list": [{"list": [tagged]}]}]})
+        yield rule.accepts(f"value-depth-shared-kept-{kind}", made, held, "--limit", "value_depth=6")
+        yield rule.refuses(f"value-depth-shared-passed-{kind}", made, "limit exceeded", "--limit", "value_depth=5")
+
+
+def path_lengths() -> Iterator[Vector]:
+    """Paths (6.7) of more than 255 characters."""
+    rule = Rule("8", "each 256 characters of a path count as one more")
+    for name, key, leaves in (
+        ("255", "k" * 255, 2), ("256", "k" * 256, 3), ("511", "k" * 511, 3), ("512", "k" * 512, 4),
+        ("characters", "\u20ac" * 255, 2), ("escaped", "~" * 128, 3), ("escaped-short", "~" * 127 + "k", 2),
+        ("beyond-the-bmp", "\U0001f600" * 255, 2),
+    ):  # fmt: skip
+        made = pth({key: None})
+        held = expected.lone(expected.plain({key: None}))
+        yield rule.accepts(f"value-path-of-{name}-kept", made, held, "--limit", f"leaves={leaves}")
+        yield rule.refuses(f"value-path-of-{name}-passed", made, "limit exceeded", "--limit", f"leaves={leaves - 1}")
+    made = pth({"k" * 200: {"j" * 54: [None]}})
+    held = expected.lone(expected.plain({"k" * 200: {"j" * 54: [None]}}))
+    yield rule.accepts("value-path-joined-kept", made, held, "--limit", "leaves=5")
+    yield rule.refuses("value-path-joined-passed", made, "limit exceeded", "--limit", "leaves=4")
+
+
 def counts() -> Iterator[Vector]:
+    yield from path_lengths()
     rule = Rule(
         "8", "| `tensors` | 65,536 | 66 | tensors of one `.pth`, including the parts of sparse and quantized ones |"
     )

@@ -26,6 +26,13 @@ const SYSTEM_INFO = 'system_info.txt';
 
 const isStateDict = (name) => name.endsWith('.pth') && !name.includes('/');
 
+/** Whether a file begins as a .safetensors: the size of a JSON header that fits in it, and the header's start. */
+function isSafetensors(head, size) {
+  if (head.length < 10 || !/^\{[^]{0,6}"/.test(head.toString('latin1', 8, 16))) return false;
+  const header = head.readBigUInt64LE();
+  return header >= 2n && header + 8n <= BigInt(size);
+}
+
 /** The kind of a file, identified by its first bytes in the order of 1.1. */
 function identifyFile(bytes) {
   const head = bytes.subarray(0, HEAD_BYTES);
@@ -33,6 +40,7 @@ function identifyFile(bytes) {
   const trimmed = text.replace(/^[ \t\r\n]+/, '');
   if (head.length === 0) return 'empty';
   if (text.startsWith('PK\x03\x04')) return 'zip';
+  if (isSafetensors(head, bytes.length)) return 'safetensors';
   if (head[0] === 0x80 && (head.length === 1 || head[1] <= HIGHEST_PROTOCOL)) {
     return head.subarray(0, MAGIC_BYTES).includes(LEGACY_MAGIC) ? 'legacy' : 'pickle';
   }
@@ -58,6 +66,7 @@ const NOT_READ = new Map([
   ['text', () => containerFailure('a text, not an archive')],
   ['unknown', () => containerFailure('not an archive')],
   ['lfs', () => unsupported('a Git LFS pointer: fetch the file that it refers to')],
+  ['safetensors', () => unsupported('a .safetensors file')],
   ['pickle', () => unsupported('a bare pickle: a replay buffer, VecNormalize statistics, or an SB2 agent')],
   ['sb2', () => unsupported('an archive of Stable Baselines 2')],
   ['npz', () => unsupported('a numpy npz file')],

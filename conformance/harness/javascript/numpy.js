@@ -11,6 +11,7 @@ const { ITEMS, sha256, tagInteger } = require('./tags.js');
 const { checkLength, nameOf } = require('./tensors.js');
 
 const MAX_RANK = 64;
+const MAX_EXTENT = 2n ** 63n;
 const CODES = new Map(Object.entries({
   b1: 'bool', i1: 'int8', u1: 'uint8', i2: 'int16', u2: 'uint16', f2: 'float16', i4: 'int32', u4: 'uint32',
   f4: 'float32', i8: 'int64', u8: 'uint64', f8: 'float64', c8: 'complex64', c16: 'complex128',
@@ -68,6 +69,8 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
     tensorFailure('a numpy array has an invalid shape');
   }
   if (shape.length > MAX_RANK) tensorFailure(`a numpy array has ${shape.length} dimensions`);
+  const extent = shape.reduce((product, size) => product * (size || 1n), BigInt(type.size));
+  if (extent >= MAX_EXTENT) tensorFailure('a numpy array has a shape that no memory can hold');
   if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
   const storage = new Storage(type, bytes, isBigEndian);
   const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };

@@ -5,6 +5,6 @@ flags and strings become JSON values of ``data``, every other part a :class:`~sb
 """
 
 from sbformat.formats.pickled.archive import PickledArchive
-from sbformat.formats.pickled.kinds import classify_pickle, require_plain_pickle
+from sbformat.formats.pickled.kinds import classify_pickle, require_distinct_names, require_plain_pickle
 
-__all__ = ["PickledArchive", "classify_pickle", "require_plain_pickle"]
+__all__ = ["PickledArchive", "classify_pickle", "require_distinct_names", "require_plain_pickle"]

@@ -28,10 +28,23 @@ def classify_pickle(pickle: Pickle) -> Kind:
     """Detect the kind of a pickled file.
 
     :raises UnsupportedError: if it does not belong to an agent
+    :raises PickleError: if names of attributes are not distinct texts
     """
     root = pickle.value
     if type(root) is tuple and len(root) == 2 and type(root[0]) is Dict:
         return "sb2-pickle"
+    kind = _kind_of_object(root)
+    if kind is not None:
+        require_distinct_names(root)
+        return kind
+    message = (
+        f"a pickle of {_named(root)}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
+        f"nor an agent of Stable Baselines 2"
+    )
+    raise UnsupportedError(message)
+
+
+def _kind_of_object(root: object) -> Kind | None:
     made = class_of(root)
     kind = None if made is None else _known_kind(made)
     if kind is not None:
@@ -41,11 +54,7 @@ def classify_pickle(pickle: Pickle) -> Kind:
         for needed, alike in _SUBCLASSES:
             if needed <= names:
                 return alike
-    message = (
-        f"a pickle of {_named(root)}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
-        f"nor an agent of Stable Baselines 2"
-    )
-    raise UnsupportedError(message)
+    return None
 
 
 def _known_kind(made: Global) -> Kind | None:
@@ -63,6 +72,17 @@ def require_plain_pickle(pickle: Pickle) -> Pickle:
         message = f"{'; '.join(pickle.flags)}: no pickler of plain data writes that"
         raise PickleError(message)
     return pickle
+
+
+def require_distinct_names(root: object) -> None:
+    """Refuse an object with two attributes of one name, of which readers could use either, or with other names.
+
+    :raises PickleError: if names of attributes are not distinct texts
+    """
+    names = [key for key, _ in attributes_of(root)]
+    if not all(type(name) is str for name in names) or len({*names}) != len(names):
+        message = "expected distinct texts as the names of its attributes"
+        raise PickleError(message)
 
 
 def class_of(root: object) -> Global | None:

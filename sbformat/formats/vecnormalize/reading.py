@@ -10,7 +10,7 @@ from sbformat.archive.kinds import detect_kind, refuse_kind
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
-from sbformat.formats.pickled import PickledArchive, require_plain_pickle
+from sbformat.formats.pickled import PickledArchive, require_distinct_names, require_plain_pickle
 from sbformat.formats.vecnormalize.attributes import class_of, library_of, statistics_of, vecnormalize_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
@@ -103,6 +103,7 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
         doubts = [doubt.message for doubt in decoder.issues.values()]
         message = f"expected a pickle of a VecNormalize{f': {doubts[0]}' if doubts else ''}"
         raise UnsupportedError(message)
+    require_distinct_names(pickle.value)
     made: Instance = value
     return made
 
