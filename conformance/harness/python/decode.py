@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from protocol import ArgumentParser, WrongArgumentsError
+from protocol import main as run_harness
 from tagged import Nodes, StateDicts, digest, json_value
 
 import sbformat
@@ -23,9 +24,11 @@ from sbformat.values.computed import understand
 from sbformat.values.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
+LIMIT: Final = re.compile(r"([a-z_]+)=([0-9]{1,4000})")
 FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is changed": "changed", "a frame": "frame"}
 """The start of each sentence of ``Pickle.flags``, and the protocol's word for it."""
 
@@ -33,7 +36,7 @@ FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is change
 def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Decode a file completely, or the part that the arguments select."""
     asked = _arguments(arguments)
-    limits = sbformat.Limits(**{name: int(value) for name, value in (pair.split("=", 1) for pair in asked.limit)})
+    limits = sbformat.Limits(**dict(map(_limit, asked.limit)))
     if asked.scan:
         report = sbformat.scan(source, limits=limits)
         rules = sorted({finding.rule for finding in report.findings})
@@ -73,7 +76,7 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = ArgumentParser()
     parser.add_argument("--entry")
     parser.add_argument("--blob")
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE")
@@ -86,6 +89,19 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--replay-buffer", action="store_true")
     parser.add_argument("--predict", metavar="FILE")
     return parser.parse_args(arguments)
+
+
+def _limit(text: str) -> tuple[str, int]:
+    """The name and the value of ``--limit``."""
+    found = LIMIT.fullmatch(text)
+    if found is None:
+        message = f"expected --limit NAME=VALUE with a whole number, got {text!r}"
+        raise WrongArgumentsError(message)
+    name, value = found.groups()
+    if name not in sbformat.Limits._fields:
+        message = f"unknown limit {name!r}; available: {', '.join(sbformat.Limits._fields)}"
+        raise WrongArgumentsError(message)
+    return name, int(value)
 
 
 def _schedule(function: object) -> Any:
@@ -152,13 +168,8 @@ def _blob(archive: sbformat.Archive, key: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Decode standard input; return 0 if it was accepted, 1 if it was refused."""
-    try:
-        answer, code = decode(sys.stdin.buffer.read(), sys.argv[1:]), 0
-    except sbformat.SbformatError as error:
-        answer, code = {"outcome": error.outcome, "message": str(error)}, 1
-    sys.stdout.write(json.dumps(answer))
-    return code
+    """Decode standard input, or the files of a batch; return the exit code."""
+    return run_harness(decode)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from protocol import WrongArgumentsError
+from protocol import main as run_harness
 from untagged import content, json_value, state_dict
 
 import sbformat
@@ -15,6 +17,9 @@ from sbformat.archive.folder import FileEntries
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.limits import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def encode(document: dict[str, Any]) -> bytes:
@@ -40,15 +45,17 @@ def with_entry(archive: Archive, name: str, value: Any) -> Archive:
     return archive.replace(extra={name: content(value["content"])})
 
 
+def encode_text(source: bytes, arguments: Sequence[str] = ()) -> bytes:
+    """Write the archive that a JSON text describes."""
+    if arguments:
+        message = f"unknown argument {arguments[0]!r}"
+        raise WrongArgumentsError(message)
+    return encode(json.loads(source))
+
+
 def main() -> int:
-    """Encode standard input; return 0 if the archive was written, 1 if the input was refused."""
-    try:
-        made = encode(json.loads(sys.stdin.buffer.read()))
-    except sbformat.SbformatError as error:
-        sys.stdout.write(json.dumps({"outcome": error.outcome, "message": str(error)}))
-        return 1
-    sys.stdout.buffer.write(made)
-    return 0
+    """Encode standard input, or the files of a batch; return the exit code."""
+    return run_harness(encode_text)
 
 
 if __name__ == "__main__":
