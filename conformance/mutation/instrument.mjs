@@ -26,6 +26,7 @@ const REFUSALS = new Set([
 const messages = {
   shouldIgnore(node) {
     const { parent } = node;
+    if (parent?.type === 'VariableDeclarator' && parent.id.name === 'quoted') return 'a part of a message';
     if (parent?.type !== 'CallExpression' || node.listKey !== 'arguments') return undefined;
     const name = parent.callee.name ?? parent.callee.property?.name;
     return REFUSALS.has(name) ? 'a message for people' : undefined;
