@@ -54,7 +54,10 @@ class Run:
         """
         at_load = mutant.id in self.baseline["atLoad"]
         reached = range(len(self.vectors)) if at_load else self.baseline["reached"].get(mutant.id, [])
-        kills, sections = self.kills.setdefault(mutant.file, Counter()), self.sections.setdefault(mutant.file, Counter())
+        kills, sections = (
+            self.kills.setdefault(mutant.file, Counter()),
+            self.sections.setdefault(mutant.file, Counter()),
+        )
         times = self.baseline["times"]
 
         def key(index: int) -> tuple[int, int, float]:
@@ -72,7 +75,10 @@ class Run:
         vector, known = self.vectors[index], self.baseline["answers"][index]
         if found["code"] != 0 or known["code"] != 0:
             return True
-        wanted, got = json.loads(known["text"]), json.loads(found["text"])
+        try:
+            wanted, got = json.loads(known["text"]), json.loads(found["text"])
+        except ValueError:
+            return True
         if vector["kind"] == "policy":
             return bool(compare_predictions(wanted, got, vector["tolerance"]))
         return not is_same(wanted, got)
