@@ -59,6 +59,7 @@ FAMILIES: Final = (
     "replay_buffers",
     "policies",
     "container_details",
+    "data_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5
