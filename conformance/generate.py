@@ -58,6 +58,8 @@ FAMILIES: Final = (
     "space_json",
     "replay_buffers",
     "policies",
+    "container_details",
+    "data_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5

@@ -7,8 +7,6 @@ Runs on CPython 3.6 to 3.14 (hence the quoted annotations). Standard input holds
 beside its type; ``refused`` are the texts that this interpreter cannot compile.
 """
 
-
-
 import json
 import sys
 import types

@@ -12,8 +12,6 @@ with those too. No source is run. ``schema/published_functions.json`` lists the 
 a file differs from what would be written; without sources, ``--check`` compares the second file with the first.
 """
 
-
-
 from __future__ import annotations
 
 import argparse

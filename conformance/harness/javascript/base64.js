@@ -21,7 +21,7 @@ function decodeLeniently(text) {
   for (let i = 0; i < text.length; i += 1) {
     const unit = text.charCodeAt(i);
     if (unit === PADDING) {
-      if (characters >= 2) padding += 1;
+      padding += 1;
       if (characters >= 2 && characters + padding >= 4) return bytes.subarray(0, size);
       continue;
     }
@@ -31,7 +31,7 @@ function decodeLeniently(text) {
     bits = ((bits << 6) | six) & 0xfff;
     characters = (characters + 1) % 4;
     if (characters !== 1) {
-      bytes[size] = bits >> [0, 0, 4, 2][characters];
+      bytes[size] = bits >> ((8 - 2 * characters) % 8);
       size += 1;
     }
   }

@@ -116,4 +116,6 @@ function main() {
   else if (code === EXIT_USAGE) process.stderr.write(`${message}\nusage: ${USAGE}\n`);
 }
 
-main();
+if (require.main === module) main();
+
+module.exports = { respond };

@@ -152,7 +152,6 @@ class Parser {
         continue;
       }
       if (!top.fresh && !this.take(',')) this.fail('a comma or the end of a container is missing');
-      top.fresh = false;
       if (top.keys !== null) top.key = this.key(top.keys);
       return value;
     }

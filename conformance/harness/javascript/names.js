@@ -23,7 +23,7 @@ function decodeName(bytes) {
 }
 
 function checkPart(part, name) {
-  if (part === '' || part === '.' || part === '..' || /[. ]$/.test(part)) {
+  if (part === '' || /[. ]$/.test(part)) { // the parts . and .. end with a dot, too
     containerFailure(`a part of the name ${quoted(name)} is empty, or ends with a dot or a space`);
   }
   if (DEVICE.test(part)) containerFailure(`a part of the name ${quoted(name)} is a Windows device name`);
@@ -37,14 +37,8 @@ function checkPath(path, name) {
 
 const foldPath = (name) => caseFold(name.normalize('NFKC')).normalize('NFKC');
 
-/** The folders that contain a path: `a/` and `a/b/` for `a/b/c`, `a/` for the folder `a/` itself. */
-function foldersOf(path) {
-  const folders = [];
-  for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
-    folders.push(path.slice(0, slash + 1));
-  }
-  return folders;
-}
+/** The folders that contain a path, without a slash at the end: `a` and `a/b` for `a/b/c`, `a` for the folder `a/` itself. */
+const foldersOf = (path) => [...path.matchAll(/\//g)].map(({ index }) => path.slice(0, index));
 
 /** Check the path rules, for the names of an SB3 archive. */
 function checkPaths(names) {
@@ -56,7 +50,7 @@ function checkPaths(names) {
   if (folded.size !== names.length) containerFailure('two names differ only in case or normalization');
   for (const path of folded) {
     for (const folder of foldersOf(path)) {
-      if (folded.has(folder.slice(0, -1))) containerFailure(`${quoted(folder)} is a file and a folder`);
+      if (folded.has(folder)) containerFailure(`${quoted(folder)} is a file and a folder`);
     }
   }
 }
