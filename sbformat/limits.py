@@ -19,11 +19,13 @@ _GIB: Final = 1024 * _MIB
 
 
 LimitName = Literal[
+    # begin names: generated from schema/tables/limits.json by schema/generate_tables.py
     "outer_entries", "inner_entries", "directory_bytes", "member_bytes", "total_bytes", "memory_bytes", "ratio",
     "version_bytes", "system_info_bytes", "json_bytes", "json_depth", "json_nodes", "json_digits", "blob_bytes",
-    "blobs_bytes", "pickle_bytes", "pickle_opcodes", "pickle_nodes", "pickle_memo", "pickle_memo_index",
-    "pickle_stack", "pickle_marks", "value_depth", "tensors", "leaves", "reported_values", "tensor_rank",
-    "tensor_name_bytes", "other_keys", "expanded_items", "policy_items",
+    "blobs_bytes", "pickle_bytes", "pickle_opcodes", "pickle_nodes", "pickle_memo", "pickle_memo_index", "pickle_stack",
+    "pickle_marks", "value_depth", "tensors", "leaves", "reported_values", "tensor_rank", "tensor_name_bytes",
+    "other_keys", "expanded_items", "policy_items",
+    # end names
 ]  # fmt: skip
 """The fields of :class:`Limits`, so that a type checker knows a misspelled one."""
 
@@ -36,73 +38,79 @@ class Limits(NamedTuple):
         sbformat.read("agent.zip", limits=sbformat.Limits(json_bytes=2**30))
     """
 
+    # begin fields: generated from schema/tables/limits.json by schema/generate_tables.py
     outer_entries: int = 1024
     """Entries of an archive (largest real: 8)."""
     inner_entries: int = 65_536
-    """Records of one torch zip (largest real: 70)."""
+    """Records of a torch zip; storages of a legacy stream; members of any zip before its kind is known (largest real:
+    70)."""
     directory_bytes: int = 16 * _MIB
-    """The central directory of one zip (largest seen: 5 KB)."""
+    """The central directory of one zip (largest real: 5 KB)."""
     member_bytes: int = 2 * _GIB
-    """One member, inflated or copied (largest real: 4.2 MB; larger ones exist). Views of stored members are not
-    counted."""
+    """One inflation or copy; a stored member that is only viewed is not charged (largest real: 4.2 MB)."""
     total_bytes: int = 4 * _GIB
-    """All members of one archive, inflated or copied."""
+    """All inflations and copies of one operation."""
     memory_bytes: int = 40 * _MIB
-    """Memory for inflated and decoded values, beyond twice the size of the file (largest real: 22 MB). A deflated
-    member may be zeros, and one byte of JSON or of a pickle may become an object of a hundred: together with the size
-    of the file, this bounds the memory that reading takes. It is counted before it is allocated, as an overestimate."""
+    """What is inflated and kept, and the memory that JSON and pickles need, beyond twice the file's size (largest real:
+    22 MB)."""
     ratio: int = 200
-    """Inflated size / compressed size, above 1 MiB, of one member and of all together (largest real: 16)."""
+    """Uncompressed size / compressed size, rounded up, if the uncompressed size is above 1 MiB: of one deflated member,
+    and of all members inflated so far together; and of the parts of one member that are inflated again (largest real:
+    16)."""
     version_bytes: int = 4 * _KIB
-    """``_stable_baselines3_version`` (largest real: 6 bytes)."""
+    """``_stable_baselines3_version``; torch's ``version`` and ``byteorder`` (largest real: 6 bytes)."""
     system_info_bytes: int = _MIB
     """``system_info.txt`` (largest real: 300 bytes)."""
     json_bytes: int = 64 * _MIB
     """``data`` (largest real: 3.5 MB)."""
     json_depth: int = 64
-    """Nesting of ``data`` (largest real: 6)."""
+    """Nesting of ``data`` (3.1) (largest real: 6)."""
     json_nodes: int = 2_000_000
-    """Values in ``data``; a list or object counts as seven, because it takes that much memory (largest seen: 1,265)."""
+    """Values in ``data``, of which a list or object counts as seven (3.1) (largest real: 1,265)."""
     json_digits: int = 4300
-    """Digits of one number in ``data`` (largest real: 19)."""
+    """Digits of one number in ``data`` (3.1) (largest real: 19)."""
     blob_bytes: int = 32 * _MIB
-    """One ``:serialized:`` pickle (largest real: 1.3 MB)."""
+    """One pickle of ``data``: 3/4 of the characters of its base64, rounded down (largest real: 1.3 MB)."""
     blobs_bytes: int = 64 * _MIB
-    """All ``:serialized:`` pickles of one ``data``."""
+    """All pickles of ``data``."""
     pickle_bytes: int = 64 * _MIB
-    """The pickle of one ``.pth`` entry, without the bytes of its tensors (largest seen: 11 KB)."""
+    """One pickle (largest real: 11 KB in a ``.pth``)."""
     pickle_opcodes: int = 2_000_000
-    """Opcodes of one pickle (largest real: 422,911; in a ``.pth``: 2,387)."""
+    """Opcodes of one pickle (5.3) (largest real: 422,911 (``.pth``: 2,387))."""
     pickle_nodes: int = 250_000
-    """Tuples, lists, dicts, calls and other composite values of one pickle (largest seen: 12,021)."""
+    """Tuples, lists, dicts, calls and other composite values of one pickle (5.3) (largest real: 12,021)."""
     pickle_memo: int = 1_000_000
     """Memo entries of one pickle (largest real: 64,689)."""
     pickle_memo_index: int = 2**31 - 1
     """The highest memo index (largest real: 64,688)."""
     pickle_stack: int = 100_000
-    """Values on the stack at once (largest real: 2,049)."""
+    """Values on the stack of one pickle, without marks (5.3) (largest real: 2,049)."""
     pickle_marks: int = 1000
-    """Marks on the stack at once (largest real: 10)."""
+    """Marks on the stack of one pickle (5.3) (largest real: 10)."""
     value_depth: int = 200
-    """Nesting of a decoded value (largest real: 26)."""
+    """Nesting of a decoded value (6.6) (largest real: 26)."""
     tensors: int = 65_536
-    """Tensors of one ``.pth`` entry (largest real: 66)."""
+    """Tensors of one ``.pth``, including the parts of sparse and quantized ones (largest real: 66)."""
     leaves: int = 100_000
-    """Values of one ``.pth`` entry; a shared value counts once for each path to it (largest seen: 92)."""
+    """Values of one ``.pth`` by path, including containers, when they are listed: a shared value counts once per path,
+    and each 256 characters of a path count as one more (largest real: 92)."""
     reported_values: int = 200_000
-    """Values that one report lists, over all ``.pth`` entries of an archive."""
+    """Values of all ``.pth`` of one archive that a report lists."""
     tensor_rank: int = 32
-    """Dimensions of one tensor (largest real: 4)."""
-    tensor_name_bytes: int = 1024
-    """A tensor's name in UTF-8."""
+    """Dimensions (largest real: 4)."""
+    tensor_name_bytes: int = _KIB
+    """One text key of a ``.pth``, in UTF-8."""
     other_keys: int = 1024
-    """Keys of one dict of a ``.pth`` that are neither strings nor 0..n-1 (largest real: 66)."""
-    expanded_items: int = 16 * 1024 * 1024
-    """Items of one archive that take more memory than the file has bytes for them: those of tensors larger than four
-    times their storage (expanded views), the bytes by which all tensors of an entry exceed eight times its storages,
-    and the bytes that constructors copy beyond those of the pickle."""
-    policy_items: int = 64 * 1024 * 1024
-    """Numbers that the network of a policy makes from one observation (largest real: 80,000)."""
+    """Keys of one dict, or members of one set, of a ``.pth`` that are neither texts nor 0 to n - 1 (6.6) (largest real:
+    66)."""
+    expanded_items: int = 16_777_216
+    """For each ``.pth``, the larger of two numbers: the items of tensors with more than four times the items of their
+    storage, and the items of all tensors minus eight times the bytes of its storages; in addition, the bytes that
+    constructors of 6.6 copy minus the bytes of the pickle; the sum for one archive."""
+    policy_items: int = 67_108_864
+    """For the network of a policy (19): the numbers that it computes from one observation, those of each node and
+    input; the sum for one network (largest real: 80,000)."""
+    # end fields
 
     def __repr__(self) -> str:
         """Return the fields that differ from the defaults: ``Limits(json_depth=3)``."""
@@ -133,8 +141,12 @@ _TIMES_DECODED: Final = 2
 _DECODED_PER_BYTE: Final = 4
 """Bytes of memory that may be decoded and dropped again, for each byte of the file."""
 _RUNNING_TOTALS: Final = frozenset(
-    {"total_bytes", _MEMORY, "blobs_bytes", "expanded_items", "reported_values", "policy_items"}
-)
+    {
+        # begin sums: generated from schema/tables/limits.json by schema/generate_tables.py
+        "total_bytes", "memory_bytes", "blobs_bytes", "reported_values", "expanded_items", "policy_items",
+        # end sums
+    }
+)  # fmt: skip
 """These add up over one operation; each other limit is compared with one number at a time."""
 
 

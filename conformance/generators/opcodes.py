@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators.trees import (
@@ -28,78 +30,10 @@ if TYPE_CHECKING:
 
     from conformance.generators.vectors import Vector
 
-ROWS: Final = r"""
-28 MARK |  | -- \|
-2e STOP |  | value -- (the result)
-30 POP |  | value --, or \| --
-31 POP_MARK |  | \| values --
-32 DUP |  | v -- v v
-4e NONE |  | -- None
-88 NEWTRUE |  | -- True
-89 NEWFALSE |  | -- False
-49 INT | line | -- int, or bool for `00` and `01`
-4c LONG | line | -- int, an `L` at the end is allowed
-4a BININT | i4 | -- int
-4b BININT1 | u1 | -- int
-4d BININT2 | u2 | -- int
-8a LONG1 | s1 | -- int, two's complement little-endian; no bytes: 0
-8b LONG4 | i4s | -- int, encoded as for LONG1
-46 FLOAT | line | -- float
-47 BINFLOAT | f8 | -- float
-53 STRING | line | -- text (quoted, escaped)
-54 BINSTRING | i4s | -- text
-55 SHORT_BINSTRING | s1 | -- text
-56 UNICODE | line | -- text, raw-unicode-escape
-58 BINUNICODE | s4 | -- text, UTF-8 in which surrogates are allowed
-8c SHORT_BINUNICODE | s1 | -- text, encoded as for BINUNICODE
-8d BINUNICODE8 | s8 | -- text, encoded as for BINUNICODE
-42 BINBYTES | s4 | -- bytes
-43 SHORT_BINBYTES | s1 | -- bytes
-8e BINBYTES8 | s8 | -- bytes
-96 BYTEARRAY8 | s8 | -- bytearray
-29 EMPTY_TUPLE |  | -- tuple
-85 TUPLE1 |  | a -- tuple
-86 TUPLE2 |  | a b -- tuple
-87 TUPLE3 |  | a b c -- tuple
-74 TUPLE |  | \| values -- tuple
-5d EMPTY_LIST |  | -- list
-6c LIST |  | \| values -- list
-61 APPEND |  | list value -- list
-65 APPENDS |  | list \| values -- list
-7d EMPTY_DICT |  | -- dict
-64 DICT |  | \| keys and values -- dict
-73 SETITEM |  | dict key value -- dict
-75 SETITEMS |  | dict \| keys and values -- dict
-8f EMPTY_SET |  | -- set
-90 ADDITEMS |  | set \| values -- set
-91 FROZENSET |  | \| values -- frozenset
-70 PUT | line | v -- v, and v is stored in the memo
-71 BINPUT | u1 | v -- v, and v is stored in the memo
-72 LONG_BINPUT | u4 | v -- v, and v is stored in the memo
-94 MEMOIZE |  | v -- v, and v is stored in the memo; the index is the number of entries in the memo
-67 GET | line | -- v, from the memo
-68 BINGET | u1 | -- v, from the memo
-6a LONG_BINGET | u4 | -- v, from the memo
-63 GLOBAL | line2 | -- global: module, name, UTF-8
-93 STACK_GLOBAL |  | module name -- global
-82 EXT1 | u1 | -- extension, code > 0
-83 EXT2 | u2 | -- extension, code > 0
-84 EXT4 | i4 | -- extension, code > 0
-52 REDUCE |  | callable args -- call
-69 INST | line2 | \| args -- call of the global
-6f OBJ |  | \| class args -- call
-81 NEWOBJ |  | class args -- call
-92 NEWOBJ_EX |  | class args kwargs -- call
-62 BUILD |  | value state -- value
-50 PERSID | line | -- persistent: ASCII text
-51 BINPERSID |  | id -- persistent
-80 PROTO | u1 | 0 to 5; the last one applies; without one the protocol is 0
-95 FRAME | u8 | opens a frame of that many bytes
-97 NEXT_BUFFER |  | always refused: archives contain no out-of-band buffers
-98 READONLY_BUFFER |  | bytearray -- bytes; bytes and nodes are unchanged
-""".strip().splitlines()
-"""The rows of the table, verbatim."""
-BY_NAME: Final = {row.split()[1].lower().replace("_", "-"): PickleRule("5.1", row) for row in ROWS}
+TEXT: Final = (Path(__file__).resolve().parents[2] / "schema" / "FORMAT.md").read_text("utf-8")
+ROWS: Final = re.findall(r"^(\| [0-9a-f]{2} \| ([A-Z_0-9]+) \|.*\|)$", TEXT, re.MULTILINE)
+"""The rows of the table, verbatim, and the names of the opcodes."""
+BY_NAME: Final = {name.lower().replace("_", "-"): PickleRule("5.1", row) for row, name in ROWS}
 
 
 def rule_of(vector: str) -> PickleRule:

@@ -28,10 +28,12 @@ _LENGTH_BYTES: Final = 8
 _METADATA: Final = "__metadata__"
 _ROW_KEYS: Final = ("dtype", "shape", "data_offsets")
 CODES: Final = {
+    # begin words: generated from schema/tables/dtypes.json by schema/generate_tables.py
     "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
     "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
     "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e8m0fnu": "F8_E8M0",
     "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+    # end words
 }  # fmt: skip
 """What the format calls the dtypes of torch and numpy, in the order in which its library writes them: the widest items
 first, so that all are aligned."""

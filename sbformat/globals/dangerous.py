@@ -324,7 +324,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
 GADGETS: Final[dict[Pair, str]] = {(module, name): why for module, why, names in _GADGETS for name in names.split()}
 """Names in other modules and in all below them, and why they are dangerous; an empty module matches any."""
 
-_METHODS: Final[dict[str, str]] = {
+METHODS: Final[dict[str, str]] = {
     **dict.fromkeys(("apply_", "map_", "apply", "__call__", "callback", "register"), "calls what it is given"),
     **dict.fromkeys(("load", "loads", "learn", "set_parameters", "load_replay_buffer"), "reads a file, and unpickles"),
     **dict.fromkeys(
@@ -338,13 +338,13 @@ _METHODS: Final[dict[str, str]] = {
 }  # fmt: skip
 """Methods that a dotted name may end with, of whatever class."""
 
-_TWINS: Final = {
+ALIASES: Final = {
     "__builtin__": "builtins", "_bz2": "bz2", "_codecs": "codecs", "_functools": "functools", "_io": "io",
     "_lzma": "lzma", "_operator": "operator", "_weakref": "weakref", "copy_reg": "copyreg", "exceptions": "builtins",
 }  # fmt: skip
 """Other names of modules: in Python 2, and of their part in C."""
 
-_CARRIED: Final = frozenset({
+MODULE_NAMES: Final = frozenset({
     "builtins", "cloudpickle", "ctypes", "dill", "importlib", "io", "joblib", "marshal", "nt", "os", "pickle", "posix",
     "pty", "runpy", "shutil", "socket", "subprocess", "sys", "urllib", "webbrowser",
 })  # fmt: skip
@@ -374,7 +374,7 @@ def _of_path(module: str, name: str, parts: list[str]) -> str | None:
         if below:
             deeper = ".".join([module, *parts[: index + 1]])
             found = found or _of_module(part.lstrip("_")) or _of_module(deeper) or GADGETS.get((part, below))
-    return found or _METHODS.get(parts[-1])
+    return found or METHODS.get(parts[-1])
 
 
 @lru_cache(maxsize=4096)
@@ -388,7 +388,7 @@ def _of_name(module: str, name: str) -> str | None:
     found = GADGETS.get(("", name)) or next(
         (GADGETS[above, name] for above in _upwards(module) if (above, name) in GADGETS), None
     )
-    if found is None and name.lstrip("_") in _CARRIED:
+    if found is None and name.lstrip("_") in MODULE_NAMES:
         return "is a module that runs, opens or imports"
     return found
 
@@ -396,7 +396,7 @@ def _of_name(module: str, name: str) -> str | None:
 def _upwards(module: str) -> Iterator[str]:
     """Yield a module and its parents, by the names that the tables use."""
     top, dot, below = module.partition(".")
-    module = _TWINS.get(top, top) + dot + below
+    module = ALIASES.get(top, top) + dot + below
     while module:
         yield module
         module = module.rpartition(".")[0]

@@ -73,7 +73,7 @@ vf_coef vf_fisher vf_fisher_coef vf_iters vf_loss vf_stepsize vfadam weights zer
 ATTRIBUTES: Final = frozenset(_NAMES.split())
 """Attributes and methods of the algorithm classes, in any release."""
 
-_CALLED_SUFFIXES: Final = ("_class", "_kwargs", "_fn", "_schedule", "__")
+CALLED_SUFFIXES: Final = ("_class", "_kwargs", "_fn", "_schedule", "__")
 """Suffixes of keys whose values are called, or are arguments of a call, in any class; and of special methods."""
 
 
@@ -82,4 +82,4 @@ def is_sb3_attribute(key: str) -> bool:
 
     :param key: of ``data``, or an attribute of the agent
     """
-    return key in ATTRIBUTES or key.endswith(_CALLED_SUFFIXES)
+    return key in ATTRIBUTES or key.endswith(CALLED_SUFFIXES)

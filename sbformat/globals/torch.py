@@ -58,54 +58,71 @@ TENSOR_CLASSES: Final[dict[Pair, bool]] = {
 }
 """Classes whose instances ``_rebuild_from_type_v2`` may return, and whether each is a Parameter."""
 
-_STORAGE_DTYPES: Final = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexDoubleStorage": "complex128",
-    "ComplexFloatStorage": "complex64",
-    "ComplexHalfStorage": "complex32",
-    "QInt8Storage": "qint8",
-    "QUInt8Storage": "quint8",
-    "QInt32Storage": "qint32",
-}
-
 STORAGES: Final[dict[Pair, str]] = {
-    **{("torch", name): dtype for name, dtype in _STORAGE_DTYPES.items()},
-    **{("torch.cuda", name): dtype for name, dtype in _STORAGE_DTYPES.items()},  # before torch 0.4
+    # begin storages: generated from schema/tables/storages.json by schema/generate_tables.py
+    ("torch", "DoubleStorage"): "float64",
+    ("torch.cuda", "DoubleStorage"): "float64",
+    ("torch", "FloatStorage"): "float32",
+    ("torch.cuda", "FloatStorage"): "float32",
+    ("torch", "HalfStorage"): "float16",
+    ("torch.cuda", "HalfStorage"): "float16",
+    ("torch", "BFloat16Storage"): "bfloat16",
+    ("torch.cuda", "BFloat16Storage"): "bfloat16",
+    ("torch", "LongStorage"): "int64",
+    ("torch.cuda", "LongStorage"): "int64",
+    ("torch", "IntStorage"): "int32",
+    ("torch.cuda", "IntStorage"): "int32",
+    ("torch", "ShortStorage"): "int16",
+    ("torch.cuda", "ShortStorage"): "int16",
+    ("torch", "CharStorage"): "int8",
+    ("torch.cuda", "CharStorage"): "int8",
+    ("torch", "ByteStorage"): "uint8",
+    ("torch.cuda", "ByteStorage"): "uint8",
+    ("torch", "BoolStorage"): "bool",
+    ("torch.cuda", "BoolStorage"): "bool",
+    ("torch", "ComplexDoubleStorage"): "complex128",
+    ("torch.cuda", "ComplexDoubleStorage"): "complex128",
+    ("torch", "ComplexFloatStorage"): "complex64",
+    ("torch.cuda", "ComplexFloatStorage"): "complex64",
+    ("torch", "ComplexHalfStorage"): "complex32",
+    ("torch.cuda", "ComplexHalfStorage"): "complex32",
+    ("torch", "QInt8Storage"): "qint8",
+    ("torch.cuda", "QInt8Storage"): "qint8",
+    ("torch", "QUInt8Storage"): "quint8",
+    ("torch.cuda", "QUInt8Storage"): "quint8",
+    ("torch", "QInt32Storage"): "qint32",
+    ("torch.cuda", "QInt32Storage"): "qint32",
     ("torch.storage", "UntypedStorage"): "",
     ("torch", "UntypedStorage"): "",
+    # end storages
 }
 """Storage classes and the dtype of their elements; an untyped storage counts bytes."""
 
-STORAGE_CLASSES: Final[dict[str, Pair]] = {
-    **{dtype: ("torch", name) for name, dtype in _STORAGE_DTYPES.items()},
-    "": ("torch.storage", "UntypedStorage"),
-}
+STORAGE_CLASSES: Final[dict[str, Pair]] = {dtype: pair for pair, dtype in reversed(STORAGES.items())}
 """The class that the writer names for a storage of each dtype."""
 
-DTYPES: Final[dict[Pair, str]] = {
-    ("torch", name): name
-    for name in (
-        "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32",
-        "float64", "bfloat16", "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e4m3fnuz",
-        "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint8", "quint8", "qint32",
-    )
-}  # fmt: skip
+_DTYPE_NAMES: Final = (
+    # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
+    "complex128", "uint64", "int64", "float64", "complex64", "float32", "uint32", "int32", "complex32", "qint32",
+    "bfloat16", "float16", "uint16", "int16", "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu", "float8_e4m3fn",
+    "float8_e5m2", "int8", "uint8", "bool", "qint8", "quint8",
+    # end dtypes
+)  # fmt: skip
+DTYPES: Final[dict[Pair, str]] = {("torch", name): name for name in _DTYPE_NAMES}
 """torch dtypes, as values and as arguments."""
 
 MEMORY_FORMATS: Final[dict[Pair, str]] = {
     ("torch", name): name for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 }
 
-PACKED_STORAGES: Final = frozenset({("torch", "QUInt4x2Storage"), ("torch", "QUInt2x4Storage")})
+PACKED_STORAGES: Final = frozenset(
+    {
+        # begin packed: generated from schema/tables/storages.json by schema/generate_tables.py
+        ("torch", "QUInt4x2Storage"),
+        ("torch", "QUInt2x4Storage"),
+        # end packed
+    }
+)
 """Storages with several items per byte."""
 
 LAYOUTS: Final = frozenset({"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"})

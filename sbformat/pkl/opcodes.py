@@ -2,7 +2,7 @@
 
 One row for each opcode: its byte, its name in CPython's ``pickletools``, the protocol that introduced it, the layout
 of its argument, and its effect on the stack (``before -- after``, ``|`` is a mark). The handlers of the machine, the
-encoder and the disassembler use this table.
+encoder and the disassembler use this table. ``schema/tables/opcodes.json`` has the rows for readers in any language.
 """
 
 from __future__ import annotations
@@ -22,84 +22,77 @@ class Opcode(NamedTuple):
     effect: str
 
 
-def _rows(text: str) -> tuple[Opcode, ...]:
-    rows = []
-    for line in text.strip().splitlines():
-        code, name, protocol, argument, effect = (part.strip() for part in line.split("  ", 4))
-        value = int(code, 16)
-        rows.append(Opcode(value, name, int(protocol), "" if argument == "-" else argument, effect))
-    return tuple(rows)
-
-
-OPCODES: Final = _rows("""
-28  MARK  0  -  -- |
-2e  STOP  0  -  value --
-30  POP  0  -  value --
-31  POP_MARK  1  -  | values --
-32  DUP  0  -  value -- value value
-46  FLOAT  0  line  -- float
-49  INT  0  line  -- int or bool
-4a  BININT  1  i4  -- int
-4b  BININT1  1  u1  -- int
-4c  LONG  0  line  -- int
-4d  BININT2  1  u2  -- int
-4e  NONE  0  -  -- None
-50  PERSID  0  line  -- persistent
-51  BINPERSID  1  -  id -- persistent
-52  REDUCE  0  -  callable args -- value
-53  STRING  0  line  -- str
-54  BINSTRING  1  i4s  -- str
-55  SHORT_BINSTRING  1  s1  -- str
-56  UNICODE  0  line  -- str
-58  BINUNICODE  1  s4  -- str
-61  APPEND  0  -  list value -- list
-62  BUILD  0  -  value state -- value
-63  GLOBAL  0  line2  -- global
-64  DICT  0  -  | keys and values -- dict
-7d  EMPTY_DICT  1  -  -- dict
-65  APPENDS  1  -  list | values -- list
-67  GET  0  line  -- value
-68  BINGET  1  u1  -- value
-69  INST  0  line2  | args -- value
-6a  LONG_BINGET  1  u4  -- value
-6c  LIST  0  -  | values -- list
-5d  EMPTY_LIST  1  -  -- list
-6f  OBJ  1  -  | class args -- value
-70  PUT  0  line  value -- value
-71  BINPUT  1  u1  value -- value
-72  LONG_BINPUT  1  u4  value -- value
-73  SETITEM  0  -  dict key value -- dict
-74  TUPLE  0  -  | values -- tuple
-29  EMPTY_TUPLE  1  -  -- tuple
-75  SETITEMS  1  -  dict | keys and values -- dict
-47  BINFLOAT  1  f8  -- float
-80  PROTO  2  u1  --
-81  NEWOBJ  2  -  class args -- value
-82  EXT1  2  u1  -- extension
-83  EXT2  2  u2  -- extension
-84  EXT4  2  i4  -- extension
-85  TUPLE1  2  -  value -- tuple
-86  TUPLE2  2  -  value value -- tuple
-87  TUPLE3  2  -  value value value -- tuple
-88  NEWTRUE  2  -  -- True
-89  NEWFALSE  2  -  -- False
-8a  LONG1  2  s1  -- int
-8b  LONG4  2  i4s  -- int
-42  BINBYTES  3  s4  -- bytes
-43  SHORT_BINBYTES  3  s1  -- bytes
-8c  SHORT_BINUNICODE  4  s1  -- str
-8d  BINUNICODE8  4  s8  -- str
-8e  BINBYTES8  4  s8  -- bytes
-8f  EMPTY_SET  4  -  -- set
-90  ADDITEMS  4  -  set | values -- set
-91  FROZENSET  4  -  | values -- frozenset
-92  NEWOBJ_EX  4  -  class args kwargs -- value
-93  STACK_GLOBAL  4  -  module name -- global
-94  MEMOIZE  4  -  value -- value
-95  FRAME  4  u8  --
-96  BYTEARRAY8  5  s8  -- bytearray
-97  NEXT_BUFFER  5  -  -- buffer
-98  READONLY_BUFFER  5  -  buffer -- buffer
-""")
+OPCODES: Final = (
+    # begin opcodes: generated from schema/tables/opcodes.json by schema/generate_tables.py
+    Opcode(0x28, "MARK", 0, "", "-- |"),
+    Opcode(0x2E, "STOP", 0, "", "value --"),
+    Opcode(0x30, "POP", 0, "", "value --"),
+    Opcode(0x31, "POP_MARK", 1, "", "| values --"),
+    Opcode(0x32, "DUP", 0, "", "value -- value value"),
+    Opcode(0x4E, "NONE", 0, "", "-- None"),
+    Opcode(0x88, "NEWTRUE", 2, "", "-- True"),
+    Opcode(0x89, "NEWFALSE", 2, "", "-- False"),
+    Opcode(0x49, "INT", 0, "line", "-- int or bool"),
+    Opcode(0x4C, "LONG", 0, "line", "-- int"),
+    Opcode(0x4A, "BININT", 1, "i4", "-- int"),
+    Opcode(0x4B, "BININT1", 1, "u1", "-- int"),
+    Opcode(0x4D, "BININT2", 1, "u2", "-- int"),
+    Opcode(0x8A, "LONG1", 2, "s1", "-- int"),
+    Opcode(0x8B, "LONG4", 2, "i4s", "-- int"),
+    Opcode(0x46, "FLOAT", 0, "line", "-- float"),
+    Opcode(0x47, "BINFLOAT", 1, "f8", "-- float"),
+    Opcode(0x53, "STRING", 0, "line", "-- text"),
+    Opcode(0x54, "BINSTRING", 1, "i4s", "-- text"),
+    Opcode(0x55, "SHORT_BINSTRING", 1, "s1", "-- text"),
+    Opcode(0x56, "UNICODE", 0, "line", "-- text"),
+    Opcode(0x58, "BINUNICODE", 1, "s4", "-- text"),
+    Opcode(0x8C, "SHORT_BINUNICODE", 4, "s1", "-- text"),
+    Opcode(0x8D, "BINUNICODE8", 4, "s8", "-- text"),
+    Opcode(0x42, "BINBYTES", 3, "s4", "-- bytes"),
+    Opcode(0x43, "SHORT_BINBYTES", 3, "s1", "-- bytes"),
+    Opcode(0x8E, "BINBYTES8", 4, "s8", "-- bytes"),
+    Opcode(0x96, "BYTEARRAY8", 5, "s8", "-- bytearray"),
+    Opcode(0x29, "EMPTY_TUPLE", 1, "", "-- tuple"),
+    Opcode(0x85, "TUPLE1", 2, "", "value -- tuple"),
+    Opcode(0x86, "TUPLE2", 2, "", "value value -- tuple"),
+    Opcode(0x87, "TUPLE3", 2, "", "value value value -- tuple"),
+    Opcode(0x74, "TUPLE", 0, "", "| values -- tuple"),
+    Opcode(0x5D, "EMPTY_LIST", 1, "", "-- list"),
+    Opcode(0x6C, "LIST", 0, "", "| values -- list"),
+    Opcode(0x61, "APPEND", 0, "", "list value -- list"),
+    Opcode(0x65, "APPENDS", 1, "", "list | values -- list"),
+    Opcode(0x7D, "EMPTY_DICT", 1, "", "-- dict"),
+    Opcode(0x64, "DICT", 0, "", "| keys and values -- dict"),
+    Opcode(0x73, "SETITEM", 0, "", "dict key value -- dict"),
+    Opcode(0x75, "SETITEMS", 1, "", "dict | keys and values -- dict"),
+    Opcode(0x8F, "EMPTY_SET", 4, "", "-- set"),
+    Opcode(0x90, "ADDITEMS", 4, "", "set | values -- set"),
+    Opcode(0x91, "FROZENSET", 4, "", "| values -- frozenset"),
+    Opcode(0x70, "PUT", 0, "line", "value -- value"),
+    Opcode(0x71, "BINPUT", 1, "u1", "value -- value"),
+    Opcode(0x72, "LONG_BINPUT", 1, "u4", "value -- value"),
+    Opcode(0x94, "MEMOIZE", 4, "", "value -- value"),
+    Opcode(0x67, "GET", 0, "line", "-- value"),
+    Opcode(0x68, "BINGET", 1, "u1", "-- value"),
+    Opcode(0x6A, "LONG_BINGET", 1, "u4", "-- value"),
+    Opcode(0x63, "GLOBAL", 0, "line2", "-- global"),
+    Opcode(0x93, "STACK_GLOBAL", 4, "", "module name -- global"),
+    Opcode(0x82, "EXT1", 2, "u1", "-- extension"),
+    Opcode(0x83, "EXT2", 2, "u2", "-- extension"),
+    Opcode(0x84, "EXT4", 2, "i4", "-- extension"),
+    Opcode(0x52, "REDUCE", 0, "", "callable args -- call"),
+    Opcode(0x69, "INST", 0, "line2", "| args -- call"),
+    Opcode(0x6F, "OBJ", 1, "", "| class args -- call"),
+    Opcode(0x81, "NEWOBJ", 2, "", "class args -- call"),
+    Opcode(0x92, "NEWOBJ_EX", 4, "", "class args kwargs -- call"),
+    Opcode(0x62, "BUILD", 0, "", "value state -- value"),
+    Opcode(0x50, "PERSID", 0, "line", "-- persistent"),
+    Opcode(0x51, "BINPERSID", 1, "", "id -- persistent"),
+    Opcode(0x80, "PROTO", 2, "u1", "--"),
+    Opcode(0x95, "FRAME", 4, "u8", "--"),
+    Opcode(0x97, "NEXT_BUFFER", 5, "", "-- buffer"),
+    Opcode(0x98, "READONLY_BUFFER", 5, "", "buffer -- buffer"),
+    # end opcodes
+)
 
 BY_CODE: Final = {row.code: row for row in OPCODES}

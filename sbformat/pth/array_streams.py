@@ -72,7 +72,7 @@ def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
         numpy_dtype(info.dtype)
     name = _NAMES.get(info.dtype, info.dtype)
     row = DTYPES[name]
-    descr = f"{'|' if row.itemsize == 1 else '<'}{row.numpy.replace('?', 'b1')}" if row.is_in_numpy else None
+    descr = f"{'|' if row.itemsize == 1 else '<'}{row.numpy}" if row.is_in_numpy else None
     pieces = partial(_computed, make) if order is None else partial(_run, info)
     return ArrayStream(name, row.itemsize, descr, info.shape, order == "F", pieces, make)
 

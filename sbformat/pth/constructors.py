@@ -42,9 +42,11 @@ _ONE_DIGIT: Final = 2**30 - 1
 """The largest integer that CPython compares fast."""
 _TENSOR_ATTRIBUTES: Final = frozenset(
     {
+        # begin refused: generated from schema/tables/refused-attributes.json by schema/generate_tables.py
         "H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_post_accumulate_grad_hooks", "_version",
         "data", "device", "dtype", "grad", "grad_dtype", "grad_fn", "imag", "is_leaf", "itemsize", "layout", "mH", "mT",
         "name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad", "retains_grad", "shape", "volatile",
+        # end refused
     }
 )  # fmt: skip
 """Attributes of ``torch.Tensor`` itself: torch refuses to set them, or they change the tensor."""

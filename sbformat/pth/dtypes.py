@@ -13,7 +13,8 @@ class DType(NamedTuple):
     itemsize: int
     """Bytes an item."""
     numpy: str
-    """numpy's dtype code; ``ml_dtypes.X`` for dtypes that numpy lacks; the integer type for quantized ones."""
+    """numpy's dtype code; ``ml_dtypes.X`` for dtypes that numpy lacks; the integer type for quantized ones, and that of
+    complex64, which can represent all values, for complex32."""
     swap: int
     """Bytes that are reversed together when the byte order differs."""
 
@@ -26,31 +27,37 @@ class DType(NamedTuple):
 DTYPES: Final = {
     row.name: row
     for row in (
-        DType("bool", 1, "?", 1),
-        DType("uint8", 1, "u1", 1),
-        DType("uint16", 2, "u2", 2),
-        DType("uint32", 4, "u4", 4),
-        DType("uint64", 8, "u8", 8),
-        DType("int8", 1, "i1", 1),
-        DType("int16", 2, "i2", 2),
-        DType("int32", 4, "i4", 4),
-        DType("int64", 8, "i8", 8),
-        DType("float16", 2, "f2", 2),
-        DType("float32", 4, "f4", 4),
-        DType("float64", 8, "f8", 8),
-        DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
-        DType("complex32", 4, "c8", 2),  # numpy has no half complex; complex64 represents all its values
-        DType("complex64", 8, "c8", 4),
+        # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
         DType("complex128", 16, "c16", 8),
-        DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
-        DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
-        DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1),
+        DType("uint64", 8, "u8", 8),
+        DType("int64", 8, "i8", 8),
+        DType("float64", 8, "f8", 8),
+        DType("complex64", 8, "c8", 4),
+        DType("float32", 4, "f4", 4),
+        DType("uint32", 4, "u4", 4),
+        DType("int32", 4, "i4", 4),
+        DType("complex32", 4, "c8", 2),
+        DType("qint32", 4, "i4", 4),
+        DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
+        DType("float16", 2, "f2", 2),
+        DType("uint16", 2, "u2", 2),
+        DType("int16", 2, "i2", 2),
         DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
+        DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
         DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1),
+        DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
+        DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1),
+        DType("int8", 1, "i1", 1),
+        DType("uint8", 1, "u1", 1),
+        DType("bool", 1, "b1", 1),
         DType("qint8", 1, "i1", 1),
         DType("quint8", 1, "u1", 1),
-        DType("qint32", 4, "i4", 4),
+        # end dtypes
     )
 }
 
-QUANTIZED: Final = frozenset({"qint8", "quint8", "qint32"})
+QUANTIZED: Final = frozenset({
+    # begin quantized: generated from schema/tables/dtypes.json by schema/generate_tables.py
+    "qint32", "qint8", "quint8"
+    # end quantized
+})  # fmt: skip

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TORCH: Final = {
-    **{row.numpy: row.name for row in DTYPES.values() if row.name not in QUANTIZED and row.name != "complex32"},
-    "b1": "bool",
+    row.numpy: row.name for row in DTYPES.values() if row.name not in QUANTIZED and row.name != "complex32"
 }
 """torch's dtypes by numpy's codes without the byte order."""
 _LOCATION: Final = "cpu"

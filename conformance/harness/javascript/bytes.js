@@ -2,6 +2,8 @@
 
 // Unsigned integers, UTF-8 and CRC-32, used by all layers.
 
+const { characterClass } = require('./tables.js');
+
 const STRICT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Decode strict UTF-8 (no surrogates; a byte order mark is a character). Returns null if it is invalid. */
@@ -65,8 +67,8 @@ function crc32(bytes) {
 }
 
 // Python's str.isspace, which differs from JavaScript's \s (U+001C to U+001F, U+0085, U+FEFF).
-const SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
-const SPACES_AROUND = new RegExp(`^${SPACE}+|${SPACE}+$`, 'g');
+const SPACE = characterClass('strip');
+const SPACES_AROUND = new RegExp(`^${SPACE}+|${SPACE}+$`, 'gu');
 const strip = (text) => text.replace(SPACES_AROUND, '');
 
 module.exports = { SPACE, crc32, decodeUtf8, decodeUtf8WithSurrogates, isAscii, strip, utf8Length };

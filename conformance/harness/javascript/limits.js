@@ -3,44 +3,12 @@
 // Limits (FORMAT.md 8), and the totals of one operation.
 
 const { limitExceeded } = require('./errors.js');
+const { rowsOf } = require('./tables.js');
 
-const MIB = 2 ** 20;
-const RATIO_APPLIES_ABOVE = MIB;
+const RATIO_APPLIES_ABOVE = 2 ** 20;
 const TIMES_KEPT = 2;
 
-const DEFAULTS = new Map(Object.entries({
-  outer_entries: 1024,
-  inner_entries: 65536,
-  directory_bytes: 16 * MIB,
-  member_bytes: 2048 * MIB,
-  total_bytes: 4096 * MIB,
-  memory_bytes: 32 * MIB,
-  ratio: 200,
-  version_bytes: 4096,
-  system_info_bytes: MIB,
-  json_bytes: 64 * MIB,
-  json_depth: 64,
-  json_nodes: 2000000,
-  json_digits: 4300,
-  blob_bytes: 32 * MIB,
-  blobs_bytes: 64 * MIB,
-  pickle_bytes: 64 * MIB,
-  pickle_opcodes: 2000000,
-  pickle_nodes: 250000,
-  pickle_memo: 1000000,
-  pickle_memo_index: 2 ** 31 - 1,
-  pickle_stack: 100000,
-  pickle_marks: 1000,
-  value_depth: 200,
-  tensors: 65536,
-  leaves: 100000,
-  reported_values: 200000,
-  tensor_rank: 32,
-  tensor_name_bytes: 1024,
-  other_keys: 1024,
-  expanded_items: 16777216,
-  policy_items: 64 * MIB,
-}));
+const DEFAULTS = new Map(rowsOf('limits').map((row) => [row.name, row.default]));
 
 /** The limits of one operation, and its totals, which nesting must not reset. */
 class Budget {

@@ -9,7 +9,7 @@ const { containerFailure } = require('./errors.js');
 const MAX_NAME_BYTES = 1024;
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/;
 const LINES_AND_BIDI = /[\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
-const DEVICE = new RegExp(`^(con|prn|aux|nul|conin\\$|conout\\$|(com|lpt)[0-9¹²³])${SPACE}*(\\.[^]*)?$`, 'i');
+const DEVICE = new RegExp(`^(con|prn|aux|nul|conin\\$|conout\\$|(com|lpt)[0-9¹²³])${SPACE}*(\\.[^]*)?$`, 'iu');
 
 const quoted = (text) => JSON.stringify(text.slice(0, 200));
 

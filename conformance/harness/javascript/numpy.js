@@ -2,7 +2,7 @@
 
 // numpy values in a .pth (FORMAT.md 6.6).
 
-const { dtype, swapped } = require('./dtypes.js');
+const { NUMPY_CODES, swapped } = require('./dtypes.js');
 const { tensorFailure, unsupported } = require('./errors.js');
 const { countItems, tensorItems } = require('./geometry.js');
 const { ByteArray, Call, List, Tuple } = require('./nodes.js');
@@ -12,10 +12,6 @@ const { checkLength, nameOf } = require('./tensors.js');
 
 const MAX_RANK = 64;
 const MAX_EXTENT = 2n ** 63n;
-const CODES = new Map(Object.entries({
-  b1: 'bool', i1: 'int8', u1: 'uint8', i2: 'int16', u2: 'uint16', f2: 'float16', i4: 'int32', u4: 'uint32',
-  f4: 'float32', i8: 'int64', u8: 'uint64', f8: 'float64', c8: 'complex64', c16: 'complex128',
-}).map(([code, name]) => [code, dtype(name)]));
 const PACKAGES = ['numpy.core', 'numpy._core'];
 const PLAIN_STATE = [null, null, null, -1n, -1n, 0n, null];
 const BYTE_ORDERS = ['<', '>', '=', '|'];
@@ -40,13 +36,13 @@ function readDtype(value) {
   const args = value.args instanceof Tuple ? value.args.items : [];
   checkLength(args, 1, 3);
   if (typeof args[0] !== 'string' || !args.slice(1).every(isFlag)) tensorFailure('a numpy dtype has unknown arguments');
-  if (!CODES.has(args[0])) unsupported('an unknown numpy dtype');
+  if (!NUMPY_CODES.has(args[0])) unsupported('an unknown numpy dtype');
   if (value.changes.length > 1 || value.changes.some(({ kind }) => kind !== 'BUILD')) {
     tensorFailure('a numpy dtype is changed');
   }
   if (value.changes.length === 1 && !args[2]) tensorFailure('a numpy dtype that is not a copy has a state');
   const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values);
-  const type = CODES.get(args[0]);
+  const type = NUMPY_CODES.get(args[0]);
   if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes is big-endian');
   return { type, isBigEndian };
 }

@@ -9,31 +9,45 @@ const { Machine } = require('./pickle.js');
 const {
   asciiText, parseFloat, parseIndex, parseInt, parseLong, parseString, parseUnicode, utf8Text,
 } = require('./pickle_text.js');
+const { rowsOf } = require('./tables.js');
 const { Float } = require('./tags.js');
 
 const HIGHEST_PROTOCOL = 5;
 
-// Arguments
+// Readers of arguments, by the names in the table of opcodes
 
 const u1 = (m) => m.take(1)[0];
-const u2 = (m) => m.take(2).readUInt16LE();
 const u4 = (m) => m.take(4).readUInt32LE();
 const u8 = (m) => m.take(8).readBigUInt64LE();
 const i4 = (m) => m.take(4).readInt32LE();
 
 const sized = (size) => (m) => m.take(size(m));
-const s1 = sized(u1);
-const s4 = sized(u4);
-const s8 = sized(u8);
-const i4s = sized((m) => {
+
+function signedSize(m) {
   const size = i4(m);
   if (size < 0) pickleFailure('a negative length');
   return size;
-});
+}
+
+const ARGUMENTS = {
+  '': () => undefined,
+  u1,
+  u2: (m) => m.take(2).readUInt16LE(),
+  u4,
+  u8,
+  i4,
+  f8: (m) => m.take(8),
+  line: (m) => m.line(),
+  line2: (m) => [m.line(), m.line()],
+  s1: sized(u1),
+  s4: sized(u4),
+  s8: sized(u8),
+  i4s: sized(signedSize),
+};
 
 // Plain values
 
-const push = (make) => (m) => m.push(make(m));
+const push = (valueOf) => (m, argument) => m.push(valueOf(argument));
 
 function longOf(bytes) {
   if (bytes.length === 0) return 0n;
@@ -114,9 +128,8 @@ function impliedTuple(m, items) {
   return new Tuple(items);
 }
 
-function inst(m) {
-  const module = utf8Text(m.line());
-  const name = utf8Text(m.line());
+function inst(m, names) {
+  const [module, name] = names.map(utf8Text);
   const args = impliedTuple(m, m.popToMark());
   m.makeLogged(checkedCall('INST', m.importGlobal(module, name), args));
 }
@@ -127,9 +140,9 @@ function obj(m) {
   m.makeLogged(checkedCall('OBJ', items[0], impliedTuple(m, items.slice(1))));
 }
 
-function global(m) {
-  const module = utf8Text(m.line());
-  m.push(m.importGlobal(module, utf8Text(m.line())));
+function global(m, names) {
+  const [module, name] = names.map(utf8Text);
+  m.push(m.importGlobal(module, name));
 }
 
 function stackGlobal(m) {
@@ -144,11 +157,10 @@ function stackGlobal(m) {
   m.makeLogged(new Call('STACK_GLOBAL', null, [module, name]));
 }
 
-const extension = (code) => (m) => {
-  const number = code(m);
-  if (number <= 0) pickleFailure('an extension code is not positive');
-  m.makeLogged(new Extension(number));
-};
+function extension(m, code) {
+  if (code <= 0) pickleFailure('an extension code is not positive');
+  m.makeLogged(new Extension(code));
+}
 
 // The rest
 
@@ -164,88 +176,98 @@ function readonlyBuffer(m) {
   else pickleFailure('READONLY_BUFFER of a value that is not a buffer');
 }
 
-function proto(m) {
-  const protocol = u1(m);
+function proto(m, protocol) {
   if (protocol > HIGHEST_PROTOCOL) pickleFailure(`unknown protocol ${protocol}`);
   m.protocol = protocol;
 }
 
-const eightBit = (bytes) => (m) => m.push(m.eightBitText(bytes(m)));
-const remember = (index) => (m) => m.remember(index(m));
-const recall = (index) => (m) => m.recall(index(m));
-const memoIndex = (m) => parseIndex(m.line());
+const eightBit = (bytesOf) => (m, argument) => m.push(m.eightBitText(bytesOf(argument)));
+const bytes = (argument) => argument;
+const pushInteger = push((number) => BigInt(number));
+const pushUnicode = push(unicodeOf);
+const pushBytes = push(bytes);
+const remember = (m, index) => m.remember(index);
+const recall = (m, index) => m.recall(index);
 
+/** What each opcode does with its argument. */
+const HANDLERS = {
+  MARK: (m) => m.mark(),
+  STOP: (m) => m.stop(),
+  POP: pop,
+  POP_MARK: (m) => m.popToMark(),
+  DUP: (m) => m.pushAgain(m.top()),
+  NONE: push(() => null),
+  NEWTRUE: push(() => true),
+  NEWFALSE: push(() => false),
+  INT: push(parseInt),
+  LONG: push(parseLong),
+  BININT: pushInteger,
+  BININT1: pushInteger,
+  BININT2: pushInteger,
+  LONG1: push(longOf),
+  LONG4: push(longOf),
+  FLOAT: push(parseFloat),
+  BINFLOAT: push((binary64) => new Float(binary64)),
+  STRING: eightBit(parseString),
+  BINSTRING: eightBit(bytes),
+  SHORT_BINSTRING: eightBit(bytes),
+  UNICODE: push(parseUnicode),
+  BINUNICODE: pushUnicode,
+  SHORT_BINUNICODE: pushUnicode,
+  BINUNICODE8: pushUnicode,
+  BINBYTES: pushBytes,
+  SHORT_BINBYTES: pushBytes,
+  BINBYTES8: pushBytes,
+  BYTEARRAY8: (m, content) => m.make(new ByteArray(content)),
+  EMPTY_TUPLE: push(() => EMPTY_TUPLE),
+  TUPLE1: tuple(1),
+  TUPLE2: tuple(2),
+  TUPLE3: tuple(3),
+  TUPLE: fromMark(Tuple),
+  EMPTY_LIST: (m) => m.make(new List([])),
+  LIST: fromMark(List),
+  APPEND: change('APPENDS', (m) => [m.pop()]),
+  APPENDS: change('APPENDS', (m) => m.popToMark()),
+  EMPTY_DICT: (m) => m.make(new Dict([])),
+  DICT: dict,
+  SETITEM: change('SETITEMS', itemPair),
+  SETITEMS: change('SETITEMS', (m) => pairsOf(m.popToMark())),
+  EMPTY_SET: (m) => m.make(new MutableSet([])),
+  ADDITEMS: change('ADDITEMS', (m) => m.popToMark()),
+  FROZENSET: fromMark(FrozenSet),
+  PUT: (m, line) => m.remember(parseIndex(line)),
+  BINPUT: remember,
+  LONG_BINPUT: remember,
+  MEMOIZE: (m) => m.remember(m.memo.size),
+  GET: (m, line) => m.recall(parseIndex(line)),
+  BINGET: recall,
+  LONG_BINGET: recall,
+  GLOBAL: global,
+  STACK_GLOBAL: stackGlobal,
+  EXT1: extension,
+  EXT2: extension,
+  EXT4: extension,
+  REDUCE: callTwo('REDUCE'),
+  INST: inst,
+  OBJ: obj,
+  NEWOBJ: callTwo('NEWOBJ'),
+  NEWOBJ_EX: newObjEx,
+  BUILD: change('BUILD', (m) => m.pop()),
+  PERSID: (m, line) => m.persist(asciiText(line)),
+  BINPERSID: (m) => m.persist(m.pop()),
+  PROTO: proto,
+  FRAME: (m, size) => m.openFrame(size),
+  NEXT_BUFFER: () => pickleFailure('NEXT_BUFFER'),
+  READONLY_BUFFER: readonlyBuffer,
+};
+
+/** Functions of the machine by byte: they read the argument, and execute the opcode. */
 const OPCODES = new Array(256);
-for (const [byte, opcode] of [
-  [0x28, (m) => m.mark()], // MARK
-  [0x2e, (m) => m.stop()], // STOP
-  [0x30, pop], // POP
-  [0x31, (m) => m.popToMark()], // POP_MARK
-  [0x32, (m) => m.pushAgain(m.top())], // DUP
-  [0x4e, push(() => null)], // NONE
-  [0x88, push(() => true)], // NEWTRUE
-  [0x89, push(() => false)], // NEWFALSE
-  [0x49, push((m) => parseInt(m.line()))], // INT
-  [0x4c, push((m) => parseLong(m.line()))], // LONG
-  [0x4a, push((m) => BigInt(i4(m)))], // BININT
-  [0x4b, push((m) => BigInt(u1(m)))], // BININT1
-  [0x4d, push((m) => BigInt(u2(m)))], // BININT2
-  [0x8a, push((m) => longOf(s1(m)))], // LONG1
-  [0x8b, push((m) => longOf(i4s(m)))], // LONG4
-  [0x46, push((m) => parseFloat(m.line()))], // FLOAT
-  [0x47, push((m) => new Float(m.take(8)))], // BINFLOAT
-  [0x53, eightBit((m) => parseString(m.line()))], // STRING
-  [0x54, eightBit(i4s)], // BINSTRING
-  [0x55, eightBit(s1)], // SHORT_BINSTRING
-  [0x56, push((m) => parseUnicode(m.line()))], // UNICODE
-  [0x58, push((m) => unicodeOf(s4(m)))], // BINUNICODE
-  [0x8c, push((m) => unicodeOf(s1(m)))], // SHORT_BINUNICODE
-  [0x8d, push((m) => unicodeOf(s8(m)))], // BINUNICODE8
-  [0x42, push(s4)], // BINBYTES
-  [0x43, push(s1)], // SHORT_BINBYTES
-  [0x8e, push(s8)], // BINBYTES8
-  [0x96, (m) => m.make(new ByteArray(s8(m)))], // BYTEARRAY8
-  [0x29, push(() => EMPTY_TUPLE)], // EMPTY_TUPLE
-  [0x85, tuple(1)], // TUPLE1
-  [0x86, tuple(2)], // TUPLE2
-  [0x87, tuple(3)], // TUPLE3
-  [0x74, fromMark(Tuple)], // TUPLE
-  [0x5d, (m) => m.make(new List([]))], // EMPTY_LIST
-  [0x6c, fromMark(List)], // LIST
-  [0x61, change('APPENDS', (m) => [m.pop()])], // APPEND
-  [0x65, change('APPENDS', (m) => m.popToMark())], // APPENDS
-  [0x7d, (m) => m.make(new Dict([]))], // EMPTY_DICT
-  [0x64, dict], // DICT
-  [0x73, change('SETITEMS', itemPair)], // SETITEM
-  [0x75, change('SETITEMS', (m) => pairsOf(m.popToMark()))], // SETITEMS
-  [0x8f, (m) => m.make(new MutableSet([]))], // EMPTY_SET
-  [0x90, change('ADDITEMS', (m) => m.popToMark())], // ADDITEMS
-  [0x91, fromMark(FrozenSet)], // FROZENSET
-  [0x70, remember(memoIndex)], // PUT
-  [0x71, remember(u1)], // BINPUT
-  [0x72, remember(u4)], // LONG_BINPUT
-  [0x94, remember((m) => m.memo.size)], // MEMOIZE
-  [0x67, recall(memoIndex)], // GET
-  [0x68, recall(u1)], // BINGET
-  [0x6a, recall(u4)], // LONG_BINGET
-  [0x63, global], // GLOBAL
-  [0x93, stackGlobal], // STACK_GLOBAL
-  [0x82, extension(u1)], // EXT1
-  [0x83, extension(u2)], // EXT2
-  [0x84, extension(i4)], // EXT4
-  [0x52, callTwo('REDUCE')], // REDUCE
-  [0x69, inst], // INST
-  [0x6f, obj], // OBJ
-  [0x81, callTwo('NEWOBJ')], // NEWOBJ
-  [0x92, newObjEx], // NEWOBJ_EX
-  [0x62, change('BUILD', (m) => m.pop())], // BUILD
-  [0x50, (m) => m.persist(asciiText(m.line()))], // PERSID
-  [0x51, (m) => m.persist(m.pop())], // BINPERSID
-  [0x80, proto], // PROTO
-  [0x95, (m) => m.openFrame(u8(m))], // FRAME
-  [0x97, () => pickleFailure('NEXT_BUFFER')], // NEXT_BUFFER
-  [0x98, readonlyBuffer], // READONLY_BUFFER
-]) OPCODES[byte] = opcode;
+for (const { byte, name, argument } of rowsOf('opcodes')) {
+  const read = ARGUMENTS[argument];
+  const execute = HANDLERS[name];
+  OPCODES[Number.parseInt(byte, 16)] = (m) => execute(m, read(m));
+}
 
 /** Read one of several consecutive pickles. The machine's `at` is the offset of its end. */
 function readPickle(bytes, start, budget, eightBitText) {

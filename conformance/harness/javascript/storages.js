@@ -3,7 +3,7 @@
 // Persistent ids and storages (FORMAT.md 6.3; the sixth item: 7).
 
 const { tensorFailure, unsupported } = require('./errors.js');
-const { PACKED_STORAGES, STORAGE_DTYPES, swapped } = require('./dtypes.js');
+const { STORAGES, swapped } = require('./dtypes.js');
 const { Global, Tuple } = require('./nodes.js');
 const { quoted } = require('./names.js');
 
@@ -31,13 +31,11 @@ class Storage {
 /** The dtype of a storage class; null for an untyped one. */
 function storageDtype(value) {
   if (!(value instanceof Global) || value.changes.length > 0) tensorFailure('the storage class is not a global');
-  const { module, name } = value;
-  if ((module === 'torch.storage' || module === 'torch') && name === 'UntypedStorage') return null;
-  if (module === 'torch' || module === 'torch.cuda') {
-    if (STORAGE_DTYPES.has(name)) return STORAGE_DTYPES.get(name);
-    if (PACKED_STORAGES.has(name)) unsupported('a packed storage');
-  }
-  return tensorFailure(`${quoted(`${module}.${name}`)} is not a storage class`);
+  const name = `${value.module} ${value.name}`;
+  if (!STORAGES.has(name)) tensorFailure(`${quoted(`${value.module}.${value.name}`)} is not a storage class`);
+  const dtype = STORAGES.get(name);
+  if (dtype === undefined) unsupported('a packed storage');
+  return dtype;
 }
 
 /** Check one persistent id. */

@@ -9,15 +9,13 @@ const { checkBounds, countItems, readGeometry } = require('./geometry.js');
 const { Call, Dict, Global, List, Persistent, Tuple } = require('./nodes.js');
 const { quoted } = require('./names.js');
 const { isCount } = require('./storages.js');
+const { rowsOf } = require('./tables.js');
 const { Float } = require('./tags.js');
 
 const SPARSE_LAYOUTS = new Set(['sparse_coo', 'sparse_csr', 'sparse_csc', 'sparse_bsr', 'sparse_bsc']);
 const LAYOUTS = new Set(['strided', ...SPARSE_LAYOUTS]);
 // Attributes of torch.Tensor itself: setting them would change the tensor.
-const OWN_ATTRIBUTES = new Set(`
-  H T _backward_hooks _base _cdata _grad _grad_fn _post_accumulate_grad_hooks _version data device dtype grad grad_dtype
-  grad_fn imag is_leaf itemsize layout mH mT name names nbytes ndim output_nr real requires_grad retains_grad shape volatile
-`.trim().split(/\s+/));
+const OWN_ATTRIBUTES = new Set(rowsOf('refused-attributes').map((row) => row.name));
 const PER_TENSOR = new Set(['per_tensor_affine', 'per_tensor_symmetric']);
 const FLOAT_PARAMETERS = 'per_channel_affine_float_qparams';
 const PER_CHANNEL = new Set(['per_channel_affine', 'per_channel_symmetric', FLOAT_PARAMETERS]);

@@ -4,9 +4,9 @@
 
 const { decodeUtf8, strip } = require('./bytes.js');
 const { dataFailure } = require('./errors.js');
+const { characterClass } = require('./tables.js');
 
-// The line ends of Python's str.splitlines.
-const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
+const LINE_END = new RegExp(`\\r\\n|${characterClass('line-end')}`, 'u');
 
 function decodeVersion(bytes) {
   const text = decodeUtf8(bytes);
