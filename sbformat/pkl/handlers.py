@@ -178,7 +178,7 @@ def _short_binstring(state: State, position: int) -> int:
 
 def _unicode(state: State, position: int) -> int:
     text, position = state.line(position)
-    state.stack.append(text.decode("raw-unicode-escape"))
+    state.stack.append(state.check_surrogates(text.decode("raw-unicode-escape")))
     return position
 
 
@@ -331,7 +331,11 @@ def _binunicode8(state: State, position: int) -> int:
     raw, position = state.counted(position, 8)
     state.add_width(raw)
     state.check_memory(state.long)
-    state.stack.append(raw.decode("utf-8", "surrogatepass"))
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = state.surrogate_text(raw)
+    state.stack.append(text)
     return position
 
 

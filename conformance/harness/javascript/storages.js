@@ -35,7 +35,7 @@ function storageDtype(value) {
   if ((module === 'torch.storage' || module === 'torch') && name === 'UntypedStorage') return null;
   if (module === 'torch' || module === 'torch.cuda') {
     if (STORAGE_DTYPES.has(name)) return STORAGE_DTYPES.get(name);
-    if (PACKED_STORAGES.has(name)) unsupported('a packed storage');
+    if (module === 'torch' && PACKED_STORAGES.has(name)) unsupported('a packed storage');
   }
   return tensorFailure(`${quoted(`${module}.${name}`)} is not a storage class`);
 }
