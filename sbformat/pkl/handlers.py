@@ -229,7 +229,9 @@ def _get(state: State, position: int) -> int:
 def _inst(state: State, position: int) -> int:
     position = _global(state, position)  # CPython's unpickler in Python imports before it looks for the mark
     func = state.stack.pop()
-    state.push_call(make_call("INST", func, tuple(state.pop_mark())))
+    args = tuple(state.pop_mark())
+    state.built += bool(args)
+    state.push_call(make_call("INST", func, args))
     return position
 
 
@@ -245,6 +247,7 @@ def _empty_list(state: State, position: int) -> int:
 
 def _obj(state: State, position: int) -> int:
     items = state.pop_mark()
+    state.built += len(items) > 1
     state.push_call(make_call("OBJ", items[0], tuple(items[1:])))
     return position
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError
 from sbformat.pkl.tree import Dict
@@ -23,7 +23,7 @@ def check_attributes(state: Dict, context: DecodeContext) -> int:
     """
     heights: dict[int, int] = {}
     opened: set[int] = set()
-    todo: list[list[object] | tuple[object, ...]] = [state]
+    todo: list[Any] = [state]
     while todo:
         value = todo[-1]
         if id(value) in heights:
@@ -46,7 +46,7 @@ def check_attributes(state: Dict, context: DecodeContext) -> int:
     return heights[id(state)]
 
 
-def parts_of(value: list[object] | tuple[object, ...]) -> list[list[object] | tuple[object, ...]]:
+def parts_of(value: Any) -> list[Any]:
     """Return the containers that are directly in a container of attributes."""
     items = [part for _, part in value] if type(value) is Dict else value
-    return [part for part in items if type(part) in _CONTAINERS]  # type: ignore[misc]
+    return [part for part in items if type(part) in _CONTAINERS]

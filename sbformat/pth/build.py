@@ -243,7 +243,7 @@ def _copied_bytes(role: str, node: Call) -> int:
     if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT_NAME:  # type: ignore[attr-defined]
         state = node.updates[0].value if node.updates else ()
         args, at = state if type(state) is tuple else (), _ARRAY_BYTES
-    copied = args[at] if len(args) > at else None
+    copied: Any = args[at] if len(args) > at else None
     if type(copied) is Call and type(copied.args) is tuple and copied.args:
         copied = copied.args[0]  # bytes that are encoded by another call
     if type(copied) in (list, tuple):

@@ -210,7 +210,7 @@ def _plain_tensor(context: DecodeContext, value: object) -> TensorInfo | Quantiz
         or value.updates
         or type(value.args) is not tuple
     ):
-        return _refuse_part(value)
+        return _refuse_part(value, "plain tensor")
     made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](context, value.args)
     return made
 
@@ -222,14 +222,15 @@ def _strided_tensor(context: DecodeContext, value: object) -> TensorInfo:
         if args is not None:
             info: TensorInfo = _UNWRAPPED[role](context, args)
             return info
-    return _refuse_part(value)
+    return _refuse_part(value, "strided tensor")
 
 
-def _refuse_part(value: object) -> NoReturn:
+def _refuse_part(value: object, what: str) -> NoReturn:
+    """Refuse the argument of a constructor that has to be a tensor."""
     if is_unknown_call(value):
         message = "a tensor within another is the result of an unknown call"
         raise UnsupportedError(message)
-    refuse("expected the call of a plain tensor as part of a tensor, got another value")
+    refuse(f"expected the call of a {what} as part of a tensor, got another value")
 
 
 def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
