@@ -76,9 +76,9 @@ class Limits(NamedTuple):
     pickle_bytes: int = 64 * _MIB
     """One pickle (largest real: 11 KB in a ``.pth``)."""
     pickle_opcodes: int = 2_000_000
-    """Opcodes of one pickle (5.3) (largest real: 422,911 (``.pth``: 2,387))."""
+    """Opcodes of one pickle (8.1) (largest real: 422,911 (``.pth``: 2,387))."""
     pickle_nodes: int = 250_000
-    """Tuples, lists, dicts, calls and other composite values of one pickle (5.3) (largest real: 12,021)."""
+    """Tuples, lists, dicts, calls and other composites of one pickle (8.1) (largest real: 12,021)."""
     pickle_memo: int = 1_000_000
     """Memo entries of one pickle (largest real: 64,689)."""
     pickle_memo_index: int = 2**31 - 1
@@ -88,12 +88,11 @@ class Limits(NamedTuple):
     pickle_marks: int = 1000
     """Marks on the stack of one pickle (5.3) (largest real: 10)."""
     value_depth: int = 200
-    """Nesting of a decoded value (6.6) (largest real: 26)."""
+    """Open containers along a path (8.1) (largest real: 26)."""
     tensors: int = 65_536
-    """Tensors of one ``.pth``, including the parts of sparse and quantized ones (largest real: 66)."""
+    """Tensors of one ``.pth``, and parts of tensors (8.1) (largest real: 66)."""
     leaves: int = 100_000
-    """Values of one ``.pth`` by path, including containers, when they are listed: a shared value counts once per path,
-    and each 256 characters of a path count as one more (largest real: 92)."""
+    """Values of one ``.pth`` by path, when they are listed (8.1) (largest real: 92)."""
     reported_values: int = 200_000
     """Values of all ``.pth`` of one archive that a report lists."""
     tensor_rank: int = 32
@@ -104,9 +103,8 @@ class Limits(NamedTuple):
     """Keys of one dict, or members of one set, of a ``.pth`` that are neither texts nor 0 to n - 1 (6.6) (largest real:
     66)."""
     expanded_items: int = 16_777_216
-    """For each ``.pth``, the larger of two numbers: the items of tensors with more than four times the items of their
-    storage, and the items of all tensors minus eight times the bytes of its storages; in addition, the bytes that
-    constructors of 6.6 copy minus the bytes of the pickle; the sum for one archive."""
+    """For each ``.pth``, items that no bytes of the file account for, and bytes that constructors copy (8.1); the sum
+    for one archive."""
     policy_items: int = 67_108_864
     """For the network of a policy (19): the numbers that it computes from one observation, those of each node and
     input; the sum for one network (largest real: 80,000)."""

@@ -9,8 +9,6 @@ JSON when it starts. The tables whose head has ``generated`` are written by this
 With ``--check`` nothing is written, and the exit status is 1 if a file differs from what would be written.
 """
 
-# ruff: noqa: INP001 -- schema/ is a folder of files, not a package
-
 from __future__ import annotations
 
 import argparse

@@ -1,7 +1,5 @@
 """Tables of names that the package maintains, because each row has its reasons beside it in ``sbformat/globals``."""
 
-# ruff: noqa: INP001 -- schema/ is a folder of files, not a package
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

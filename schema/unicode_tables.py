@@ -4,8 +4,6 @@ Rows map a character to one or more characters. A row with a count is a run: the
 it at the given step are mapped to a character at the same distance.
 """
 
-# ruff: noqa: INP001 -- schema/ is a folder of files, not a package
-
 from __future__ import annotations
 
 import sys

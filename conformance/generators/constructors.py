@@ -125,7 +125,8 @@ def gradients() -> Iterator[Vector]:
 
 def hooks() -> Iterator[Vector]:
     rule = Rule(
-        "6.5", "`hooks` is a call of `collections.OrderedDict` without arguments. Anything else contains functions"
+        "6.5",
+        "`hooks` is an unchanged call of `collections.OrderedDict` by REDUCE without arguments. Anything else contains functions",
     )
     for name, value in {
         "none": None,
@@ -226,7 +227,11 @@ def with_state(state: object) -> Apply:
 
 
 def states() -> Iterator[Vector]:
-    rule = Rule("6.5", "`state` is a dict with text keys: Python attributes, kept as inert values.", "attributes")
+    rule = Rule(
+        "6.5",
+        "`state` is a dict with text keys, none of them twice: Python attributes, kept as inert values.",
+        "attributes",
+    )
     flags = {"is_parameter": True, **TRUE}
     for name, state in {
         "state": {"role": "actor", "width": 3, "ratio": 0.5},
@@ -269,7 +274,7 @@ def from_types() -> Iterator[Vector]:
     ):
         made = pth(Apply(REBUILD_FROM_TYPE, (func, cls, arguments, state)), DATA)
         yield rule.accepts(f"tensor-from-type-{name}", made, expected.lone({**held, **tagged}))
-    rule = Rule("6.5", "Other classes and functions are unsupported.", "attributes")
+    rule = Rule("6.5", "Other classes and functions are unsupported", "attributes")
     for name, cls in {
         "own": Name("my", "Tensor"),
         "list": Name("builtins", "list"),

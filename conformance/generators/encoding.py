@@ -160,6 +160,19 @@ def tensors() -> Iterator[Vector]:
     yield Rule("12", "It MUST NOT produce what a reader refuses.").cannot_be_encoded(
         "encode-tensor-rank-33", state(rank), "limit exceeded"
     )
+    rule = Rule(
+        "12.3", "NaN as a key or member, and a text with a pair of surrogates (5.1), are refused (unsupported)."
+    )
+    nan = expected.floating(float("nan"))
+    for name, value in {
+        "key": {"dict": [[nan, 1]]},
+        "key-of-an-ordered-dict": {"ordered_dict": [[nan, 1]]},
+        "key-in-a-tuple": {"dict": [[{"tuple": [nan]}, 1]]},
+        "member": {"set": [nan]},
+    }.items():
+        yield rule.cannot_be_encoded(f"encode-nan-{name}", state(value), "unsupported")
+    infinite = {"dict": [[expected.floating(float("inf")), 1]]}
+    yield rule.encodes("encode-infinite-key", state(infinite))
 
 
 ORDERED: Final = b"ccollections\nOrderedDict\n"

@@ -129,8 +129,8 @@ def magic() -> Iterator[Vector]:
 
 
 def protocol_numbers() -> Iterator[Vector]:
-    rule = legacy("a pickle of 1001;")
-    for name, value in {"1002": 1002, "text": "1001"}.items():
+    rule = legacy("a pickle of the integer 1001 (not the float 1001.0);")
+    for name, value in {"1002": 1002, "text": "1001", "float": 1001.0, "bool": True}.items():
         yield rule.refuses(f"legacy-protocol-number-{name}", stream(version=value), "tensor failure")
 
 
@@ -150,7 +150,7 @@ def systems() -> Iterator[Vector]:
         "text-of-64": {"little_endian": "x" * 64},
     }.items():
         yield rule.accepts(f"legacy-system-{name}", stream(system={**SYSTEM, **changed}), HELD)
-    rule = legacy("They are numbers, bools, texts of at most 64 characters, or dicts of such values")
+    rule = legacy("They are integers, bools, texts of at most 64 characters, or dicts of such values")
     for name, value in {
         "text-of-65": "x" * 65,
         "value-none": None,

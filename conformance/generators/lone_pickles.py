@@ -162,8 +162,20 @@ def arrays() -> Iterator[Vector]:
     yield rule.accepts("statistics-mixed", dumps(instance(NORMALIZE, made)), held, ASKED)
     rule = Rule("16.3", "A numpy scalar is not an array, and an empty dict is not a dict of arrays: both are `data`.")
     number = scalar(struct.pack("<d", 1.5), "f8")
-    made = {"a": number, "b": {}, "c": ordered({}), "d": {"x": number}, "e": ordered({"x": statistics(1)}), "f": {"x": [1]}}
-    plain = [["a", expected.floating(1.5)], ["b", {"dict": []}], ["c", {"dict": []}], ["d", {"dict": [["x", expected.floating(1.5)]]}]]
+    made = {
+        "a": number,
+        "b": {},
+        "c": ordered({}),
+        "d": {"x": number},
+        "e": ordered({"x": statistics(1)}),
+        "f": {"x": [1]},
+    }
+    plain = [
+        ["a", expected.floating(1.5)],
+        ["b", {"dict": []}],
+        ["c", {"dict": []}],
+        ["d", {"dict": [["x", expected.floating(1.5)]]}],
+    ]
     held = expected_output(
         "vecnormalize", [*plain, ["f", expected.plain({"x": [1]})]], "statistics",
         {"dict": [["e", {"dict": [["x", means(1)]]}]]},
@@ -219,7 +231,9 @@ def names_of_objects() -> Iterator[Vector]:
             yield rule.refuses(f"names-of-{kind}-{name}", dumps(made), PICKLE, ASKED)
     rule = Rule("16.3", "Of two equal keys of another dict, the last one applies, as in Python.")
     twice = {"a": Pairs(("k", 1), ("j", 2), ("k", 3))}
-    held = expected_output("sb2-pickle", [["a", expected.plain({"k": 3, "j": 2})]], "parameters", expected.ordered_dict({}))
+    held = expected_output(
+        "sb2-pickle", [["a", expected.plain({"k": 3, "j": 2})]], "parameters", expected.ordered_dict({})
+    )
     yield rule.accepts("agent-key-twice", dumps((twice, [])), held, ASKED)
 
 
@@ -235,7 +249,12 @@ def counted() -> Iterator[Vector]:
     excess = number + 1 - len(whole)
     assert excess > 300
     plain = {"a": _plain_parts(6), "b": 5}
-    held = expected_output("sb2-pickle", [[key, expected.plain(value)] for key, value in plain.items()], "parameters", expected.ordered_dict({}))
+    held = expected_output(
+        "sb2-pickle",
+        [[key, expected.plain(value)] for key, value in plain.items()],
+        "parameters",
+        expected.ordered_dict({}),
+    )
     yield rule.accepts("agent-parts-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
     yield rule.refuses("agent-parts-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
 

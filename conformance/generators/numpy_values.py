@@ -70,7 +70,7 @@ def numpy_scalars() -> Iterator[Vector]:
     yield accepts(rule, "numpy-scalar-of-numpy-2", renamed, held)
     other = scalar(dtype_of("f8"), TWO[:8], "numpy.other")
     yield refuses(rule, "numpy-scalar-of-another-package", other, "unsupported")
-    rule = Rule("6.6", "Bytes may be encoded by `_codecs.encode`.", "numpy-values")
+    rule = Rule("6.6", "Bytes may be encoded by `_codecs.encode` or `builtins.bytes`.", "numpy-values")
     spelled = Apply(ENCODE, (TWO[:8].decode("latin-1"), "latin1"))
     yield accepts(rule, "numpy-scalar-of-encoded-bytes", scalar(dtype_of("f8"), spelled), held)
 

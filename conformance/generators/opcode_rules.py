@@ -246,9 +246,7 @@ def numbers() -> Iterator[Vector]:
 
 
 def callables() -> Iterator[Vector]:
-    rule = PickleRule(
-        "5.1", "REDUCE, INST, OBJ, NEWOBJ and NEWOBJ_EX call a *node*: a Global, Call, Persistent or Extension of 5.2"
-    )
+    rule = PickleRule("5.1", "REDUCE, INST, OBJ, NEWOBJ and NEWOBJ_EX call a *node* (5.2)")
     node = name()
     first = call("REDUCE", node)
     made = call("REDUCE", first)

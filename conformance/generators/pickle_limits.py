@@ -22,7 +22,7 @@ def counts() -> Iterator[Vector]:
     """Exactly as many as the limit allows."""
     rule = PickleRule(
         "5.3",
-        "Counts for section 8: opcodes executed; values on the stack, without marks; marks; memo entries; nodes.",
+        "Counts for section 8: opcodes executed; values on the stack, without marks; marks; memo entries; composites.",
     )
     yield rule.gives(
         "limit-pickle_opcodes", b"\x80\x04" + b"N0" * 48 + b"N.", tree(None, protocol=4), "pickle_opcodes=99"
@@ -41,7 +41,7 @@ def counts() -> Iterator[Vector]:
     yield rule.gives("limit-pickle_memo-set-again", again, tree(None), "pickle_memo=2")
     rule = PickleRule(
         "5.3",
-        "Here nodes are tuples (except those of EMPTY_TUPLE), lists, sets, bytearrays, dicts and their pairs, the nodes of 5.2 and changes.",
+        "Composites are tuples (except those of EMPTY_TUPLE), lists, sets, bytearrays, dicts and their pairs, nodes, changes to nodes, and the pairs of SETITEM and SETITEMS on a node.",
     )
     value = tuple_(*[list_() for _ in range(19)])
     yield rule.gives("limit-pickle_nodes-lists", b"(" + b"]" * 19 + b"t.", tree(value), "pickle_nodes=20")

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from conformance.generators.vectors import Vector
 
 PLAIN: Final = "| list, tuple, Dict | list, tuple, dict |"
-CALLS: Final = "These calls are made by REDUCE. A call by another opcode, and any other global, call or node, is unsupported. A call with arguments other than these is an error."
+CALLS: Final = (
+    "These calls are made by REDUCE. A call by another opcode, and any other global, call or node, is unsupported."
+)
 SET: Final = Name("__builtin__", "set")
 FROZENSET: Final = Name("__builtin__", "frozenset")
 BYTEARRAY: Final = Name("__builtin__", "bytearray")
@@ -233,7 +235,10 @@ def octets() -> Iterator[Vector]:
     held = {"dict": [[expected.raw_bytes(b"a\xff"), 1], [expected.raw_bytes(b""), 2]]}
     yield accepts(rule, "bytes-encoded-as-keys", pairs, held)
 
-    rule = Rule("6.6", "| `builtins.bytearray` of nothing, bytes, or (text, `latin1` or `latin-1`) | bytearray |")
+    rule = Rule(
+        "6.6",
+        "| `builtins.bytearray` of nothing, bytes (not a bytearray), or (text, `latin1` or `latin-1`) | bytearray |",
+    )
     for name, arguments, held in (
         ("of-nothing", (), ""),
         ("of-bytes", (b"ab",), "YWI="),

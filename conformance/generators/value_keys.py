@@ -47,7 +47,7 @@ def tagged_nested(kind: str, depth: int) -> Any:
 
 
 def nesting() -> Iterator[Vector]:
-    rule = Rule("6.6", "Depth is the number of open containers along the path.")
+    rule = Rule("6.6", "Depth is the number of open containers along the path (8.1).")
     for kind in OPENED:
         yield refuses(rule, f"depth-201-{kind}", nested(kind, 201), "limit exceeded")
         five = pth(nested(kind, 5))
@@ -95,7 +95,7 @@ def keys() -> Iterator[Vector]:
         "tuple-of-8": tuple(range(8)),
     }.items():
         yield accepts(rule, f"key-{name}", Pairs((key, 1)), {"dict": [[expected.plain(key), 1]]})
-    rule = Rule("6.6", "A key that is a node is unsupported; any other is an error")
+    rule = Rule("6.6", "A key that is a node, or a tuple that contains one, is unsupported; any other is an error.")
     for name, key in {"name": EXIT, "call": Apply(EXIT, ()), "tensor": floats((8,))}.items():
         made = pth(Pairs((key, 1)), DATA)
         yield rule.refuses(f"value-key-{name}", made, "unsupported")
@@ -230,7 +230,7 @@ def counts() -> Iterator[Vector]:
     held = expected.lone({"list": [expected.plain(part), expected.plain(part), "c"]})
     yield rule.accepts("value-leaves-limit-kept", made, held, "--limit", "leaves=8")
     yield rule.refuses("value-leaves-limit-passed", made, "limit exceeded", "--limit", "leaves=4")
-    rule = Rule("8", "the bytes that constructors of 6.6 copy minus the bytes of the pickle")
+    rule = Rule("8.1", "max(0, copied - bytes of the pickle)")
     shared = Raw(
         b"c__builtin__\nbytearray\nq\x000B"
         + struct.pack("<I", 400)

@@ -18,6 +18,7 @@ Protocol 4 is for blobs, 5 for blobs with bytearrays.
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -236,7 +237,12 @@ class _Pass:
 
     def save_text(self, value: str) -> Steps:
         """Write text; lone surrogates are allowed."""
-        raw = value.encode("utf-8", "surrogatepass")
+        try:
+            raw = value.encode()
+        except UnicodeEncodeError:
+            raw = value.encode("utf-8", "surrogatepass")
+            if re.search(r"[\ud800-\udbff][\udc00-\udfff]", value):
+                refuse("a pickle cannot contain a text with a pair of surrogates, which is one character in UTF-16")
         if self.protocol >= 4 and len(raw) <= MAX8:
             self.out += CODE["SHORT_BINUNICODE"] + bytes([len(raw)])
         elif len(raw) <= _MAX32:

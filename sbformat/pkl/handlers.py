@@ -178,7 +178,7 @@ def _short_binstring(state: State, position: int) -> int:
 
 def _unicode(state: State, position: int) -> int:
     text, position = state.line(position)
-    state.stack.append(text.decode("raw-unicode-escape"))
+    state.stack.append(state.check_surrogates(text.decode("raw-unicode-escape")))
     return position
 
 
@@ -229,7 +229,9 @@ def _get(state: State, position: int) -> int:
 def _inst(state: State, position: int) -> int:
     position = _global(state, position)  # CPython's unpickler in Python imports before it looks for the mark
     func = state.stack.pop()
-    state.push_call(make_call("INST", func, tuple(state.pop_mark())))
+    args = tuple(state.pop_mark())
+    state.built += bool(args)
+    state.push_call(make_call("INST", func, args))
     return position
 
 
@@ -245,6 +247,7 @@ def _empty_list(state: State, position: int) -> int:
 
 def _obj(state: State, position: int) -> int:
     items = state.pop_mark()
+    state.built += len(items) > 1
     state.push_call(make_call("OBJ", items[0], tuple(items[1:])))
     return position
 
@@ -331,7 +334,11 @@ def _binunicode8(state: State, position: int) -> int:
     raw, position = state.counted(position, 8)
     state.add_width(raw)
     state.check_memory(state.long)
-    state.stack.append(raw.decode("utf-8", "surrogatepass"))
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = state.surrogate_text(raw)
+    state.stack.append(text)
     return position
 
 

@@ -198,7 +198,7 @@ class Machine(State):
                     try:
                         stack.append(text.decode())
                     except UnicodeDecodeError:  # rare; as an argument for every text it would take a fifth longer
-                        stack.append(text.decode("utf-8", "surrogatepass"))
+                        stack.append(self.surrogate_text(text))
                     codes.__setstate__(stop)
                     continue
                 if code == 0x52:  # REDUCE
@@ -279,7 +279,11 @@ class Machine(State):
                     stop = start + length
                     if stop > size:
                         too_long(start, stop)
-                    stack.append(data[start:stop].decode("utf-8", "surrogatepass"))
+                    text = data[start:stop]
+                    try:
+                        stack.append(text.decode())
+                    except UnicodeDecodeError:
+                        stack.append(self.surrogate_text(text))
                     codes.__setstate__(stop)
                     continue
                 if code == 0x29:  # EMPTY_TUPLE

@@ -197,6 +197,9 @@ def _items(value: object) -> bytes | Unread | None:
 
 def _buffer(value: object) -> bytes | Unread | None:
     """Return the items of an array that ``_frombuffer`` accepts: any buffer, which may be ``Unread``."""
+    if type(value) is list:
+        message = "a numpy array contains Python objects"
+        raise UnsupportedError(message)
     return value if isinstance(value, Unread) else encoded_bytes(value)
 
 
@@ -385,13 +388,17 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     if (
         not isinstance(args, tuple)
         or len(args) != 3
-        or not (isinstance(args[0], Global) and args[0].pair == NUMPY_NDARRAY)
+        or not (isinstance(args[0], Global) and not args[0].updates)
         or not is_empty_shape(args[1])
-        or _items(args[2]) != b"b"
+        or isinstance(args[2], bytearray)
+        or encoded_bytes(args[2]) != b"b"
         or len(updates) != 1
         or updates[0].how != "BUILD"
     ):
         _refuse("a numpy array has unknown arguments of _reconstruct")
+    if args[0].pair != NUMPY_NDARRAY:
+        message = f"{quote(args[0])} is not numpy's class of arrays"
+        raise UnsupportedError(message)
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) != 5 or not is_flag(state[3]):
         _refuse("a numpy array has an unknown state")
@@ -442,8 +449,7 @@ def _checked(
     code, fields = dtype
     size = checked_numel(shape, item_size(code)) * item_size(code)
     if buffer is None:
-        message = f"expected bytes as the items of a numpy value of dtype {code}, got another value"
-        raise UnsupportedError(message)
+        _refuse(f"expected bytes as the items of a numpy value of dtype {code}, got another value")
     if size != len(buffer):
         _refuse(f"expected {size} bytes for a numpy value of dtype {code} and shape {shape}, got {len(buffer)}")
     if isinstance(buffer, bytes):

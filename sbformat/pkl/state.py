@@ -40,6 +40,8 @@ _FOUR_BYTES: Final = rb"[\xf0-\xff]"
 REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
 """Types of values that have parts or can be changed. A Global can be changed too, but two equal ones are the same."""
 
+_PAIR: Final = r"[\ud800-\udbff][\udc00-\udfff]"
+
 # Patterns are compiled when first used: text opcodes are rare, and compiling takes longer than reading an archive.
 _ODD_INDEX: Final = rb"(?=.{1,4000}$)(?:\+?[0-9]+(?:_[0-9]+)*|-[0_]*0)"
 _INDEX: Final = rb"0|[1-9][0-9]{0,18}"
@@ -96,6 +98,19 @@ class State:
         """The number of composite values so far."""
         self.protocol = 0
         self.log: list[Node | Update] = []
+
+    def check_surrogates(self, text: str) -> str:
+        """Return text, unless it contains two surrogates that are one character in UTF-16 (FORMAT.md 5.1)."""
+        if re.search(_PAIR, text):
+            if not self.is_lenient:
+                message = "expected text without a pair of surrogates, got one"
+                raise PickleError(message)
+            self.notes.is_odd = True
+        return text
+
+    def surrogate_text(self, raw: bytes) -> str:
+        """Decode text that is not strict UTF-8: lone surrogates are allowed."""
+        return self.check_surrogates(raw.decode("utf-8", "surrogatepass"))
 
     # -- memo and stack -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.globals.torch import CALLS
+from sbformat.globals.torch import CALLS, NUMPY_DTYPE
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.context import INT64
 
@@ -39,6 +39,14 @@ def whole_numbers(value: object, what: str) -> tuple[int, ...]:
     if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
         refuse(f"expected a tuple of integers >= 0 as a {what}, got another value")
     return value
+
+
+def is_unknown_call(value: object) -> bool:
+    """Return whether a value is a call that is not in the tables: another name, a computed one, or another opcode."""
+    if type(value) is not Call:
+        return False
+    pair = pair_of(value.func)
+    return value.how != "REDUCE" or (pair not in CALLS and pair != NUMPY_DTYPE)
 
 
 def reduced(value: object, role: str) -> tuple[object, ...] | None:

@@ -39,10 +39,10 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.globals.torch import CALLS
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
-from sbformat.pth.addresses import other_keys
+from sbformat.globals.torch import CALLS, NUMPY_RECONSTRUCT_NAME
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
 from sbformat.pth.constructors import CONSTRUCTORS
+from sbformat.pth.keys import PLAIN, check_keys
 from sbformat.pth.torch_values import named_value
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from sbformat.pth.values import OnUnknown
 
 _METADATA: Final = "_metadata"
-_KEY_PARTS: Final = 8
-_TEXT: Final = {str}
 
 
 def _refuse(message: str) -> NoReturn:
@@ -77,9 +75,6 @@ class _Frame:
         """The levels of containers from here downwards, as far as they are built."""
 
 
-_PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
-
-
 def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
     """Build the value of a pickle.
 
@@ -96,7 +91,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
     opened: set[int] = set()
     frame = _Frame(None, [pickle.value], list)
     frames = [frame]
-    plain = _PLAIN
+    plain = PLAIN
     deepest = context.limits.value_depth
     longest_key = context.limits.tensor_name_bytes // 4  # in characters: so many take at most four times the bytes
     func: object = None
@@ -120,12 +115,16 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
                     if make is not None and not node.updates and node.how == "REDUCE" and type(node.args) is tuple:
                         value = make(context, node.args)
                     else:
+                        context.height = 0
                         value = _visit_call(node, context, on_unknown)
+                        height = context.height
                 elif kind is Dict and (flat := _flat(node, longest_key)) is not None:
                     value = flat
                     height = 1
                 else:
+                    context.height = 0
                     value = _visit(node, context, on_unknown)
+                    height = context.height
                 if type(value) is _Frame:
                     if is_shared:
                         if id(node) in opened:
@@ -164,7 +163,7 @@ def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
     """Build a dict of text keys and plain values without a frame, as half of all dicts are; None for others."""
     made: dict[str, object] = {}
     for key, value in pairs:
-        if type(key) is not str or type(value) not in _PLAIN or len(key) > longest_key:
+        if type(key) is not str or type(value) not in PLAIN or len(key) > longest_key:
             return None
         made[key] = value
     return made if len(made) == len(pairs) else None
@@ -174,7 +173,7 @@ def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> objec
     """Return the value of a leaf or the frame of a container, except for calls."""
     kind = type(node)
     if kind is Dict:
-        keys = _keys(node, context)  # type: ignore[arg-type]
+        keys = check_keys(node, context)  # type: ignore[arg-type]
         return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
     if kind is list:
         return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
@@ -199,8 +198,8 @@ def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> ob
     role, make = _ROLES.get(func.pair, _NO_ROLE) if type(func) is Global and not func.updates else _NO_ROLE
     if role is None or node.how != "REDUCE":
         return _unknown(node, context, on_unknown)
-    if role in _COPYING:
-        context.copy(_size_arguments(node))
+    if role in _COPIED:
+        context.copy(_copied_bytes(role, node))
     if make is not None:
         if node.updates or type(node.args) is not tuple:
             _refuse(f"expected plain arguments and no changes for a {role}, got computed arguments or a change")
@@ -219,25 +218,37 @@ def _constructor(func: object) -> Callable[[DecodeContext, tuple[object, ...]], 
     if type(func) is not Global or func.updates:
         return None
     role, make = _ROLES.get(func.pair, _NO_ROLE)
-    return None if role in _COPYING else make
+    return None if role in _COPIED or role in _WITH_ATTRIBUTES else make
 
 
 _NO_ROLE: Final = None, None
 _ROLES: Final = {pair: (role, CONSTRUCTORS.get(role)) for pair, role in CALLS.items()}
-_COPYING: Final = frozenset(
-    {"encode", "bytes", "bytearray", "size", "numpy_array", "numpy_scalar", "ordered_dict", "set", "frozenset"}
-)
-"""Roles whose values are as large as their arguments, which a pickle can share between thousands of calls."""
+_WITH_ATTRIBUTES: Final = frozenset({"parameter_with_state", "from_type_v2"})
+"""Roles whose values may contain containers without being one."""
+_ITEM_COST: Final = 8
+"""What an item of a list or tuple counts that a constructor copies, in bytes."""
+_COPIED: Final = {
+    "encode": 0, "bytearray": 0, "size": 0, "numpy_scalar": 1, "numpy_array": 0, "ordered_dict": 0, "set": 0,
+    "frozenset": 0,
+}  # fmt: skip
+"""Roles whose values are as large as an argument, which a pickle can share between thousands of calls, and the index of
+that argument. The bytes of ``_reconstruct`` are in its state."""
+_ARRAY_BYTES: Final = 4
 
 
-def _size_arguments(node: Call) -> int:
-    """Return the size of a call's arguments and states, in bytes."""
-    parts = list(node.args) if type(node.args) is tuple else []
-    for update in node.updates or ():
-        if update.how == "BUILD" and type(update.value) is tuple:
-            parts += update.value
-    lengths = [len(part) for part in parts if type(part) in (str, bytes, bytearray)]
-    return sum(lengths) + 8 * sum(len(part) for part in parts if type(part) in (list, tuple))
+def _copied_bytes(role: str, node: Call) -> int:
+    """Return how many bytes a call copies (FORMAT.md 8, ``expanded_items``)."""
+    args = node.args if type(node.args) is tuple else ()
+    at = _COPIED[role]
+    if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT_NAME:  # type: ignore[attr-defined]
+        state = node.updates[0].value if node.updates else ()
+        args, at = state if type(state) is tuple else (), _ARRAY_BYTES
+    copied: Any = args[at] if len(args) > at else None
+    if type(copied) is Call and type(copied.args) is tuple and copied.args:
+        copied = copied.args[0]  # bytes that are encoded by another call
+    if type(copied) in (list, tuple):
+        return _ITEM_COST * len(copied)
+    return len(copied) if type(copied) in (str, bytes, bytearray) else 0
 
 
 def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
@@ -265,7 +276,7 @@ def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
             metadata.append(_metadata_of(update))
     if len(metadata) > 1:
         _refuse("an OrderedDict has its attributes set twice")
-    keys = _keys(pairs, context)
+    keys = check_keys(pairs, context)
 
     def make(values: list[Any]) -> OrderedDict[Any, Any]:
         made = OrderedDict(zip(keys, values))
@@ -302,53 +313,5 @@ def _set_of(node: Call, context: DecodeContext, kind: Callable[[Any], object]) -
 
 
 def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], object]) -> object:
-    return kind(_keys(Dict([(item, None) for item in items]), context))
-
-
-# -- keys: the only values of a file that are hashed (FORMAT.md 6.6) ----------------------------------
-
-
-def _keys(pairs: Dict, context: DecodeContext) -> list[Any]:
-    """Check the keys of a dict and return them.
-
-    Text is hashed with a salt, and the integers 0 to n-1 cannot collide. A file could choose other keys that collide,
-    so only few of those are allowed. No key may occur twice.
-    """
-    keys: list[Any] = [key for key, _ in pairs]
-    texts = keys
-    if set(map(type, keys)) != _TEXT:
-        keys = [_key(key) if type(key) in (Call, tuple) else key for key in keys]
-        _check_other_keys(keys, context)
-        texts = [key for key in keys if type(key) is str]
-    if 4 * max(map(len, texts), default=0) > context.limits.tensor_name_bytes:
-        for key in texts:
-            context.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
-    if len(set(keys)) != len(keys):
-        _refuse("a dict has the same key twice")
-    return keys
-
-
-def _key(key: Any) -> object:
-    """Return a key with its bytes decoded, which protocol 2 encodes as calls; no other call can be a key."""
-    if type(key) is tuple:
-        return tuple(_key(part) if type(part) is Call else part for part in key)
-    from sbformat.pkl.numpy import encoded_bytes
-
-    raw = encoded_bytes(key)
-    return key if raw is None else raw
-
-
-def _check_other_keys(keys: list[Any], context: DecodeContext) -> None:
-    others = other_keys(keys)
-    for key in others:
-        _check_other_key(key)
-    context.budget.spend("other_keys", len(others))
-
-
-def _check_other_key(key: object) -> None:
-    parts = key if type(key) is tuple else (key,)
-    if len(parts) > _KEY_PARTS or any(type(part) not in _PLAIN for part in parts):
-        if isinstance(key, Node):
-            message = f"a dict has {_describe(key)} as a key"
-            raise UnsupportedError(message)
-        _refuse(f"a dict has a key of type {type(key).__name__.lower()}")
+    context.height = 1
+    return kind(check_keys(Dict([(item, None) for item in items]), context))

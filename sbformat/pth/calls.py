@@ -7,7 +7,7 @@ The mirror of ``constructors`` and ``small_values``: for each value one level of
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
@@ -60,7 +60,7 @@ class Calls:
         """Each with the bytes of it that are reversed together: files are written little-endian."""
         self._ids: dict[int, tuple[object, ...]] = {}
         self._kinds: dict[type, Callable[[Any], object]] = {
-            dict: lambda value: Dict(value.items()),
+            dict: lambda value: Dict(_without_nan(value).items()),
             OrderedDict: _ordered_dict,
             set: lambda value: Set(_in_order(value)),
             frozenset: lambda value: FrozenSet(_in_order(value)),
@@ -172,13 +172,24 @@ def _parameter(data: Call, attributes: Dict | None = None, *, learns: bool) -> C
 
 def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:
     """Return the tree of an OrderedDict, with the attribute ``_metadata`` that ``Module.state_dict`` sets."""
-    made = _ordered(value.items())
-    metadata = getattr(value, "_metadata", None)
-    if metadata is not None:
-        made.updates = [*(made.updates or ()), Update("BUILD", made, Dict([("_metadata", metadata)]))]
+    made = _ordered(_without_nan(value).items())
+    if hasattr(value, "_metadata"):
+        made.updates = [*(made.updates or ()), Update("BUILD", made, Dict([("_metadata", value._metadata)]))]  # noqa: SLF001 -- torch's own name
     return made
+
+
+_Keys = TypeVar("_Keys", bound="Iterable[object]")
+
+
+def _without_nan(keys: _Keys) -> _Keys:
+    """Return the keys of a dict or the members of a set, none of which may be NaN (FORMAT.md 6.6)."""
+    for key in keys:
+        if type(key) is not str and any(part != part for part in (key if type(key) is tuple else (key,))):  # noqa: PLR0124
+            message = "a .pth cannot contain NaN as a key or a member of a set"
+            raise UnsupportedError(message)
+    return keys
 
 
 def _in_order(members: Iterable[object]) -> list[object]:
     """Return the members of a set in an order that does not depend on hashes."""
-    return sorted(members, key=lambda member: (type(member).__name__, key_text(member)))
+    return sorted(_without_nan(members), key=lambda member: (type(member).__name__, key_text(member)))

@@ -19,7 +19,8 @@ from sbformat.globals.torch import (
     DTYPES as DTYPE_NAMES,
 )
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.pth.arguments import arguments, flag, pair_of, reduced, refuse, whole_numbers
+from sbformat.pth.arguments import arguments, flag, is_unknown_call, pair_of, reduced, refuse, whole_numbers
+from sbformat.pth.attributes import check_attributes
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
 from sbformat.pth.torch_values import SMALL_VALUES, layout_of, size_of
@@ -56,7 +57,7 @@ PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 def _no_hooks(context: DecodeContext, value: object) -> None:
     """Refuse backward hooks, which are functions; torch writes an empty OrderedDict for none."""
-    if type(value) is Call and value.args == () and not value.updates:
+    if type(value) is Call and value.args == () and not value.updates and value.how == "REDUCE":
         func = value.func
         if func is context.ordered_dict:
             return
@@ -193,8 +194,8 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
         bits[key] = True
     if bits.get("conj") and not info.dtype.startswith("complex"):
         refuse(f"a tensor of {info.dtype} has a conj bit")
-    if bits.get("neg") and info.dtype == "bool":
-        refuse("a tensor of bool has a neg bit")
+    if bits.get("neg") and (info.dtype == "bool" or info.dtype.startswith("float8")):
+        refuse(f"a tensor of {info.dtype} has a neg bit")
     return info._replace(conj=bits.get("conj", False), neg=bits.get("neg", False))
 
 
@@ -211,7 +212,7 @@ def _plain_tensor(context: DecodeContext, value: object) -> TensorInfo | Quantiz
         or value.updates
         or type(value.args) is not tuple
     ):
-        refuse("expected the call of a plain tensor, got another value")
+        return _refuse_part(value, "plain tensor")
     made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](context, value.args)
     return made
 
@@ -223,13 +224,22 @@ def _strided_tensor(context: DecodeContext, value: object) -> TensorInfo:
         if args is not None:
             info: TensorInfo = _UNWRAPPED[role](context, args)
             return info
-    return refuse("expected a strided tensor as part of a tensor, got another value")
+    return _refuse_part(value, "strided tensor")
+
+
+def _refuse_part(value: object, what: str) -> NoReturn:
+    """Refuse the argument of a constructor that has to be a tensor."""
+    if is_unknown_call(value):
+        message = "a tensor within another is the result of an unknown call"
+        raise UnsupportedError(message)
+    refuse(f"expected the call of a {what} as part of a tensor, got another value")
 
 
 def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         refuse("expected a dict of attributes as the state of a tensor, got another value")
     attributes = {str(key): item for key, item in value}
+    context.height = check_attributes(value, context)
     for key in attributes:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
@@ -273,9 +283,11 @@ def _from_type_v2(context: DecodeContext, args: tuple[object, ...]) -> object:
     func, cls, func_args, state = arguments(args, "_rebuild_from_type_v2", (4,))
     is_parameter = TENSOR_CLASSES.get(pair_of(cls) or ("", ""))
     role = CALLS.get(pair_of(func) or ("", ""))
-    if is_parameter is None or role not in _UNWRAPPED or type(func_args) is not tuple:
+    if is_parameter is None or role not in _UNWRAPPED:
         message = f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}"
         raise UnsupportedError(message)
+    if type(func_args) is not tuple:
+        refuse("expected a tuple of arguments for a tensor, got another value")
     info = _UNWRAPPED[role](context, func_args)
     if type(info) is not TensorInfo:
         message = "only strided tensors can have attributes"
@@ -291,8 +303,11 @@ def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTenso
         refuse(f"expected a quantized storage for a quantized tensor, got one of {found.dtype or 'no dtype'}")
     info = _strided(context, found, found.dtype, offset, shape, strides, requires_grad)
     pair = pair_of(scheme[0]) if type(scheme) is tuple and scheme else None
+    if pair is None:
+        refuse("expected a scheme for a quantized tensor, got another value")
     if pair not in QUANTIZATION_SCHEMES:
-        refuse("expected a known scheme for a quantized tensor, got another value")
+        message = f"{quote('.'.join(pair))} is not a known scheme of quantized tensors"
+        raise UnsupportedError(message)
     if not QUANTIZATION_SCHEMES[pair]:
         _, scale, zero_point = arguments(scheme, pair[1], (3,))
         if type(scale) is not float or type(zero_point) is not int:
@@ -325,6 +340,7 @@ def _per_channel(context: DecodeContext, value: object, channels: int) -> object
 def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
     layout, data = arguments(args, "_rebuild_sparse_tensor", (2,))
     name = layout_of(layout)
+    context.tensors += 1
     if type(data) is not tuple:
         refuse("expected a tuple as the parts of a sparse tensor, got another value")
     if name == "sparse_coo":

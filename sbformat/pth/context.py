@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.limits import Budget
+    from sbformat.pkl.decode import Pickle
     from sbformat.pth.values import Storage
 
 INT64: Final = 2**63
@@ -30,6 +31,11 @@ def _check_view(view: object) -> None:
         _refuse("a persistent id has unknown view metadata")
 
 
+def _whole(storage: Storage) -> Storage:
+    """Return a storage, or the one that it is a view of."""
+    return storage.part_of[0] if storage.part_of else storage
+
+
 class DecodeContext:
     """The storages of one ``.pth`` by key, and counts over all of its tensors.
 
@@ -40,8 +46,8 @@ class DecodeContext:
     """
 
     __slots__ = (
-        "_open_storage", "_storages", "budget", "copied", "expanded", "id_items", "items", "limits", "ordered_dict",
-        "tensors",
+        "_open_storage", "_storages", "budget", "copied", "expanded", "height", "id_items", "items", "limits",
+        "ordered_dict", "tensors",
     )  # fmt: skip
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
@@ -55,6 +61,8 @@ class DecodeContext:
         """The number of items of all tensors."""
         self.expanded = 0
         """The number of items of tensors that have more than four times those of their storage."""
+        self.height = 0
+        """The levels of containers in the last value that was built without a frame: attributes, or a set."""
         self.ordered_dict: Global | None = None
         """The name ``collections.OrderedDict`` in the last tensor's hooks: as a rule, all tensors share this node."""
         self._open_storage = open_storage
@@ -71,6 +79,12 @@ class DecodeContext:
     def keys(self) -> set[str]:
         """The keys of the storages so far."""
         return {storage.key for storage in self._storages.values()}
+
+    def check_popped(self, pickle: Pickle) -> None:
+        """Check the persistent ids of values that the pickle popped: ``torch.load`` opens their storages as well."""
+        for node in walk(pickle.discarded):
+            if type(node) is Persistent:
+                self.storage(node)
 
     def resolve(self, kept: object) -> None:
         """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew."""
@@ -126,7 +140,8 @@ class DecodeContext:
         Tensors may share storages, but copies of all tensors must not be much larger than the file.
         """
         self.budget.spend("tensors", self.tensors)
-        stored = sum(storage.nbytes for storage in self._storages.values())
+        roots = {storage.key: storage for storage in map(_whole, self._storages.values())}
+        stored = sum(storage.nbytes for storage in roots.values())
         excess = max(self.expanded, self.items - _ALL_TIMES_STORAGES * stored)
         if excess > 0:
             self.budget.spend("expanded_items", excess)

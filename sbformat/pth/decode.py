@@ -115,7 +115,9 @@ def decode_zip(
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
-        made = StateDict(build_values(pickle, new_context(), on_unknown), budget, copy=copy)
+        context = new_context()
+        context.check_popped(pickle)
+        made = StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     except SbformatError as error:
         _name_record(error, name)
         raise

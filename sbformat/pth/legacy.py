@@ -39,6 +39,7 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
         _refuse("; ".join(pickle.flags), cursor.position)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
     context = DecodeContext(budget, storages.open, id_items=6)
+    context.check_popped(pickle)
     for node in walk(pickle.value):
         if type(node) is Persistent:
             context.storage(node)
@@ -49,11 +50,12 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
 def _check_head(cursor: Cursor, budget: Budget) -> None:
     """The magic number, the protocol and the writer's system."""
     first = decode_next(cursor, budget)
-    if first.value != LEGACY_MAGIC:
+    if type(first.value) is not int or first.value != LEGACY_MAGIC:
         message = "a pickle, but not a torch file: its first value is not torch's magic number"
         raise UnsupportedError(message, offset=0)
     _checked(first, cursor)
-    if _plain(cursor, budget) != LEGACY_PROTOCOL:
+    protocol = _plain(cursor, budget)
+    if type(protocol) is not int or protocol != LEGACY_PROTOCOL:
         _refuse(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor.position)
     info = _plain(cursor, budget)
     if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS or len(info) != 3:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Dict
 from sbformat.pth.addresses import segment
 from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
@@ -26,6 +28,8 @@ _PATH_COST: Final = 256
 """The number of characters of a path that count as one more value."""
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
+_CONTAINERS: Final = (*_KEYED, *_INDEXED, Dict)
+_OWNERS: Final = (*_CONTAINERS, TensorInfo)
 _BOOLS: Final = ("bool", "")
 """Dtypes of storages that can contain bools."""
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
@@ -44,11 +48,22 @@ def _storages_of(value: object) -> list[Storage]:
     return []
 
 
+def _unlisted(path: str, value: Any) -> list[tuple[str, Any]]:
+    """Return what belongs to a value but has no path of its own: the metadata of a dict, the attributes of a tensor."""
+    if type(value) is OrderedDict and hasattr(value, "_metadata"):
+        return [(path, value._metadata)]  # noqa: SLF001 -- torch's own name
+    if type(value) is TensorInfo and value.state:
+        return [(path, dict(value.state))]
+    return []
+
+
 def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Return an iterator over the parts of a container with their paths."""
     prefix = f"{path}/" if path else ""
     if type(value) in _KEYED:
         return ((prefix + segment(key), part) for key, part in value.items())
+    if type(value) is Dict:
+        return ((prefix + segment(key), part) for key, part in value)
     return ((f"{prefix}[{index}]", part) for index, part in enumerate(value))
 
 
@@ -249,14 +264,34 @@ class StateDict(Decoded, Mapping[Any, Any]):
         while todo:
             for path, value in todo[-1]:
                 count += 1 + len(path) // _PATH_COST
+                kind = type(value)
+                if (kind is TensorInfo and value.state) or kind is OrderedDict:
+                    count = self._count(_unlisted(path, value), count)
                 if count > allowed:
                     self._budget.spend("leaves", count)
-                if value and (type(value) in _KEYED or type(value) in _INDEXED):
+                if value and (kind in _KEYED or kind in _INDEXED):
                     todo.append(_below(path, value))
                     break
                 yield Leaf(path, value)
             else:
                 todo.pop()
+
+    def _count(self, values: list[tuple[str, Any]], count: int) -> int:
+        """Add the values of metadata or attributes to the number of leaves, with the path of their owner."""
+        allowed = self._budget.limits.leaves
+        todo = [iter(values)]
+        while todo:
+            for path, value in todo[-1]:
+                count += 1 + len(path) // _PATH_COST
+                if count > allowed:
+                    self._budget.spend("leaves", count)
+                if type(value) in _OWNERS:
+                    parts = _below(path, value) if type(value) in _CONTAINERS else iter(())
+                    todo.append(chain(_unlisted(path, value), parts))
+                    break
+            else:
+                todo.pop()
+        return count
 
     def tensors(self) -> dict[str, Any]:
         """Return every tensor by path, without numpy: ``TensorInfo``, or one of torch's other kinds."""

@@ -57,12 +57,18 @@ def _layout(context: DecodeContext | None, args: tuple[object, ...]) -> Layout: 
 def _bytearray(context: DecodeContext, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
     if args == ():
         return bytearray()
-    from sbformat.pkl.numpy import encoded_bytes, latin1_bytes
+    from sbformat.pkl.numpy import latin1_bytes
 
-    raw = latin1_bytes(*args) if len(args) == 2 else encoded_bytes(arguments(args, "bytearray", (1,))[0])
+    raw = latin1_bytes(*args) if len(args) == 2 else _bytes_of(arguments(args, "bytearray", (1,))[0])
     if raw is None:
         refuse("expected bytes for a bytearray, got another value")
     return bytearray(raw)
+
+
+def _bytes_of(value: object) -> bytes | None:
+    from sbformat.pkl.numpy import encoded_bytes
+
+    return None if type(value) is bytearray else encoded_bytes(value)
 
 
 def _encode(context: DecodeContext, args: tuple[object, ...]) -> bytes:  # noqa: ARG001

@@ -536,7 +536,6 @@ def test_parameters() -> None:
             "plain",
         ),
         (Apply(REBUILD_PARAMETER, (Apply(SIZE, ((1,),)), True, ordered())), "plain tensor"),
-        (Apply(REBUILD_PARAMETER, (Apply(EXIT, (0,)), True, ordered())), "plain tensor"),
     ],
 )
 def test_a_parameter_of_anything_else_is_refused(call: Apply, words: str) -> None:
@@ -697,8 +696,6 @@ def test_quantized_tensors() -> None:
         quantized((PER_CHANNEL, [0.5], [1], 0)),
         quantized((PER_CHANNEL, [0.5, "x"], [1, 2], 0)),
         quantized((PER_CHANNEL, SCALES, None, 0)),
-        quantized((Name("torch", "float32"), 0.5, 1)),
-        quantized((EXIT, 0.5, 1)),
         quantized(()),
         quantized([PER_TENSOR, 0.5, 1]),
         quantized(PER_TENSOR),
@@ -709,6 +706,16 @@ def test_quantized_tensors() -> None:
 )
 def test_a_quantized_tensor_with_another_scheme_is_refused(call: Apply) -> None:
     assert type(refusal(torch_zip(call, QUANTIZED))) is TensorError
+
+
+@pytest.mark.parametrize("scheme", [Name("torch", "float32"), EXIT])
+def test_an_unknown_scheme_is_unsupported(scheme: Name) -> None:
+    assert type(refusal(torch_zip(quantized((scheme, 0.5, 1)), QUANTIZED))) is UnsupportedError
+
+
+def test_a_parameter_of_an_unknown_call_is_unsupported() -> None:
+    call = Apply(REBUILD_PARAMETER, (Apply(EXIT, (0,)), True, ordered()))
+    refuses(UnsupportedError, "unknown call", call, {"0": EIGHT})
 
 
 def test_meta_tensors() -> None:

@@ -318,7 +318,7 @@ NAN = struct.unpack("<d", bytes.fromhex("010000000000f87f"))[0]
         ),
         storage(8),
         Apply(SIZE, ((1, 2),)),
-        {"s": {1.0, NAN, ("a", NAN)}, "f": frozenset({NAN}), NAN: 1, (NAN, 2): 3},
+        {"s": {1.0, -0.0, ("a", 0.5)}, "f": frozenset({0.5}), 0.5: 1, (0.5, 2): 3},
     ],
 )
 def test_what_holds_the_same_is_equal(tree: object) -> None:

@@ -16,6 +16,8 @@ function decodeUtf8(bytes) {
   }
 }
 
+const isHigh = (code) => code >= 0xd800 && code <= 0xdbff;
+const isLow = (code) => code >= 0xdc00 && code <= 0xdfff;
 const isContinuation = (byte) => byte !== undefined && (byte & 0xc0) === 0x80;
 
 /** Decode the character at `at` to [code point, bytes]. Surrogates are allowed. Returns null if it is invalid. */
@@ -33,14 +35,19 @@ function characterAt(bytes, at) {
   return code < least || code > 0x10ffff ? null : [code, size];
 }
 
-/** Decode UTF-8 in which surrogates are allowed (Python's "surrogatepass"). Returns null if it is invalid. */
+/**
+ * Decode UTF-8 in which lone surrogates are allowed (Python's "surrogatepass"). Returns null if it is invalid, or contains
+ * a pair of surrogates, which would be one character here.
+ */
 function decodeUtf8WithSurrogates(bytes) {
   const strict = decodeUtf8(bytes);
   if (strict !== null) return strict;
   const parts = [];
+  let last = 0;
   for (let at = 0; at < bytes.length;) {
     const character = characterAt(bytes, at);
-    if (character === null) return null;
+    if (character === null || (isHigh(last) && isLow(character[0]))) return null;
+    [last] = character;
     parts.push(String.fromCodePoint(character[0]));
     at += character[1];
   }
@@ -71,4 +78,6 @@ const SPACE = characterClass('strip');
 const SPACES_AROUND = new RegExp(`^${SPACE}+|${SPACE}+$`, 'gu');
 const strip = (text) => text.replace(SPACES_AROUND, '');
 
-module.exports = { SPACE, crc32, decodeUtf8, decodeUtf8WithSurrogates, isAscii, strip, utf8Length };
+module.exports = {
+  SPACE, crc32, decodeUtf8, decodeUtf8WithSurrogates, isAscii, isHigh, isLow, strip, utf8Length,
+};

@@ -2,7 +2,7 @@
 
 // The items of strided tensors (FORMAT.md 6.4).
 
-const { tensorFailure, unsupported } = require('./errors.js');
+const { tensorFailure } = require('./errors.js');
 const { Tuple } = require('./nodes.js');
 const { isCount } = require('./storages.js');
 
@@ -92,15 +92,8 @@ function negateIntegers(bytes, size) {
   }
 }
 
-/** These dtypes have one zero, and the encoding of negative zero is their only NaN. */
-function negateUnsignedZero(bytes) {
-  for (let at = 0; at < bytes.length; at += 1) if ((bytes[at] & 0x7f) !== 0) bytes[at] ^= 0x80;
-}
-
 function negate(bytes, dtype) {
-  if (dtype.name === 'float8_e8m0fnu') unsupported('the negative of a dtype without a sign');
-  if (dtype.name.endsWith('fnuz')) negateUnsignedZero(bytes);
-  else if (dtype.kind === 'integer') negateIntegers(bytes, dtype.size);
+  if (dtype.kind === 'integer') negateIntegers(bytes, dtype.size);
   else flipSigns(bytes, dtype.group, 0, dtype.group);
 }
 

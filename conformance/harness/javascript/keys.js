@@ -10,9 +10,8 @@ const { Float, tagInteger } = require('./tags.js');
 
 const MAX_TUPLE = 8;
 
-/** NaN has no identity: it does not equal any key, not even itself. */
 function identityOfFloat({ number, hex }) {
-  if (Number.isNaN(number)) return null;
+  if (Number.isNaN(number)) tensorFailure('a key is NaN, which Python compares by identity');
   return Number.isInteger(number) ? `number ${BigInt(number).toString(16)}` : `float ${hex}`;
 }
 
@@ -37,9 +36,7 @@ function refuseKey(key) {
 function tupleKey({ items }, bytesOf) {
   if (items.length > MAX_TUPLE) tensorFailure(`a key has ${items.length} items`);
   const keys = items.map((item) => plainKey(item, bytesOf) ?? refuseKey(item));
-  const tag = { tuple: keys.map((key) => key.tag) };
-  if (keys.some((key) => key.identity === null)) return { tag, identity: null };
-  return { tag, identity: `tuple ${keys.map((key) => `${key.identity.length}:${key.identity}`).join('')}` };
+  return { tag: { tuple: keys.map((key) => key.tag) }, identity: `tuple ${keys.map((key) => `${key.identity.length}:${key.identity}`).join('')}` };
 }
 
 /**
@@ -56,7 +53,7 @@ function tagKeys(keys, bytesOf, budget) {
     else if (typeof key !== 'bigint' || key < 0n || key >= BigInt(keys.length)) others += 1;
     budget.check('other_keys', others);
     if (seen.has(identity)) tensorFailure('a key occurs twice');
-    if (identity !== null) seen.add(identity);
+    seen.add(identity);
     return tag;
   });
 }

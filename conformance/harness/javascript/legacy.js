@@ -8,7 +8,6 @@ const { quoted } = require('./names.js');
 const { readPickle } = require('./opcodes.js');
 const { utf8Text } = require('./pickle_text.js');
 const { Storage, Storages, isCount } = require('./storages.js');
-const { Float } = require('./tags.js');
 const { Values } = require('./values.js');
 
 const MAGIC = 0x1950a86a20f9469cfc6cn;
@@ -37,7 +36,7 @@ class Pickles {
   }
 }
 
-const isInfo = (value) => typeof value === 'boolean' || typeof value === 'bigint' || value instanceof Float
+const isInfo = (value) => typeof value === 'boolean' || typeof value === 'bigint'
   || (typeof value === 'string' && [...value].length <= MAX_INFO_TEXT);
 
 function checkInfo(info) {

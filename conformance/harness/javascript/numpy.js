@@ -6,13 +6,14 @@ const { NUMPY_CODES, swapped } = require('./dtypes.js');
 const { tensorFailure, unsupported } = require('./errors.js');
 const { countItems, tensorItems } = require('./geometry.js');
 const { ByteArray, Call, List, Tuple } = require('./nodes.js');
-const { Storage } = require('./storages.js');
+const { Storage, isCount } = require('./storages.js');
 const { ITEMS, sha256, tagInteger } = require('./tags.js');
 const { checkLength, nameOf } = require('./tensors.js');
 
 const MAX_RANK = 64;
-const MAX_EXTENT = 2n ** 63n;
+const MAX_BYTES = 2n ** 63n;
 const PACKAGES = ['numpy.core', 'numpy._core'];
+const SCALARS_AND_ARRAYS = [...PACKAGES.map((name) => `${name}.multiarray`), 'numpy.core._multiarray_umath'];
 const PLAIN_STATE = [null, null, null, -1n, -1n, 0n, null];
 const BYTE_ORDERS = ['<', '>', '=', '|'];
 
@@ -30,9 +31,8 @@ function isBigEndianState(state) {
 
 /** Decode numpy.dtype(code[, align[, copy]]), optionally with its state. */
 function readDtype(value) {
-  if (!(value instanceof Call)) tensorFailure('not a numpy dtype');
-  const name = nameOf(value.callable);
-  if (name?.module !== 'numpy' || name.name !== 'dtype' || value.opcode !== 'REDUCE') unsupported('not a numpy dtype');
+  const name = value instanceof Call ? nameOf(value.callable) : null;
+  if (name?.module !== 'numpy' || name.name !== 'dtype' || value.opcode !== 'REDUCE') tensorFailure('not a numpy dtype');
   const args = value.args instanceof Tuple ? value.args.items : [];
   checkLength(args, 1, 3);
   if (typeof args[0] !== 'string' || !args.slice(1).every(isFlag)) tensorFailure('a numpy dtype has unknown arguments');
@@ -61,12 +61,11 @@ function stridesOf(shape, isFortran) {
 /** Items in C order, little-endian. The number of bytes must be exactly that of the shape. */
 function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
   const shape = shapeValue instanceof Tuple ? shapeValue.items : null;
-  if (shape === null || !shape.every((size) => typeof size === 'bigint' && size >= 0n)) {
+  if (shape === null || !shape.every(isCount)) {
     tensorFailure('a numpy array has an invalid shape');
   }
   if (shape.length > MAX_RANK) tensorFailure(`a numpy array has ${shape.length} dimensions`);
-  const extent = shape.reduce((product, size) => product * (size || 1n), BigInt(type.size));
-  if (extent >= MAX_EXTENT) tensorFailure('a numpy array has a shape that no memory can hold');
+  if (countItems(shape.map((size) => size || 1n)) * BigInt(type.size) >= MAX_BYTES) tensorFailure('a numpy array is too large');
   if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
   const storage = new Storage(type, bytes, isBigEndian);
   const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };
@@ -78,10 +77,12 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
 class Numpy {
   constructor(values) {
     this.values = values;
-    this.readers = new Map([['numpy dtype', () => unsupported('a numpy dtype by itself')]]);
+    this.readers = new Map();
+    for (const name of SCALARS_AND_ARRAYS) {
+      this.readers.set(`${name} scalar`, (call, args) => this.scalar(call, args));
+      this.readers.set(`${name} _reconstruct`, (call, args) => this.reconstruct(call, args));
+    }
     for (const name of PACKAGES) {
-      this.readers.set(`${name}.multiarray scalar`, (call, args) => this.scalar(call, args));
-      this.readers.set(`${name}.multiarray _reconstruct`, (call, args) => this.reconstruct(call, args));
       this.readers.set(`${name}.numeric _frombuffer`, (call, args) => this.fromBuffer(call, args));
     }
   }
@@ -118,11 +119,12 @@ class Numpy {
   reconstruct(call, args) {
     checkLength(args, 3);
     const type = nameOf(args[0]);
-    if (type?.module !== 'numpy' || type.name !== 'ndarray') unsupported('an unknown class of numpy arrays');
+    if (type === null) tensorFailure('the class of a numpy array is not a global');
     const isUsual = args[1] instanceof Tuple && args[1].items.length === 1 && args[1].items[0] === 0n
       && this.values.bytesOf(args[2])?.toString('latin1') === 'b';
     if (!isUsual) tensorFailure('a numpy array has unknown arguments');
     if (call.changes.length !== 1 || call.changes[0].kind !== 'BUILD') tensorFailure('a numpy array does not have exactly one state');
+    if (type.module !== 'numpy' || type.name !== 'ndarray') unsupported('an unknown class of numpy arrays');
     const state = call.changes[0].values;
     if (!(state instanceof Tuple)) tensorFailure('a numpy array has an unknown state');
     checkLength(state.items, 5);
@@ -135,7 +137,7 @@ class Numpy {
     this.values.checkUnchanged(call);
     checkLength(args, 4);
     const [bytes, type, shape, order] = args;
-    if (order !== 'C' && order !== 'F') unsupported('an unknown order of a numpy array');
+    if (order !== 'C' && order !== 'F') tensorFailure('an unknown order of a numpy array');
     return tagArray(this.buffer(bytes), readDtype(type), shape, order === 'F');
   }
 }

@@ -6,44 +6,94 @@
 const CHARACTERS_PER_VALUE = 256;
 const ENTERED = ['dict', 'ordered_dict', 'list', 'tuple', 'state', '_metadata'];
 
+const DECIMAL_BITS = 64; // longer integers are hexadecimal
+const EXPONENTS = [-4, 15]; // of floats without an exponent in Python's repr
+const UNPRINTABLE = /[\p{C}\p{Z}]/u;
+const ESCAPES = new Map([['\\', '\\\\'], ['\n', '\\n'], ['\r', '\\r'], ['\t', '\\t']]);
+
 const characters = (text) => [...text].length;
 
-/** The approximate length of Python's repr of a key that is not text. For integers it is exact. */
-function reprLength(tag) {
-  if (typeof tag === 'number') return String(tag).length;
-  if (tag?.int !== undefined) return String(BigInt(tag.int.replace('-', ''))).length + (tag.int.startsWith('-') ? 1 : 0);
-  if (tag?.bytes !== undefined) return Buffer.from(tag.bytes, 'base64').length + 3;
-  if (tag?.tuple !== undefined) return tag.tuple.reduce((sum, item) => sum + reprLength(item) + 2, 0);
-  return typeof tag === 'string' ? characters(tag) + 2 : 4;
+/** Python's repr of a float that is not NaN. */
+function floatText(hex) {
+  const number = Buffer.from(hex, 'hex').readDoubleBE();
+  const sign = hex[0] >= '8' ? '-' : '';
+  if (Math.abs(number) === Infinity) return `${sign}inf`;
+  const [digits, exponent] = Math.abs(number).toExponential().split('e');
+  const power = Number(exponent);
+  if (power >= EXPONENTS[0] && power <= EXPONENTS[1]) {
+    const all = digits.replace('.', '');
+    if (power < 0) return `${sign}0.${'0'.repeat(-power - 1)}${all}`;
+    return `${sign}${all.slice(0, power + 1).padEnd(power + 1, '0')}.${all.slice(power + 1) || '0'}`;
+  }
+  return `${sign}${digits}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+}
+
+function escaped(character, isText) {
+  if (ESCAPES.has(character)) return ESCAPES.get(character);
+  const code = character.codePointAt(0);
+  if (code === 0x20 || !(isText ? UNPRINTABLE.test(character) : code < 0x20 || code > 0x7e)) return character;
+  const hex = code.toString(16);
+  if (code < 0x100) return `\\x${hex.padStart(2, '0')}`;
+  return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
+}
+
+/** Python's repr of a text, or of bytes as latin-1. */
+function quotedText(text, isText) {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  return quote + [...text].map((one) => (one === quote ? `\\${one}` : escaped(one, isText))).join('') + quote;
+}
+
+/** Python's repr of a key. */
+function keyText(tag) {
+  if (tag === null) return 'None';
+  if (typeof tag === 'boolean') return tag ? 'True' : 'False';
+  if (typeof tag === 'string') return quotedText(tag, true);
+  if (typeof tag === 'number') return String(tag);
+  if (tag.int !== undefined) return integerText(tag.int);
+  if (tag.float !== undefined) return floatText(tag.float);
+  if (tag.bytes !== undefined) return `b${quotedText(Buffer.from(tag.bytes, 'base64').toString('latin1'), false)}`;
+  const items = tag.tuple.map(keyText);
+  return items.length === 1 ? `(${items[0]},)` : `(${items.join(', ')})`;
+}
+
+function integerText(hex) {
+  const size = BigInt(hex.replace('-', ''));
+  return size < 1n << BigInt(DECIMAL_BITS) ? `${hex.startsWith('-') ? '-' : ''}${size}` : hex;
 }
 
 /** The length of the segment of a key. */
 function segmentLength(key) {
-  if (typeof key !== 'string') return reprLength(key) + 2;
+  if (typeof key !== 'string') {
+    const text = keyText(key);
+    return characters(text) + 2 + (text.match(/[~/]/g)?.length ?? 0);
+  }
   if (key === '') return 2;
   return characters(key) + (key.match(/[~/]|^\[/g)?.length ?? 0);
 }
 
-/** The children of a tag, as [length of the segment, tag]. */
+/** The children of a tag, as [length of the segment, or null if it has no segment, tag]. */
 function parts(tag) {
   if (tag === null || typeof tag !== 'object' || Array.isArray(tag)) return [];
   return ENTERED.filter((name) => tag[name] !== undefined).flatMap((name) => {
     const held = tag[name];
     if (name === 'dict' || name === 'ordered_dict') return held.map(([key, value]) => [segmentLength(key), value]);
     if (name === 'list' || name === 'tuple') return held.map((value, index) => [String(index).length + 2, value]);
-    return [[0, held]];
+    return [[null, held]]; // with the path of its owner
   });
 }
 
-function countByPath(root) {
+/** Count the values by path, and refuse the file at the first one beyond the limit. */
+function checkLeaves(root, budget) {
   let count = 0;
   const todo = [[root, 0]];
   while (todo.length > 0) {
     const [tag, length] = todo.pop();
     count += 1 + Math.floor(length / CHARACTERS_PER_VALUE);
-    for (const [segment, value] of parts(tag)) todo.push([value, length + (length > 0 ? 1 : 0) + segment]);
+    budget.check('leaves', count);
+    for (const [segment, value] of parts(tag)) {
+      todo.push([value, segment === null ? length : length + (length > 0 ? 1 : 0) + segment]);
+    }
   }
-  return count;
 }
 
-module.exports = { countByPath };
+module.exports = { checkLeaves };

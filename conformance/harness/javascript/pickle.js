@@ -196,7 +196,7 @@ class Machine {
   }
 
   changeNode(target, kind, values) {
-    this.count();
+    this.count(kind === 'SETITEMS' ? 1 + values.length : 1);
     target.changes.push({ kind, values });
     this.log.push({ changed: target });
   }

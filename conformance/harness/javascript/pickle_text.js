@@ -2,7 +2,7 @@
 
 // Arguments of opcodes that are text (FORMAT.md 5.1, the second table).
 
-const { decodeUtf8, isAscii } = require('./bytes.js');
+const { decodeUtf8, isAscii, isHigh, isLow } = require('./bytes.js');
 const { pickleFailure } = require('./errors.js');
 const { Float } = require('./tags.js');
 
@@ -61,11 +61,14 @@ function parseString(line) {
 
 /** Decode raw-unicode-escape: a backslash before any character except u and U, and that character, are unchanged. */
 function parseUnicode(line) {
-  return latin1(line).replace(/\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([^]))/g, (all, four, eight, other) => {
+  let pairAt = -1; // where a low surrogate would complete a pair
+  return latin1(line).replace(/\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([^]))/g, (all, four, eight, other, at) => {
     if (other === 'u' || other === 'U') pickleFailure('a truncated escape');
     if (other !== undefined) return all;
     const code = Number(`0x${four ?? eight}`);
     if (code > 0x10ffff) pickleFailure('an escape beyond Unicode');
+    if (at === pairAt && isLow(code)) pickleFailure('a pair of surrogates');
+    pairAt = isHigh(code) ? at + all.length : -1;
     return String.fromCodePoint(code);
   });
 }

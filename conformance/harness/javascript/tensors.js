@@ -74,7 +74,7 @@ function readBits(value, type) {
     bits[key] = true;
   }
   if (bits.conj && type.kind !== 'complex') tensorFailure(`conj of ${type.name}`);
-  if (bits.neg && type.kind === 'bool') tensorFailure('neg of bool');
+  if (bits.neg && (type.kind === 'bool' || type.name.startsWith('float8'))) tensorFailure(`neg of ${type.name}`);
   return bits;
 }
 
@@ -121,12 +121,15 @@ class Tensors {
     return maker(this, value.args.items);
   }
 
-  /** A tensor within another: one of `kinds`, identified by name before it is decoded, so that no chain is followed. */
+  /**
+   * A tensor within another: one of `kinds`, identified by name before it is decoded, so that no chain is followed. Each
+   * use counts in the limits.
+   */
   within(value, kinds) {
     const name = makerName(value);
     if (value instanceof Call && !MAKERS.has(name) && !this.isOtherValue(name)) unsupported('a tensor of an unknown call');
     if (!kinds.has(name)) tensorFailure('a tensor of this kind cannot be within a tensor');
-    return this.of(value);
+    return this.make(value, MAKERS.get(name));
   }
 
   add(tensor) {

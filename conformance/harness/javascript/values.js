@@ -11,16 +11,19 @@ const {
 } = require('./nodes.js');
 const { quoted } = require('./names.js');
 const { Numpy } = require('./numpy.js');
-const { countByPath } = require('./paths.js');
+const { checkLeaves } = require('./paths.js');
 const { Float, ITEMS, sha256, tagInteger } = require('./tags.js');
 const { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, readSize } = require('./tensors.js');
 
 const MEMORY_FORMATS = new Set(['contiguous_format', 'preserve_format', 'channels_last', 'channels_last_3d']);
 const METADATA = '_metadata';
+const ORDERED_DICT = 'collections OrderedDict';
+const NUMPY_DTYPE = 'numpy dtype';
 
-// A converted value: its tag; the number of open containers at its deepest part; the number of its values by path (8,
-// `leaves`), including itself.
-const leaf = (tag) => ({ tag, height: 0, leaves: 1 });
+const ITEM_COST = 8; // bytes that an item of a copied list or tuple counts
+
+// A converted value: its tag, and the levels of containers from there downwards.
+const leaf = (tag) => ({ tag, height: 0 });
 
 class Values {
   constructor(storages, budget, pickleBytes) {
@@ -36,13 +39,13 @@ class Values {
     this.encodedBytes = new Map();
     this.unread = []; // [tag, tensor] without a digest yet
     this.bytesOf = (value) => this.readBytes(value);
+    this.keyBytesOf = (value) => this.readKeyBytes(value);
   }
 
   /** Decode the whole object of a file. */
   decode(root) {
-    const { tag, leaves } = this.convert(root, 0);
-    this.budget.check('leaves', leaves); // so that the traversal is short enough
-    this.budget.check('leaves', countByPath(tag));
+    const { tag } = this.convert(root, 0);
+    checkLeaves(tag, this.budget);
     this.tensors.chargeItems(this.storages.totalBytes);
     this.budget.charge('expanded_items', Math.max(0, this.copied - this.pickleBytes));
     for (const [target, tensor] of this.unread) {
@@ -95,13 +98,8 @@ class Values {
 
   /** Convert a container and its parts. */
   container(tag, parts) {
-    let height = 0;
-    let leaves = 1;
-    for (const part of parts) {
-      height = Math.max(height, part.height);
-      leaves += part.leaves;
-    }
-    return { tag, height: height + 1, leaves };
+    const height = parts.reduce((highest, part) => Math.max(highest, part.height), 0);
+    return { tag, height: height + 1 };
   }
 
   enter(depth) {
@@ -117,14 +115,14 @@ class Values {
 
   dict(name, pairs, depth, isAttribute = false) {
     const inner = this.enter(depth);
-    const keys = tagKeys(pairs.map(([key]) => key), this.bytesOf, this.budget);
+    const keys = tagKeys(pairs.map(([key]) => key), this.keyBytesOf, this.budget);
     const parts = pairs.map(([, value]) => this.convert(value, inner, isAttribute));
     return this.container({ [name]: parts.map((part, index) => [keys[index], part.tag]) }, parts);
   }
 
   set(name, items, depth) {
     this.enter(depth);
-    const tags = tagKeys(items, this.bytesOf, this.budget);
+    const tags = tagKeys(items, this.keyBytesOf, this.budget);
     return this.container({ [name]: tags }, []);
   }
 
@@ -144,13 +142,13 @@ class Values {
     return {
       tag: { ...converted.tag, [METADATA]: part.tag },
       height: Math.max(converted.height, part.height + 1),
-      leaves: converted.leaves + part.leaves,
     };
   }
 
   listedPairs(value) {
     const isPair = (pair) => (pair instanceof Tuple || pair instanceof List) && pair.items.length === 2;
     if (!(value instanceof List) || !value.items.every(isPair)) tensorFailure('the argument of an OrderedDict is not a list of pairs');
+    this.chargeCopy(ITEM_COST * value.items.length);
     return value.items.map((pair) => pair.items);
   }
 
@@ -165,15 +163,15 @@ class Values {
     checkLength(args, 0, 1);
     const [value] = args;
     if (args.length === 1 && !(value instanceof List) && !(value instanceof Tuple)) tensorFailure(`the argument of a ${name} is not a list`);
+    this.chargeCopy(ITEM_COST * (value?.items.length ?? 0));
     return this.set(name, value?.items ?? [], depth);
   }
 
   // Names, storages, calls
 
   global(value) {
-    this.checkUnchanged(value);
     const { module, name } = value;
-    if (module === 'torch') {
+    if (module === 'torch' && value.changes.length === 0) {
       if (DTYPES.has(name)) return { dtype: name };
       if (LAYOUTS.has(name)) return { layout: name };
       if (MEMORY_FORMATS.has(name)) return { memory_format: name };
@@ -191,20 +189,20 @@ class Values {
     if (tensor !== null) return this.tensor(tensor, depth);
     const name = value.opcode === 'REDUCE' ? nameOf(value.callable) : null;
     if (name === null) unsupported(`a call by ${value.opcode}`);
+    const called = `${name.module} ${name.name}`;
+    if (!this.isKnown(called) || called === NUMPY_DTYPE) unsupported(`a call of ${quoted(called)}`);
     if (!(value.args instanceof Tuple)) tensorFailure('the arguments of a call are not a tuple');
     const args = value.args.items;
-    if (name.module === 'collections' && name.name === 'OrderedDict') return this.orderedDict(value, args, depth);
+    if (called === ORDERED_DICT) return this.orderedDict(value, args, depth);
     const array = this.numpy.read(value, name, args);
     if (array !== null) return leaf(array);
-    const reader = READERS.get(`${name.module} ${name.name}`);
-    if (reader === undefined) unsupported(`a call of ${quoted(`${name.module}.${name.name}`)}`);
     this.checkUnchanged(value);
-    return reader(this, args, depth, value);
+    return READERS.get(called)(this, args, depth, value);
   }
 
   /** Whether a call of "module name" is a value of 6.6. */
   isKnown(name) {
-    return READERS.has(name) || this.numpy.readers.has(name) || name === 'collections OrderedDict';
+    return READERS.has(name) || this.numpy.readers.has(name) || name === ORDERED_DICT || name === NUMPY_DTYPE;
   }
 
   /** Bytes, or the bytes that a call encodes; null for anything else. */
@@ -217,18 +215,23 @@ class Values {
     return this.encodedBytes.get(value);
   }
 
+  readKeyBytes(value) {
+    const bytes = this.readBytes(value);
+    if (value instanceof Call && bytes !== null) this.chargeCopy(bytes.length);
+    return bytes;
+  }
+
   encode(args) {
     checkLength(args, 2);
     const isLatin1 = args[1] === 'latin1' || args[1] === 'latin-1';
     if (typeof args[0] !== 'string' || !isLatin1 || /[^\u0000-\u00ff]/.test(args[0])) tensorFailure('a text is not latin-1');
-    this.chargeCopy(args[0].length);
     return Buffer.from(args[0], 'latin1');
   }
 
   byteArray(args) {
-    if (args.length === 2) return this.encode(args);
-    checkLength(args, 0, 1);
-    const bytes = args.length === 0 ? Buffer.alloc(0) : this.readBytes(args[0]);
+    checkLength(args, 0, 2);
+    let bytes = Buffer.alloc(0);
+    if (args.length > 0) bytes = args.length === 2 ? this.encode(args) : this.readBytes(args[0]);
     if (bytes === null) tensorFailure('the argument of a bytearray is not bytes');
     this.chargeCopy(bytes.length);
     return bytes;
@@ -272,7 +275,7 @@ class Values {
     if (tensor.state === null) return leaf(tag);
     const state = this.dict('dict', tensor.state.pairs, depth, true);
     if (tensor.state.pairs.length > 0) tag.state = state.tag;
-    return { tag, height: state.height, leaves: 1 + state.leaves };
+    return { tag, height: state.height };
   }
 
   tensorTag(tensor) {
@@ -305,12 +308,20 @@ class Values {
 const READERS = new Map([
   ['builtins set', (values, args, depth) => values.builtSet('set', args, depth)],
   ['builtins frozenset', (values, args, depth) => values.builtSet('frozenset', args, depth)],
-  ['torch Size', (values, args, depth, call) => leaf({ size: readSize(call).map(tagInteger) })],
+  ['torch Size', (values, args, depth, call) => {
+    const sizes = readSize(call);
+    values.chargeCopy(ITEM_COST * sizes.length);
+    return leaf({ size: sizes.map(tagInteger) });
+  }],
   ['torch device', (values, args) => leaf(values.device(args))],
   ['torch.serialization _get_layout', (values, args) => leaf({ layout: readLayoutName(args) })],
-  ['_codecs encode', (values, args, depth, call) => leaf({ bytes: values.readBytes(call).toString('base64') })],
+  ['_codecs encode', (values, args, depth, call) => {
+    const bytes = values.readBytes(call);
+    values.chargeCopy(bytes.length);
+    return leaf({ bytes: bytes.toString('base64') });
+  }],
   ['builtins bytes', (values, args) => {
-    checkLength(args, 0);
+    if (args.length > 0) unsupported('bytes() with an argument');
     return leaf({ bytes: '' });
   }],
   ['builtins bytearray', (values, args) => leaf({ bytearray: values.byteArray(args).toString('base64') })],

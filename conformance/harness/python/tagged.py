@@ -27,6 +27,8 @@ from sbformat.pth.values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
 
 EXACT: Final = 2**53
@@ -57,6 +59,11 @@ def scalar(value: Any) -> Any:
     if kind in (bytes, bytearray):
         return {kind.__name__: base64.b64encode(value).decode("ascii")}
     raise TypeError(kind)
+
+
+def sizes(shape: Iterable[int]) -> list[Any]:
+    """Tag the sizes of a shape."""
+    return [scalar(size) for size in shape]
 
 
 # -- data ---------------------------------------------------------------------------------------------
@@ -114,16 +121,16 @@ class StateDicts:
         pairs = [[self.value(key), self.value(part)] for key, part in value.items()]
         if type(value) is dict:
             return {"dict": pairs}
-        metadata = getattr(value, "_metadata", None)
-        return {"ordered_dict": pairs, **({} if metadata is None else {"_metadata": self.value(metadata)})}
+        made = {"ordered_dict": pairs}
+        return {**made, "_metadata": self.value(value._metadata)} if hasattr(value, "_metadata") else made
 
     def _tensor(self, info: TensorInfo) -> dict[str, Any]:
-        body = {"dtype": info.dtype, "shape": list(info.shape), "sha256": digest(items(info, self._budget))}
+        body = {"dtype": info.dtype, "shape": sizes(info.shape), "sha256": digest(items(info, self._budget))}
         state = {"state": self.value(_plain(dict(info.state)))} if info.state else {}
         return {"tensor": body, **_flags(info), **state}
 
     def _meta(self, meta: MetaTensor) -> dict[str, Any]:
-        return {"meta": {"dtype": meta.dtype, "shape": list(meta.shape)}, **_flags(meta)}
+        return {"meta": {"dtype": meta.dtype, "shape": sizes(meta.shape)}, **_flags(meta)}
 
     def _quantized(self, made: QuantizedTensor) -> dict[str, Any]:
         integers = self._tensor(made.int_repr)
@@ -133,7 +140,7 @@ class StateDicts:
         return {"quantized": {**body, **facts, "axis": made.axis}, **integers}
 
     def _sparse(self, made: SparseTensor) -> dict[str, Any]:
-        facts = {"layout": made.layout, "size": list(made.shape), "is_coalesced": made.is_coalesced}
+        facts = {"layout": made.layout, "size": sizes(made.shape), "is_coalesced": made.is_coalesced}
         return {"sparse": {**facts, "indices": [*map(self.value, made.indices)], "values": self.value(made.values)}}
 
     def _storage(self, storage: Storage) -> dict[str, Any]:
@@ -156,7 +163,7 @@ _SPECIAL: Final[dict[type, Any]] = {
     SparseTensor: StateDicts._sparse,
     Storage: StateDicts._storage,
     ArrayInfo: StateDicts._array,
-    Size: lambda _, size: {"size": list(size)},
+    Size: lambda _, size: {"size": sizes(size)},
     Device: lambda _, device: {"device": list(device)},
     DTypeName: lambda _, dtype: {"dtype": dtype.name},
     Layout: lambda _, layout: {"layout": layout.name},
@@ -188,7 +195,7 @@ def items(info: TensorInfo, budget: Budget) -> bytes:
 
 def array_value(array: np.ndarray) -> dict[str, Any]:
     """A numpy array."""
-    facts = {"dtype": array.dtype.name, "shape": list(array.shape)}
+    facts = {"dtype": array.dtype.name, "shape": sizes(array.shape)}
     return {"array": {**facts, "sha256": digest(little_endian(array))}}
 
 
