@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.file_mutants import archives, zips
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_zips import Member, build_zip, extra_field, zip64_field
-from conformance.mutants import archives, zips
 from sbformat import SbformatError, pkl, reads
 from sbformat import data as data_entry
 from sbformat.container.reader import Container

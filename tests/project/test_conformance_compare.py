@@ -14,9 +14,9 @@ from typing import Any, Final
 import pytest
 
 from conformance.compare import read_seeds
-from conformance.mutants.layers import LAYERS, Mutants, list_parts, replace_part
-from conformance.mutants.opcodes import is_pickle
-from conformance.mutants.texts import find_pickle
+from conformance.file_mutants.layers import LAYERS, Mutants, list_parts, replace_part
+from conformance.file_mutants.opcodes import is_pickle
+from conformance.file_mutants.texts import find_pickle
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError
 from tests.helpers.bundled import ROOT
