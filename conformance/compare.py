@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE)]
 
-from conformance.mutants.layers import LAYERS, Mutants, Seed  # noqa: E402
+from conformance.file_mutants.layers import LAYERS, Mutants, Seed  # noqa: E402
 from conformance.runner.checks import describe_difference, read_file, read_outcome  # noqa: E402
 from conformance.runner.commands import Command, Crash, Request, Unknown, open_command  # noqa: E402
 

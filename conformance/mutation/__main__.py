@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conformance.mutation.mutants import INSTRUMENTER, Mutant, find_modules, read_equivalents, write_mutants
 from conformance.mutation.workers import Ended, Worker, make_baseline
-from conformance.run import compare_predictions, is_same
+from conformance.runner.comparison import compare_predictions, is_same
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

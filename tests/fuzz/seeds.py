@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from conformance.file_mutants import zips
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import floats, legacy_stream, ordered, storage, tensor
-from conformance.mutants import zips
 from tests.fuzz import tables
 from tests.fuzz.mutator import pickles
 from tests.fuzz.mutator.fragments import FRAGMENTS

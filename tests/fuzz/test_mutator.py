@@ -15,16 +15,16 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.file_mutants import archives, zips
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_zips import Member, build_zip, extra_field, zip64_field
-from conformance.mutants import zips
 from sbformat import SbformatError, pkl, reads
 from sbformat import data as data_entry
 from sbformat.container.reader import Container
 from sbformat.limits import Budget
 from tests.fuzz import ROOT, seeds
 from tests.fuzz.command import TARGETS
-from tests.fuzz.mutator import archives, pickles, texts
+from tests.fuzz.mutator import pickles, texts
 from tests.fuzz.mutator.chance import Chance
 from tests.fuzz.mutator.fragments import FRAGMENTS, LEAVES
 from tests.fuzz.mutator.whole import mutate

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.mutants import chance
-from conformance.mutants.chance import ODD_TEXTS
+from conformance.file_mutants import chance
+from conformance.file_mutants.chance import ODD_TEXTS
 from tests.fuzz.mutator.words import FAMILIES, WORDS
 
 

@@ -6,7 +6,7 @@ import pickletools
 import struct
 from typing import TYPE_CHECKING, Final
 
-from conformance.mutants.opcodes import (
+from conformance.file_mutants.opcodes import (
     FRAME,
     INTS,
     LENGTHS,

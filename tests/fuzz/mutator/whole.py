@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from conformance.mutants import archives, zips
+from conformance.file_mutants import archives, zips
 from tests.fuzz.mutator import pickles, texts
 from tests.fuzz.mutator.chance import Chance
 

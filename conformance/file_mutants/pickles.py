@@ -6,8 +6,8 @@ import pickletools
 import struct
 from typing import TYPE_CHECKING, Final
 
-from conformance.mutants.chance import NUMBERS, ODD_TEXTS
-from conformance.mutants.opcodes import (
+from conformance.file_mutants.chance import NUMBERS, ODD_TEXTS
+from conformance.file_mutants.opcodes import (
     INTS,
     LENGTHS,
     MOST_TOKENS,
@@ -24,7 +24,7 @@ from conformance.mutants.opcodes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from conformance.mutants.chance import Chance
+    from conformance.file_mutants.chance import Chance
 
 __all__ = ["change_pickle", "change_stream", "collect_values"]
 

@@ -7,10 +7,10 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from conformance.mutants.chance import NUMBERS, ODD_TEXTS
+from conformance.file_mutants.chance import NUMBERS, ODD_TEXTS
 
 if TYPE_CHECKING:
-    from conformance.mutants.chance import Chance
+    from conformance.file_mutants.chance import Chance
 
 SERIALIZED: Final = ":serialized:"
 _TEXTS: Final = (

@@ -11,11 +11,11 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conformance.mutants import archives, zips
-from conformance.mutants.chance import Chance
-from conformance.mutants.opcodes import is_pickle
-from conformance.mutants.pickles import change_pickle, change_stream, collect_values
-from conformance.mutants.texts import change_json, find_pickle, replace_pickle
+from conformance.file_mutants import archives, zips
+from conformance.file_mutants.chance import Chance
+from conformance.file_mutants.opcodes import is_pickle
+from conformance.file_mutants.pickles import change_pickle, change_stream, collect_values
+from conformance.file_mutants.texts import change_json, find_pickle, replace_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

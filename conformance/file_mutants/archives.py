@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from conformance.file_mutants.zips import Fault, Part
 from conformance.generators.build_zips import DEFLATED, STORED, UTF8_FLAG, extra_field
-from conformance.mutants.zips import Fault, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conformance.mutants.chance import Chance
-    from conformance.mutants.zips import Zip
+    from conformance.file_mutants.chance import Chance
+    from conformance.file_mutants.zips import Zip
 
 _LOCAL_FIELDS: Final = {
     "signature": 0, "version": 2, "flags": 2, "method": 2, "time": 2, "date": 2, "crc": 4, "compressed": 4, "size": 4,
