@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.generators.trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
+from conformance.generators.trees import GLOBAL, PickleRule, call, change, dict_, list_, name, tree, tuple_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,19 @@ def counts() -> Iterator[Vector]:
         tree(node, node, *[change(node)] * 19),
         "pickle_nodes=20",
     )
+    made = name().changed("SETITEMS", [[None, None]] * 18)
+    pairs = GLOBAL + b"(" + b"NN" * 18 + b"u."
+    yield rule.gives("limit-pickle_nodes-pairs-of-a-node", pairs, tree(made, made, change(made)), "pickle_nodes=20")
+    rule = PickleRule("5.3", "INST and OBJ create a tuple as well if they have arguments.")
+    for word, body, limit in (
+        ("inst", b"(im\nn\n.", 2),
+        ("inst-of-arguments", b"(Nim\nn\n.", 3),
+        ("obj", b"(" + GLOBAL + b"o.", 2),
+        ("obj-of-arguments", b"(" + GLOBAL + b"No.", 3),
+    ):
+        node = name()
+        made = call(word[:4].rstrip("-").upper(), node, tuple_(None) if "arguments" in word else ())
+        yield rule.gives(f"limit-pickle_nodes-{word}", body, tree(made, node, made), f"pickle_nodes={limit}")
     body = b"(" + b")" * 100 + b"t."
     yield rule.gives("limit-pickle_nodes-empty-tuples", body, tree(tuple_(*[()] * 100)), "pickle_nodes=1")
 
@@ -86,6 +99,8 @@ def late() -> Iterator[Vector]:
         ("pickle_nodes-bytearrays", (b"\x96" + bytes(8) + b"0") * 60, "pickle_nodes=20"),
         ("pickle_nodes-names", (GLOBAL + b"0") * 60, "pickle_nodes=20"),
         ("pickle_nodes-calls", GLOBAL + b")R" * 60 + b"0", "pickle_nodes=20"),
+        ("pickle_nodes-pairs-of-a-node", GLOBAL + b"(" + b"NN" * 60 + b"u0", "pickle_nodes=20"),
+        ("pickle_nodes-arguments-of-obj", (b"(" + GLOBAL + b"No0") * 30, "pickle_nodes=20"),
         ("pickle_nodes-persistent", b"NQ0" * 60, "pickle_nodes=20"),
         ("pickle_nodes-extensions", b"\x82\x010" * 60, "pickle_nodes=20"),
         ("pickle_nodes-changes", GLOBAL + b"Nb" * 60 + b"0", "pickle_nodes=20"),
