@@ -58,6 +58,7 @@ FAMILIES: Final = (
     "space_json",
     "replay_buffers",
     "policies",
+    "form_details",
     "container_details",
     "data_details",
 )
