@@ -61,6 +61,7 @@ FAMILIES: Final = (
     "form_details",
     "container_details",
     "data_details",
+    "pickle_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5
