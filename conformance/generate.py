@@ -62,6 +62,7 @@ FAMILIES: Final = (
     "container_details",
     "data_details",
     "pickle_details",
+    "tensor_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5
