@@ -63,8 +63,11 @@ FAMILIES: Final = (
     "space_json",
     "replay_buffers",
     "policies",
+    "form_details",
     "container_details",
     "data_details",
+    "pickle_details",
+    "tensor_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5

@@ -94,7 +94,7 @@ function openArchiveZip(bytes, budget) {
   return { form: 'zip', entries: new Map(names.map((name) => [name, () => reader.read(name, SIZE_LIMITS.get(name) ?? null)])) };
 }
 
-const SIZE_LIMITS = new Map([[DATA, 'json_bytes'], [VERSION, 'version_bytes'], [SYSTEM_INFO, 'system_info_bytes']]);
+const SIZE_LIMITS = new Map([[VERSION, 'version_bytes'], [SYSTEM_INFO, 'system_info_bytes']]);
 
 function decodeEntry(name, bytes, budget, options) {
   if (name === DATA) return decodeData(bytes, budget);

@@ -58,17 +58,15 @@ class Machine {
   }
 
   run(opcodes) {
-    const pickleBytes = this.budget.get('pickle_bytes');
     const maxOpcodes = this.budget.get('pickle_opcodes');
-    const maxStack = this.budget.get('pickle_stack');
     for (let count = 1; !this.stopped; count += 1) {
       if (count > maxOpcodes) limitExceeded(`pickle_opcodes is ${maxOpcodes}`);
       const opcode = opcodes[this.take(1)[0]];
       if (opcode === undefined) pickleFailure(`an unknown opcode before byte ${this.at}`);
       opcode(this);
       if (this.frameStop !== null && this.at >= this.frameStop) this.closeFrame();
-      if (this.stack.length > maxStack) this.budget.check('pickle_stack', this.stack.length);
-      if (this.at - this.start > pickleBytes) this.budget.check('pickle_bytes', this.at - this.start);
+      this.budget.check('pickle_stack', this.stack.length);
+      this.budget.check('pickle_bytes', this.at - this.start);
     }
     return this;
   }
@@ -211,7 +209,7 @@ class Machine {
     this.stopped = true;
     if (this.stack.length > 0) this.flags.add('values');
     if (this.marks.length > 0) this.flags.add('marks');
-    if (this.frameStop !== null && this.frameStop > this.at) this.flags.add('frame');
+    if (this.frameStop > this.at) this.flags.add('frame');
   }
 }
 

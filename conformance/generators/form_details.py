@@ -1,0 +1,53 @@
+"""Details of how files are identified that no other family shows: found with mutants of a decoder (FORMAT.md 1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from conformance.generators import expected
+from conformance.generators.build_zips import POLICY, Member, build_zip, state_dict_pickle, state_dict_zip
+from conformance.generators.forms import zipped
+from conformance.generators.vectors import Rule, Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REFUSED: Final = "container failure"
+MAGIC: Final = bytes.fromhex("8a0a6cfc9c46f9206aa850192e")
+EMPTY: Final = expected.plain({})
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield the vectors of this family."""
+    yield from files()
+    yield from zips()
+
+
+def files() -> Iterator[Vector]:
+    rule = Rule("1.1", "A reader identifies a file by its first 512 bytes.")
+    yield rule.accepts("form-bare-data-at-byte-511", b" " * 511 + b"{}", expected.bare(EMPTY))
+    yield rule.refuses("form-bare-data-at-byte-512", b" " * 512 + b"{}", REFUSED)
+    rule = Rule("1.1", "`\\x80` and a byte of at most 5 (or the end of the file)")
+    yield rule.refuses("file-pickle-protocol-5", b"\x80\x05K\x01.", "unsupported")
+    yield rule.refuses("file-pickle-protocol-6", b"\x80\x06K\x01.", REFUSED)
+    rule = Rule("1.1", "are entirely within the first 32 bytes, otherwise a bare pickle.")
+    yield rule.refuses("file-legacy-magic-at-byte-20", b"\x80\x02" + b"N0" * 9 + MAGIC, "unsupported")
+    rule = Rule("1.1", "`{`, or a UTF-8 byte order mark and `{`: a bare `data`.")
+    yield rule.refuses("form-byte-order-mark-and-a-space", b"\xef\xbb\xbf {}", REFUSED)
+
+
+def zips() -> Iterator[Vector]:
+    rule = Rule("1.1", "`parameters` and `parameter_list`: Stable Baselines 2.")
+    for name in ("parameters", "parameter_list"):
+        found = expected.archive({"data": EMPTY, name: expected.other(b"x")})
+        yield rule.accepts(f"form-zip-with-{name.replace('_', '-')}-alone", zipped({"data": b"{}", name: b"x"}), found)
+    rule = Rule("1.1", "or any name without a slash that ends with `.pth`: an SB3 archive.")
+    made = zipped({"policy.pth": state_dict_zip(POLICY), "note": b"x"})
+    found = expected.archive({"policy.pth": expected.POLICY, "note": expected.other(b"x")})
+    yield rule.accepts("form-zip-of-a-pth-and-a-note", made, found)
+    rule = Rule("1.1", "`data.pkl` or `version` in the folder of the first member: a torch zip")
+    made = build_zip(Member(b"data.pkl", state_dict_pickle({})), Member(b"version", b"3\n"))
+    yield rule.refuses("form-torch-zip-without-a-folder", made, "unsupported")
+    rule = Rule("8", "members of any zip before its kind is known")
+    made = zipped({"data": b"{}", "note": b"x"})
+    yield rule.refuses("limit-inner-entries-of-an-archive", made, "limit exceeded", "--limit", "inner_entries=1")
