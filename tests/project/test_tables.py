@@ -52,7 +52,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def points(text: str) -> str:
-    return "".join(chr(int(point[2:], 16)) for point in text.split())
+    return "".join(chr(int(point.removeprefix("U+"), 16)) for point in text.split())
 
 
 # -- the files ----------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_everything_is_generated_from_the_tables(capsys: pytest.CaptureFixture[s
         ("opcodes", '"name": "DUP"', '"name": "DUPLICATE"', {"sbformat/pkl/opcodes.py", "schema/FORMAT.md"}),
         ("dtypes", '"safetensors": "F16"', '"safetensors": "H16"', {"sbformat/arrayfiles/safetensors.py"}),
         ("refused-attributes", '"name": "H"', '"name": "h"', {"sbformat/pth/constructors.py"}),
-        ("storages", '"name": "FloatStorage"', '"name": "SingleStorage"', {"sbformat/globals/torch.py", "schema/FORMAT.md"}),
+        ("storages", '"name": "FloatStorage"', '"name": "Floats"', {"sbformat/globals/torch.py", "schema/FORMAT.md"}),
         ("white-space", '{"set": "strip"', '{ "set": "strip"', {"schema/tables/white-space.json"}),
         ("roles", '"role": "tensor_v2"', '"role": "tensor_v9"', {"schema/tables/roles.json"}),
     ],
@@ -187,7 +187,7 @@ def mapped(table: list[dict[str, Any]]) -> dict[str, str]:
 def characters_to_compare() -> Iterator[str]:
     """Yield the characters that this interpreter and the tables both know: those that the older of both has.
 
-    An interpreter with a newer version of Unicode changes characters that were not assigned; only the rows are compared.
+    An interpreter with a newer Unicode changes characters that were not assigned before: only rows are compared then.
     """
     version = tuple(map(int, unicodedata.unidata_version.split(".")))
     tables = tuple(map(int, TABLES["nfkc"]["unicode"].split(".")))
@@ -262,7 +262,9 @@ def test_nfkc_is_that_of_python() -> None:
     assert [c for c in compared if normalizer.normalize(c) != unicodedata.normalize("NFKC", c)] == []
     marks = "\u0301\u0327\u0323\u0338\u3099\u0345"
     bases = [pair[0] for pair in normalizer.composed]
-    texts = [f"{base}{one}{two}{three}" for base in bases for one in marks for two in marks for three in ("", "a\u0300")]
+    texts = [
+        f"{base}{one}{two}{three}" for base in bases for one in marks for two in marks for three in ("", "a\u0300")
+    ]
     assert [text for text in texts if normalizer.normalize(text) != unicodedata.normalize("NFKC", text)] == []
 
 
