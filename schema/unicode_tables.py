@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ def all_characters() -> Iterator[str]:
             yield chr(code)
 
 
+@cache
 def list_case_folding() -> list[Row]:
     """Return the rows of full case folding."""
     return compress({character: character.casefold() for character in all_characters()})
 
 
+@cache
 def list_nfkc() -> list[Row]:
     """Return the rows of NFKC: what characters are decomposed to, combining classes, and pairs that are composed."""
     decomposed = compress({character: unicodedata.normalize("NFKD", character) for character in all_characters()})

@@ -78,6 +78,11 @@ tensors = st.builds(tensor, storages, shapes, shapes, st.integers(0, 8), st.bool
 leaves = st.one_of(plain, plain, names, storages, tensors)
 
 
+def as_callable(part: Any) -> Any:
+    """Return a node, or a name in place of a value that nothing can call."""
+    return part if isinstance(part, (Name, Apply, Persist)) else Name("collections", "OrderedDict")
+
+
 def nodes(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Containers, calls and changes of anything, in the shapes that constructors take and in others."""
     some = st.lists(parts, max_size=8)
@@ -92,7 +97,7 @@ def nodes(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(Apply, names, tuples, changes),
         st.builds(Apply, names, tuples, items, changes),
         st.builds(Apply, names, tuples, how=st.sampled_from(["NEWOBJ", "OBJ"])),
-        st.builds(Apply, parts.filter(lambda part: isinstance(part, (Name, Apply, Persist))), tuples),
+        st.builds(Apply, parts.map(as_callable), tuples),
         st.builds(Persist, tuples),
         st.dictionaries(st.sampled_from(TEXTS), parts, max_size=4).map(ordered),
     )
