@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is change
 def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Decode a file completely, or the part that the arguments select."""
     asked = _arguments(arguments)
-    limits = sbformat.Limits(**{name: int(value) for name, value in (pair.split("=", 1) for pair in asked.limit)})
+    limits = sbformat.Limits(**dict(asked.limit))
     if asked.scan:
         report = sbformat.scan(source, limits=limits)
         rules = sorted({finding.rule for finding in report.findings})
@@ -76,7 +77,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entry")
     parser.add_argument("--blob")
-    parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit)
     parser.add_argument("--algorithm", action="store_true")
     parser.add_argument("--scan", action="store_true")
     parser.add_argument("--schedule", metavar="KEY")
@@ -86,6 +87,14 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--replay-buffer", action="store_true")
     parser.add_argument("--predict", metavar="FILE")
     return parser.parse_args(arguments)
+
+
+def _limit(pair: str) -> tuple[str, int]:
+    """Parse the argument of ``--limit``; argparse exits with 2 for a ``ValueError``."""
+    name, _, value = pair.partition("=")
+    if name not in sbformat.Limits._fields or not re.fullmatch("[0-9]+", value):
+        raise ValueError(pair)
+    return name, int(value)
 
 
 def _schedule(function: object) -> Any:
