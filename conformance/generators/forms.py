@@ -69,7 +69,9 @@ def tars() -> Iterator[Vector]:
     other = block.replace(b"ustar", b"ustas")
     rule = Rule("1.3", 'Any other entry that begins with neither is a "tensor failure".')
     yield rule.refuses("entry-no-tar", build_zip(Member(b"policy.pth", other)), "tensor failure")
-    yield Rule("1.3", "A tar that is not in an archive is unknown bytes.").refuses("file-tar", block, "container failure")
+    yield Rule("1.3", "A tar that is not in an archive is unknown bytes.").refuses(
+        "file-tar", block, "container failure"
+    )
 
 
 def other_zips() -> Iterator[Vector]:

@@ -162,8 +162,20 @@ def arrays() -> Iterator[Vector]:
     yield rule.accepts("statistics-mixed", dumps(instance(NORMALIZE, made)), held, ASKED)
     rule = Rule("16.3", "A numpy scalar is not an array, and an empty dict is not a dict of arrays: both are `data`.")
     number = scalar(struct.pack("<d", 1.5), "f8")
-    made = {"a": number, "b": {}, "c": ordered({}), "d": {"x": number}, "e": ordered({"x": statistics(1)}), "f": {"x": [1]}}
-    plain = [["a", expected.floating(1.5)], ["b", {"dict": []}], ["c", {"dict": []}], ["d", {"dict": [["x", expected.floating(1.5)]]}]]
+    made = {
+        "a": number,
+        "b": {},
+        "c": ordered({}),
+        "d": {"x": number},
+        "e": ordered({"x": statistics(1)}),
+        "f": {"x": [1]},
+    }
+    plain = [
+        ["a", expected.floating(1.5)],
+        ["b", {"dict": []}],
+        ["c", {"dict": []}],
+        ["d", {"dict": [["x", expected.floating(1.5)]]}],
+    ]
     held = expected_output(
         "vecnormalize", [*plain, ["f", expected.plain({"x": [1]})]], "statistics",
         {"dict": [["e", {"dict": [["x", means(1)]]}]]},
@@ -219,7 +231,9 @@ def names_of_objects() -> Iterator[Vector]:
             yield rule.refuses(f"names-of-{kind}-{name}", dumps(made), PICKLE, ASKED)
     rule = Rule("16.3", "Of two equal keys of another dict, the last one applies, as in Python.")
     twice = {"a": Pairs(("k", 1), ("j", 2), ("k", 3))}
-    held = expected_output("sb2-pickle", [["a", expected.plain({"k": 3, "j": 2})]], "parameters", expected.ordered_dict({}))
+    held = expected_output(
+        "sb2-pickle", [["a", expected.plain({"k": 3, "j": 2})]], "parameters", expected.ordered_dict({})
+    )
     yield rule.accepts("agent-key-twice", dumps((twice, [])), held, ASKED)
 
 
@@ -235,10 +249,14 @@ def counted() -> Iterator[Vector]:
     excess = number + 1 - len(whole)
     assert excess > 300
     plain = {"a": _plain_parts(6), "b": 5}
-    held = expected_output("sb2-pickle", [[key, expected.plain(value)] for key, value in plain.items()], "parameters", expected.ordered_dict({}))
+    held = expected_output(
+        "sb2-pickle",
+        [[key, expected.plain(value)] for key, value in plain.items()],
+        "parameters",
+        expected.ordered_dict({}),
+    )
     yield rule.accepts("agent-parts-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
     yield rule.refuses("agent-parts-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
-
 
     rule = Rule("16.3", "texts - bytes of the pickle <= json_bytes")
     word, key, number = "x\u20ac" * 100, "k" * 50, 1 << 815
@@ -254,7 +272,9 @@ def counted() -> Iterator[Vector]:
     one, other = floats(*range(100)), floats(1)
     whole = dumps(({}, [one] * 20 + [other]))
     tensors = [expected.floats(*range(100))] * 20 + [expected.floats(1)]
-    held = expected_output("sb2-pickle", [], "parameters", expected.ordered_dict({str(at): info for at, info in enumerate(tensors)}))
+    held = expected_output(
+        "sb2-pickle", [], "parameters", expected.ordered_dict({str(at): info for at, info in enumerate(tensors)})
+    )
     excess = 20 * 400 - 8 * 400  # before the last array
     yield rule.accepts("agent-arrays-at", whole, held, ASKED, "--limit", f"expanded_items={excess}")
     yield rule.refuses("agent-arrays-above", whole, "limit exceeded", ASKED, "--limit", f"expanded_items={excess - 1}")

@@ -312,7 +312,11 @@ def changed_by_nothing() -> Iterator[Vector]:
         ("set", b"\x8fq\x000h\x00(\x90.", set_()),
     ):
         yield rule.gives(f"pickle-changed-by-nothing-{word}", body, tree(value, flags=["changed"]))
-    for word, how, code in (("appends", "APPENDS", b"e"), ("setitems", "SETITEMS", b"u"), ("additems", "ADDITEMS", b"\x90")):
+    for word, how, code in (
+        ("appends", "APPENDS", b"e"),
+        ("setitems", "SETITEMS", b"u"),
+        ("additems", "ADDITEMS", b"\x90"),
+    ):
         function = name()
         made = call("REDUCE", function).changed(how, [])
         printed = tree(made, function, made, change(made), flags=["changed"])

@@ -235,7 +235,9 @@ def npy_spaces() -> Iterator[Vector]:
         "line-feed-within": header().replace(", ", ",\n"), "two-commas": header()[:-1] + ", }",
     }.items():  # fmt: skip
         yield rule.refuses(f"npy-header-space-{name}", one(npy(text)), UNSUPPORTED, ASKED)
-    rule = Rule("16.2", '"0" or 1 to 19 digits that do not begin with 0, then ["L"], of Python 2, in versions 1 and 2 only')
+    rule = Rule(
+        "16.2", '"0" or 1 to 19 digits that do not begin with 0, then ["L"], of Python 2, in versions 1 and 2 only'
+    )
     old = npy(header(shape="(2L, 3L)"), version=2)
     yield rule.accepts("npy-header-python-2-version-2", one(old), expected_output({"a": WEIGHTS}), ASKED)
     newer = npy(header(shape="(2L, 3L)"), version=3)
