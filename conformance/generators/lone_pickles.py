@@ -237,8 +237,8 @@ def names_of_objects() -> Iterator[Vector]:
     yield rule.accepts("agent-key-twice", dumps((twice, [])), held, ASKED)
 
 
-def counted() -> Iterator[Vector]:
-    """The counts of 16.3.4, on both sides of the limits."""
+def counted_parts() -> Iterator[Vector]:
+    """The parts of 16.3.4, on both sides of their limit."""
     parts: Any = [1, 2]
     number = 3
     for _ in range(6):
@@ -258,6 +258,18 @@ def counted() -> Iterator[Vector]:
     yield rule.accepts("agent-parts-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
     yield rule.refuses("agent-parts-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
 
+    rule = Rule("16.3", "parts = parts + 128 + 8 x (lists, tuples, Dicts, Sets, FrozenSets and nodes of 5.2 that the")
+    shared = [1]
+    kept = [1, Apply(Name("os", "system"), (shared, shared, (), (), b"id")), 2]
+    whole = dumps(({"a": kept}, []))
+    excess = 3 + 128 + 8 * 6 - len(whole)  # visited: the list, 1, the call; kept: two lists, a call, a name, two tuples
+    held = expected_output("sb2-pickle", [["a", INERT]], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-kept-part-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
+    yield rule.refuses("agent-kept-part-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
+
+
+def counted_texts() -> Iterator[Vector]:
+    """Texts, arrays and depth, on both sides of their limits."""
     rule = Rule("16.3", "texts - bytes of the pickle <= json_bytes")
     word, key, number = "x\u20ac" * 100, "k" * 50, 1 << 815
     shared = {key: word, "n": number}
@@ -290,7 +302,8 @@ def _plain_parts(depth: int) -> Any:
 
 
 def sharing() -> Iterator[Vector]:
-    yield from counted()
+    yield from counted_parts()
+    yield from counted_texts()
     rule = Rule("16.3", "The number of parts minus the bytes of the pickle is at most `pickle_nodes`.")
     shared = [1, 2]
     pairs = [[key, {"list": [1, 2]}] for key in "ab"]
