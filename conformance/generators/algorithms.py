@@ -100,6 +100,28 @@ def by_policy() -> Iterator[Vector]:
         made = document({"policy_class": blob(module, "Policy")})
         label = f"algorithm-by-policy-{name.lower()}"
         yield rule.accepts(label, made, expected_algorithm(name, certain=certain), "--algorithm")
+    rule = Rule("4.3", "with `ppo`, `a2c`, `dqn`, `sac` or `td3` for x, `sb3_contrib.<x>.policies` with")
+    for module, name in {
+        "stable_baselines3.ppo": "PPO", "stable_baselines3.a2c": "A2C", "stable_baselines3.dqn": "DQN",
+        "stable_baselines3.td3": "TD3", "sb3_contrib.qrdqn": "QRDQN", "sb3_contrib.trpo": "TRPO", "sb3_contrib.ars": "ARS",
+        "sb3_contrib.crossq": "CrossQ", "sb3_contrib.common.maskable": "MaskablePPO",
+        "sb3_contrib.ppo_recurrent": "RecurrentPPO",
+    }.items():  # fmt: skip
+        made = document({"policy_class": blob(f"{module}.policies", "Policy")})
+        label = f"algorithm-by-module-{module.rpartition('.')[2].replace('_', '-')}"
+        yield rule.accepts(label, made, expected_algorithm(name, certain=True), "--algorithm")
+    rule = Rule("4.3", "Otherwise the name is not known (null), and not certain.")
+    for label, module in (
+        ("common", "sb3_contrib.common.policies"),
+        ("own", "agent.policies"),
+        ("her", "stable_baselines3.her.policies"),
+    ):
+        made = document({"policy_class": blob(module, "Policy")})
+        unknown = expected_algorithm(None, certain=False)
+        yield rule.accepts(f"algorithm-by-no-module-{label}", made, unknown, "--algorithm")
+    rule = Rule("4.3", "The name by this section is then null, not certain.")
+    made = document({"n_epochs": 10, "policy_class": blob("sbx.ppo.policies", "PPOPolicy")})
+    yield rule.accepts("algorithm-of-sbx", made, expected_algorithm(None, certain=False), "--algorithm")
     rule = Rule("4.3", "If the module names none, `ent_coef_optimizer.pth` suggests SAC, not certain.")
     made = build_zip(Member(b"data", b"{}"), Member(b"ent_coef_optimizer.pth", b""))
     yield rule.accepts("algorithm-by-entropy-optimizer", made, expected_algorithm("SAC", certain=False), "--algorithm")

@@ -237,8 +237,8 @@ def names_of_objects() -> Iterator[Vector]:
     yield rule.accepts("agent-key-twice", dumps((twice, [])), held, ASKED)
 
 
-def counted() -> Iterator[Vector]:
-    """The counts of 16.3.4, on both sides of the limits."""
+def counted_parts() -> Iterator[Vector]:
+    """The parts of 16.3.4, on both sides of their limit."""
     parts: Any = [1, 2]
     number = 3
     for _ in range(6):
@@ -258,13 +258,52 @@ def counted() -> Iterator[Vector]:
     yield rule.accepts("agent-parts-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
     yield rule.refuses("agent-parts-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
 
+    rule = Rule("16.3", "parts = parts + 128 + 8 x (lists, tuples, Dicts, Sets, FrozenSets and nodes of 5.2 that the")
+    shared = [1]
+    kept = [1, Apply(Name("os", "system"), (shared, shared, (), (), b"id")), 2]
+    whole = dumps(({"a": kept}, []))
+    excess = 3 + 128 + 8 * 6 - len(whole)  # visited: the list, 1, the call; kept: two lists, a call, a name, two tuples
+    held = expected_output("sb2-pickle", [["a", INERT]], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-kept-part-at", whole, held, ASKED, "--limit", f"pickle_nodes={excess}")
+    yield rule.refuses("agent-kept-part-above", whole, "limit exceeded", ASKED, "--limit", f"pickle_nodes={excess - 1}")
+
+
+def counted_texts() -> Iterator[Vector]:
+    """Texts, arrays and depth, on both sides of their limits."""
+    rule = Rule("16.3", "texts - bytes of the pickle <= json_bytes")
+    word, key, number = "x\u20ac" * 100, "k" * 50, 1 << 815
+    shared = {key: word, "n": number}
+    whole = dumps(({"a": [shared] * 20}, []))
+    excess = 20 * (len(word) + len(key) + len("n") + 816 // 8) - len(whole)
+    assert excess > 300
+    values = [expected.plain(shared)] * 20
+    held = expected_output("sb2-pickle", [["a", {"list": values}]], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-texts-at", whole, held, ASKED, "--limit", f"json_bytes={excess}")
+    yield rule.refuses("agent-texts-above", whole, "limit exceeded", ASKED, "--limit", f"json_bytes={excess - 1}")
+    rule = Rule("16.3", "arrays - 8 x distinct <= expanded_items")
+    one, other = floats(*range(100)), floats(1)
+    whole = dumps(({}, [one] * 20 + [other]))
+    tensors = [expected.floats(*range(100))] * 20 + [expected.floats(1)]
+    held = expected_output(
+        "sb2-pickle", [], "parameters", expected.ordered_dict({str(at): info for at, info in enumerate(tensors)})
+    )
+    excess = 20 * 400 - 8 * 400  # before the last array
+    yield rule.accepts("agent-arrays-at", whole, held, ASKED, "--limit", f"expanded_items={excess}")
+    yield rule.refuses("agent-arrays-above", whole, "limit exceeded", ASKED, "--limit", f"expanded_items={excess - 1}")
+    rule = Rule("16.3", "depth <= json_depth")
+    deep = dumps(({"a": [[1]]}, []))
+    held = expected_output("sb2-pickle", [["a", expected.plain([[1]])]], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-depth-at", deep, held, ASKED, "--limit", "json_depth=3")
+    yield rule.refuses("agent-depth-above", deep, "limit exceeded", ASKED, "--limit", "json_depth=2")
+
 
 def _plain_parts(depth: int) -> Any:
     return [1, 2] if depth == 0 else [_plain_parts(depth - 1)] * 3
 
 
 def sharing() -> Iterator[Vector]:
-    yield from counted()
+    yield from counted_parts()
+    yield from counted_texts()
     rule = Rule("16.3", "The number of parts minus the bytes of the pickle is at most `pickle_nodes`.")
     shared = [1, 2]
     pairs = [[key, {"list": [1, 2]}] for key in "ab"]

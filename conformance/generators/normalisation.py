@@ -30,7 +30,7 @@ from conformance.generators.build_objects import (
     scalar,
     space,
 )
-from conformance.generators.build_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
+from conformance.generators.build_pth import EXIT, Apply, Change, Name, Pairs, dumps, legacy_stream
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def pickled(cls: Name = NORMALIZE, **changed: Any) -> bytes:
 def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from roots()
+    yield from names()
     yield from statistics()
     yield from numbers_and_flags()
     yield from environments()
@@ -138,6 +139,18 @@ def roots() -> Iterator[Vector]:
         "metadata": {"render_modes": []}, "obs_spaces": None, "obs_keys": None,
     }  # fmt: skip
     yield rule.accepts("norm-listed-attributes", pickled(**listed), expected_statistics(), ASKED)
+
+
+def names() -> Iterator[Vector]:
+    """Names of attributes that are not distinct texts."""
+    rule = Rule("17", "and so is a flag (16.3) and a name of an attribute that is not text or occurs twice.")
+    for name, pair in {"twice": ("gamma", 0.5), "number": (1, 0.5)}.items():
+        state = Pairs(*ATTRIBUTES.items(), pair)
+        made = dumps(Apply(NORMALIZE, (), Change("BUILD", state), how="NEWOBJ"))
+        yield rule.refuses(f"norm-name-{name}", made, "pickle failure", ASKED)
+    twice = Pairs(("mean", 0.5), ("var", 2.0), ("count", 6.0), ("mean", 0.25))
+    made = dumps(Apply(RUNNING, (), Change("BUILD", twice), how="NEWOBJ"))
+    yield rule.refuses("norm-lone-name-twice", made, "pickle failure", ASKED)
 
 
 def statistics() -> Iterator[Vector]:

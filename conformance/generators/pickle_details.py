@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from conformance.generators import expected
 from conformance.generators.legacy import bare
-from conformance.generators.trees import PickleRule, call, counted, name, tree, tuple_
+from conformance.generators.trees import PickleRule, counted, tree, tuple_
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ def vectors() -> Iterator[Vector]:
     yield from lines()
     yield from utf8()
     yield from lengths()
-    yield from made_tuples()
     yield from memos()
     yield from changes()
     yield from sizes()
@@ -58,14 +57,6 @@ def lengths() -> Iterator[Vector]:
     yield rule.gives("pickle-binstring-of-0", b"T\0\0\0\0.", tree(""))
     yield rule.gives("pickle-long4-of-0", b"\x8b\0\0\0\0.", tree(0))
     yield rule.fails("pickle-binstring-back-to-the-start", b"N0N0T" + (-9).to_bytes(4, "little", signed=True) + b".")
-
-
-def made_tuples() -> Iterator[Vector]:
-    rule = PickleRule("5.3", "tuples (except those of EMPTY_TUPLE)")
-    node = name()
-    made = call("INST", node)
-    body = b"(im\nn\n."
-    yield rule.gives("limit-pickle_nodes-inst", body, tree(made, node, made), "pickle_nodes=2")
 
 
 def memos() -> Iterator[Vector]:

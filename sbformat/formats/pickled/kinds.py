@@ -75,10 +75,12 @@ def require_plain_pickle(pickle: Pickle) -> Pickle:
 
 
 def require_distinct_names(root: object) -> None:
-    """Refuse an object with two attributes of one name, of which readers could use either, or with other names.
+    """Refuse an object of these kinds with two attributes of one name, of which readers could use either.
 
     :raises PickleError: if names of attributes are not distinct texts
     """
+    if _kind_of_object(root) is None:
+        return
     names = [key for key, _ in attributes_of(root)]
     if not all(type(name) is str for name in names) or len({*names}) != len(names):
         message = "expected distinct texts as the names of its attributes"

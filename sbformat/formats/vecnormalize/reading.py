@@ -98,12 +98,12 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
     budget = Budget(limits)
     budget.grant(opened.size)
     pickle = require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
+    require_distinct_names(pickle.value)
     value, decoder = decode_tree(pickle, budget)
     if not class_of(value):
         doubts = [doubt.message for doubt in decoder.issues.values()]
         message = f"expected a pickle of a VecNormalize{f': {doubts[0]}' if doubts else ''}"
         raise UnsupportedError(message)
-    require_distinct_names(pickle.value)
     made: Instance = value
     return made
 
