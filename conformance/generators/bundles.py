@@ -103,31 +103,31 @@ def settings() -> Iterator[Vector]:
     yield rule.accepts("bundle-version", bundle(), expected_statistics(), ASKED)
     yield rule.refuses("bundle-version-higher", changed(format_version=2), UNSUPPORTED, ASKED)
     yield rule.refuses("bundle-version-higher-with-more", changed(format_version=2, mine=1), UNSUPPORTED, ASKED)
-    rule = Rule("17.5", "| `format_version` | 1.")
+    rule = Rule("17.5", "`format_version`: 1.")
     for name, value in {"zero": 0, "text": "1", "bool": True, "float": 1.0, "null": None}.items():
         yield rule.refuses(f"bundle-version-{name}", changed(format_version=value), DATA, ASKED)
 
 
 def fields() -> Iterator[Vector]:
-    rule = Rule("17.5", "| `library` | `stable_baselines3` or `stable_baselines`: which one wrote the statistics |")
+    rule = Rule("17.5", "`library`: `stable_baselines3` or `stable_baselines`: which one wrote the statistics")
     older = changed(library="stable_baselines")
     yield rule.accepts("bundle-library-sb2", older, expected_statistics(library="stable_baselines"), ASKED)
     for name, value in {"another": "mine", "null": None, "array": []}.items():
         yield rule.refuses(f"bundle-library-{name}", changed(library=value), DATA, ASKED)
-    rule = Rule("17.5", "| `num_envs` | an integer by 17.1, or null |")
+    rule = Rule("17.5", "`num_envs`: an integer by 17.1, or null")
     yield rule.accepts("bundle-num-envs", changed(num_envs=4), expected_statistics(num_envs=4), ASKED)
     for name, odd in {"float": 1.0, "bool": True, "text": "1"}.items():
         yield rule.refuses(f"bundle-num-envs-{name}", changed(num_envs=odd), DATA, ASKED)
     for name, number in {"none": 0, "negative": -1, "too-many": 2**31}.items():
         yield rule.refuses(f"bundle-num-envs-{name}", changed(num_envs=number), UNSUPPORTED, ASKED)
-    rule = Rule("17.5", "| `training`, `norm_obs`, `norm_reward` | bools |")
+    rule = Rule("17.5", "`training`, `norm_obs`, `norm_reward`: bools")
     off = {"training": False, "norm_obs": False, "norm_reward": False}
     yield rule.accepts("bundle-flags-off", changed(**off), expected_statistics(**off), ASKED)
     for field in off:
         name = f"bundle-{field.replace('_', '-')}"
         yield rule.refuses(f"{name}-number", changed(**{field: 1}), DATA, ASKED)
         yield rule.refuses(f"{name}-null", changed(**{field: None}), DATA, ASKED)
-    rule = Rule("17.5", "| `clip_obs`, `clip_reward`, `gamma`, `epsilon` | numbers (17.6) |")
+    rule = Rule("17.5", "`clip_obs`, `clip_reward`, `gamma`, `epsilon`: numbers (17.6)")
     other = {"clip_obs": 5.0, "clip_reward": 4.0, "gamma": 0.5, "epsilon": 0.25}
     yield rule.accepts("bundle-numbers", changed(**other), expected_statistics(**other), ASKED)
     for field in other:
@@ -135,7 +135,7 @@ def fields() -> Iterator[Vector]:
 
 
 def keys() -> Iterator[Vector]:
-    rule = Rule("17.5", "| `norm_obs_keys` | null, or an array of texts, none twice |")
+    rule = Rule("17.5", "`norm_obs_keys`: null, or an array of texts, none twice")
     whole = {**SETTINGS, **KEYS_FACTS}
     yield rule.accepts(
         "bundle-by-key", bundle(whole, KEYS_ARRAYS), expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED
@@ -168,7 +168,7 @@ def keys() -> Iterator[Vector]:
         expected_statistics(ARRAYS | last, old_obs=["b", "a"]),
         ASKED,
     )
-    rule = Rule("17.5", '| `ret_rms`, `old_reward` | null or `"array"` |')
+    rule = Rule("17.5", '`ret_rms`, `old_reward`: null or `"array"`')
     off = {"norm_reward": False, "ret_rms": None}
     yield rule.accepts(
         "bundle-without-returns",

@@ -38,7 +38,7 @@ def digits() -> Iterator[Vector]:
 
 
 def lenient_base64() -> Iterator[Vector]:
-    rule = Rule("3.2", "Characters outside the alphabet are skipped, non-ASCII characters included.")
+    rule = Rule("3.2", "Characters outside the alphabet are skipped, non-ASCII characters included")
     decoded = b"\x80\x04\x8c\x50" + bytes(range(80)) + b"."
     text = base64.b64encode(decoded).decode("ascii")
     yield base64_of(rule, "one-line-end", text[:40] + "\n" + text[40:], decoded)

@@ -55,7 +55,7 @@ def other_files() -> Iterator[Vector]:
     yield from tars()
     header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     arrays = len(header).to_bytes(8, "little") + header + bytes(4)
-    yield Rule("1.3", "| `.safetensors` | unsupported").refuses("file-safetensors", arrays, "unsupported")
+    yield Rule("1.3", "`.safetensors`: unsupported").refuses("file-safetensors", arrays, "unsupported")
     rule = Rule("1.3", "`.npz`, bare pickle")
     for name, data in {"protocol-4": b"\x80\x04K\x01.", "protocol-0": b"\x80\x00I1\n.", "one-byte": b"\x80"}.items():
         yield rule.refuses(f"file-pickle-{name}", data, "unsupported")

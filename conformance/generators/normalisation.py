@@ -132,7 +132,7 @@ def roots() -> Iterator[Vector]:
         yield rule.refuses(f"norm-of-{name}", data, outcome, ASKED)
     rule = Rule(
         "17.1",
-        "| `reset_infos`, `_seeds`, `render_mode`, `metadata`; `_options` | of the environment that was wrapped; they have no meaning for another environment |",
+        "of the environment that was wrapped; they have no meaning for another environment",
     )
     listed = {
         "reset_infos": [{}], "_seeds": [None], "_options": [{}], "render_mode": None,
@@ -202,7 +202,7 @@ def statistics() -> Iterator[Vector]:
 
 
 def numbers_and_flags() -> Iterator[Vector]:
-    rule = Rule("17.1", "| `clip_obs`, `clip_reward`, `gamma`, `epsilon` | numbers, of Python or numpy | |")
+    rule = Rule("17.1", "`clip_obs`, `clip_reward`, `gamma`, `epsilon`: numbers, of Python or numpy")
     made = {
         "clip_obs": 5,
         "clip_reward": scalar(pack_items("f4", 0.5), "f4"),
@@ -215,7 +215,7 @@ def numbers_and_flags() -> Iterator[Vector]:
     yield rule.accepts("norm-numbers-odd", pickled(**odd), expected_statistics(**found), ASKED)
     for name, value in {"text": "5", "bool": False, "none": None, "array": doubles(1, 2), "huge": 10**400}.items():
         yield rule.refuses(f"norm-clip-of-{name}", pickled(clip_obs=value), TENSOR, ASKED)
-    rule = Rule("17.1", "| `training`, `norm_obs`, `norm_reward` | bools | |")
+    rule = Rule("17.1", "`training`, `norm_obs`, `norm_reward`: bools")
     yield rule.accepts(
         "norm-flags-of-numpy", pickled(training=scalar(b"\0", "b1")), expected_statistics(training=False), ASKED
     )
@@ -230,7 +230,7 @@ def numbers_and_flags() -> Iterator[Vector]:
 
 
 def environments() -> Iterator[Vector]:
-    rule = Rule("17.1", '| `num_envs` | an integer from 1 to 2^31 - 1, any other is "unsupported" | |')
+    rule = Rule("17.1", '`num_envs`: an integer from 1 to 2^31 - 1, any other is "unsupported"')
     for name, value in {"one": 1, "most": 2**31 - 1}.items():
         yield rule.accepts(f"norm-num-envs-{name}", pickled(num_envs=value), expected_statistics(num_envs=value), ASKED)
     three = scalar(pack_items("i8", 3), "i8")
@@ -245,7 +245,7 @@ def environments() -> Iterator[Vector]:
 def last_steps() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        "| `old_obs` | the last observation: an array, or a dict of arrays; before the first reset empty, since SB3 2.2 absent | |",
+        "`old_obs`: the last observation: an array, or a dict of arrays; before the first reset empty, since SB3 2.2 absent",
     )
     made = pickled(old_obs=numbers("f4", 1, 2, shape=(1, 2)))
     one = {"old_obs": sample_array("f4", 1, 2, shape=(1, 2))}
@@ -261,7 +261,7 @@ def last_steps() -> Iterator[Vector]:
     yield rule.accepts(
         "norm-last-observation-by-key", made, expected_statistics(ARRAYS | several, old_obs=["b", "a"]), ASKED
     )
-    rule = Rule("17.1", "| `old_reward` | the last rewards: an array; SB2 has `old_rews`, its first files neither | |")
+    rule = Rule("17.1", "`old_reward`: the last rewards: an array; SB2 has `old_rews`, its first files neither")
     last = ARRAYS | {"old_reward": sample_array("f4", 0.5)}
     yield rule.accepts(
         "norm-last-reward", pickled(old_reward=floats(0.5)), expected_statistics(last, old_reward="array"), ASKED
@@ -286,7 +286,7 @@ def last_steps() -> Iterator[Vector]:
 def keys() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        "| `obs_rms` | a RunningMeanStd; a dict of them by key of a Dict space; absent if observations are not normalized (SB3 >= 1.4) | |",
+        "`obs_rms`: a RunningMeanStd; a dict of them by key of a Dict space; absent if observations are not normalized (SB3 >= 1.4)",
     )
     yield rule.accepts("norm-by-key", pickled(**KEYS), expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     for name, value in {
@@ -318,7 +318,7 @@ def keys() -> Iterator[Vector]:
     )
     rule = Rule(
         "17.1",
-        "| `norm_obs_keys` | a list of the keys that are normalized (a tuple; a set, which is used sorted), None without keys | SB3 1.4 |",
+        "`norm_obs_keys`, SB3 1.4: a list of the keys that are normalized (a tuple; a set, which is used sorted), None without keys",
     )
     in_order = expected_statistics(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
     for name, value in {"tuple": ("image", "vector"), "set": a_set("vector", "image")}.items():
@@ -420,7 +420,7 @@ def spaces() -> Iterator[Vector]:
     random = Apply(Name("numpy.random", "__RandomState_ctor"), (), Change("BUILD", state))
     made = pickled(observation_space=box((-1, -2), (1, 2), _np_random=random))
     yield rule.accepts("norm-space-with-a-generator", made, expected_statistics(**BOX_FACTS), ASKED)
-    rule = Rule("17.1", "| `observation_space`, `action_space` | spaces (13.4) of gym, of gymnasium since SB3 2.0 | |")
+    rule = Rule("17.1", "`observation_space`, `action_space`: spaces (13.4) of gym, of gymnasium since SB3 2.0")
     older = space("discrete", "Discrete", {"n": 2}, "gym")
     yield rule.accepts(
         "norm-action-space",
@@ -448,7 +448,7 @@ def spaces() -> Iterator[Vector]:
 
 
 def spaces_of_each_type() -> Iterator[Vector]:
-    rule = Rule("17.1", "| `observation_space`, `action_space` | spaces (13.4) of gym, of gymnasium since SB3 2.0 | |")
+    rule = Rule("17.1", "`observation_space`, `action_space`: spaces (13.4) of gym, of gymnasium since SB3 2.0")
     head = {"library": "gymnasium"}
     whole, plain = discrete(2), facts.discrete(2)
     pair = facts.json_array("i8", [2, 3])

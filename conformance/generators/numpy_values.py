@@ -206,7 +206,7 @@ def numpy_arrays() -> Iterator[Vector]:
         yield refuses(rule, f"numpy-array-shape-{name}", array(shape, data))
     rule = Rule(
         "6.6",
-        "Sizes are below 2^63, and so is the product of the sizes, with 1 in place of 0, x itemsize.",
+        "and their product, with 1 in place of 0, x itemsize is below 2^63.",
         "numpy-values",
     )
     largest = (2**30, 0, 2**30 - 1)

@@ -81,7 +81,7 @@ def the_memo() -> Iterator[Vector]:
 
 
 def integers() -> Iterator[Vector]:
-    rule = PickleRule("5.1", r"`0\|-?[1-9][0-9]*`")
+    rule = PickleRule("5.1", r"`0|-?[1-9][0-9]*`")
     nines = 10**599 - 1
     yield rule.gives("pickle-int-600-digits", b"I9" + b"0" * 599 + b"\n.", tree(9 * 10**599))
     yield rule.gives("pickle-int-600-characters", b"I-" + b"9" * 599 + b"\n.", tree(-nines))
@@ -113,9 +113,7 @@ def integers() -> Iterator[Vector]:
 
 
 def floats() -> Iterator[Vector]:
-    rule = PickleRule(
-        "5.1", r"`-?(inf\|nan\|digits[.[digits]][e[+-]digits])` in any case, at most 4 digits of exponent"
-    )
+    rule = PickleRule("5.1", r"`-?(inf|nan|digits[.[digits]][e[+-]digits])` in any case, at most 4 digits of exponent")
     for word, texts, values in (
         ("spellings", (b"2", b"2.", b"-007.50", b"1E+2", b"5e-0003", b"-0"), (2.0, 2.0, -7.5, 100.0, 0.005, -0.0)),
         ("infinities", (b"inf", b"-INF", b"Inf"), (math.inf, -math.inf, math.inf)),
@@ -142,7 +140,7 @@ def floats() -> Iterator[Vector]:
 
 
 def memo_indexes() -> Iterator[Vector]:
-    rule = PickleRule("5.1", r"| PUT, GET | `0\|[1-9][0-9]*`, at most 19 digits |")
+    rule = PickleRule("5.1", r"**PUT, GET**: `0|[1-9][0-9]*`, at most 19 digits")
     texts = {"leading-zero": b"01", "plus": b"+1", "space": b" 1"}
     put = b"Nq\x01q\x0b"
     yield from all_fail(rule, {f"get-{word}": put + b"g" + text + b"\n" for word, text in texts.items()})
@@ -316,7 +314,7 @@ def changes() -> Iterator[Vector]:
 
 
 def odd_counts() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "| DICT, SETITEMS | an even number of values |")
+    rule = PickleRule("5.1", "**DICT, SETITEMS**: an even number of values")
     yield rule.gives("pickle-dict-of-nothing", b"(d.", tree(dict_()))
     yield rule.gives("pickle-setitems-of-nothing", b"}(u.", tree(dict_()))
     odd = {"dict-of-three": b"(NNNd", "setitems-of-one": b"}(Nu", "setitems-of-three-to-a-node": GLOBAL + b"(NNNu"}

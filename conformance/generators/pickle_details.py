@@ -24,18 +24,18 @@ def vectors() -> Iterator[Vector]:
 
 
 def lines() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "int, an `L` at the end is allowed")
+    rule = PickleRule("5.1", "an `L` at the end is allowed")
     yield rule.fails("pickle-long-l-within", b"L1L2\n.")
     rule = PickleRule("5.1", "the first and the last byte are the same quote and not part of the text;")
     yield rule.fails("pickle-string-in-other-quotes", b"Sxabcx\n.")
-    rule = PickleRule("5.1", "text, raw-unicode-escape")
+    rule = PickleRule("5.1", "| 56 | UNICODE | line | 0 | -- text | raw-unicode-escape |")
     yield rule.fails("pickle-unicode-long-escape-cut", b"V\\U0001f60\n.")
     yield rule.fails("pickle-unicode-beyond-the-last", b"V\\U00110000\n.")
     yield rule.gives("pickle-unicode-last", b"V\\U0010ffff\n.", tree("\U0010ffff"))
 
 
 def utf8() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "text, UTF-8 in which surrogates are allowed")
+    rule = PickleRule("5.1", "UTF-8 in which surrogates are allowed")
     text = "\ud800 \x7f\x80\x81\xbf\xff\u07ff\u0800\u0fff\u1000\uffff\U00010000\U0003ffff\U00040000\U0010ffff\udfff"
     raw = text.encode("utf-8", "surrogatepass")
     yield rule.gives("pickle-utf8-every-length-and-a-surrogate", b"\x8c" + counted(1, raw) + b".", tree(text))

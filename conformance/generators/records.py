@@ -132,7 +132,7 @@ def other_records() -> Iterator[Vector]:
 
 def eras() -> Iterator[Vector]:
     """Each as torch writes it: descriptors, padding to 64 bytes, both zip64 end records."""
-    rule = Rule("6.1", "| 1.6 to 1.8 | `data.pkl`, `data/<address>`..., `version`; keys are memory addresses |")
+    rule = Rule("6.1", "1.6 to 1.8: `data.pkl`, `data/<address>`..., `version`; keys are memory addresses")
     data = {"data/94593051500896": EIGHT}
     tree = {"w": floats((8,), "94593051500896")}
     made = build_zips.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"})
@@ -148,7 +148,7 @@ def eras() -> Iterator[Vector]:
 
     names = {"data.pkl": dumps(TREE), "byteorder": b"little", "data/0": EIGHT, "version": b"3\n"}
     identity = {".data/serialization_id": b"1234567890" * 4}
-    rule = Rule("6.1", "`data.pkl`, `byteorder`, `data/*`, `version`, `.data/serialization_id` |")
+    rule = Rule("6.1", "`data.pkl`, `byteorder`, `data/*`, `version`, `.data/serialization_id`")
     yield rule.accepts("record-layout-torch-2-1", build_zips.torch_zip({**names, **identity}), HELD)
 
     rule = Rule(

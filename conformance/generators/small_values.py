@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from conformance.generators.vectors import Vector
 
-PLAIN: Final = "| list, tuple, Dict | list, tuple, dict |"
+PLAIN: Final = "list, tuple, Dict -> list, tuple, dict"
 CALLS: Final = (
     "These calls are made by REDUCE. A call by another opcode, and any other global, call or node, is unsupported."
 )
@@ -66,7 +66,7 @@ def refuses(rule: Rule, name: str, tree: object, outcome: str = "tensor failure"
 
 
 def plain() -> Iterator[Vector]:
-    rule = Rule("6.6", "| None, bool, int, float, text, bytes, bytearray | itself |")
+    rule = Rule("6.6", "None, bool, int, float, text, bytes, bytearray -> itself")
     for name, value in {
         "none": None,
         "bools": [True, False],
@@ -156,7 +156,7 @@ def sets() -> Iterator[Vector]:
 
 
 def sizes() -> Iterator[Vector]:
-    rule = Rule("6.6", "| `torch.Size` (a tuple) | shape: integers >= 0 and < 2^63 |")
+    rule = Rule("6.6", "`torch.Size` (a tuple) -> shape: integers >= 0 and < 2^63")
     yield accepts(rule, "size", Apply(SIZE, ((2, 0, 3),)), {"size": [2, 0, 3]})
     yield accepts(rule, "size-empty", Apply(SIZE, ((),)), {"size": []})
     for name, arguments in {
@@ -168,7 +168,7 @@ def sizes() -> Iterator[Vector]:
 
 
 def devices() -> Iterator[Vector]:
-    rule = Rule("6.6", "| `torch.device` (name[, index from -1 to 127]) | device |")
+    rule = Rule("6.6", "`torch.device` (name[, index from -1 to 127]) -> device")
     for name, arguments, held in (
         ("cpu", ("cpu",), ["cpu", None]),
         ("cuda-1", ("cuda", 1), ["cuda", 1]),
@@ -188,7 +188,7 @@ def devices() -> Iterator[Vector]:
 def names() -> Iterator[Vector]:
     rule = Rule(
         "6.6",
-        "| `torch.serialization._get_layout` (name, with or without `torch.`); global `torch.strided`, `torch.sparse_*` | layout |",
+        "`torch.serialization._get_layout` (name, with or without `torch.`); global `torch.strided`, `torch.sparse_*` -> layout",
     )
     called = Apply(GET_LAYOUT, ("torch.sparse_csr",))
     yield accepts(rule, "layout-called", called, {"layout": "sparse_csr"})
@@ -199,7 +199,7 @@ def names() -> Iterator[Vector]:
     yield refuses(rule, "layout-of-a-number", Apply(GET_LAYOUT, (3,)))
     yield refuses(rule, "layout-changed", Apply(GET_LAYOUT, ("torch.strided",), Change("BUILD", {})))
 
-    rule = Rule("6.6", "| global `torch.<dtype>` of 6.4 | dtype |")
+    rule = Rule("6.6", "global `torch.<dtype>` of 6.4 -> dtype")
     for dtype in ("float32", "bool", "float8_e4m3fn", "complex32", "quint8"):
         features = ("quantized",) if dtype == "quint8" else ()
         tree = Name("torch", dtype)
@@ -209,7 +209,7 @@ def names() -> Iterator[Vector]:
 
     rule = Rule(
         "6.6",
-        "| global `torch.contiguous_format`, `preserve_format`, `channels_last`, `channels_last_3d` | memory format |",
+        "global `torch.contiguous_format`, `preserve_format`, `channels_last`, `channels_last_3d` -> memory format",
     )
     formats = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
     tree = [Name("torch", name) for name in formats]
@@ -218,7 +218,8 @@ def names() -> Iterator[Vector]:
 
 def octets() -> Iterator[Vector]:
     rule = Rule(
-        "6.6", "`_codecs.encode` (text, `latin1` or `latin-1`); `builtins.bytes` () | bytes, as protocol 2 encodes them"
+        "6.6",
+        "`_codecs.encode` (text, `latin1` or `latin-1`); `builtins.bytes` () -> bytes, as protocol 2 encodes them",
     )
     every = "".join(map(chr, range(256)))
     encoded = Apply(ENCODE, (every, "latin1"))
@@ -237,7 +238,7 @@ def octets() -> Iterator[Vector]:
 
     rule = Rule(
         "6.6",
-        "| `builtins.bytearray` of nothing, bytes (not a bytearray), or (text, `latin1` or `latin-1`) | bytearray |",
+        "`builtins.bytearray` of nothing, bytes (not a bytearray), or (text, `latin1` or `latin-1`) -> bytearray",
     )
     for name, arguments, held in (
         ("of-nothing", (), ""),
@@ -255,7 +256,7 @@ def octets() -> Iterator[Vector]:
 
 
 def complex_numbers() -> Iterator[Vector]:
-    rule = Rule("6.6", "| `builtins.complex` (float, float) | complex |")
+    rule = Rule("6.6", "`builtins.complex` (float, float) -> complex")
     held = {"complex": ["3ff0000000000000", "8000000000000000"]}
     yield accepts(rule, "complex", Apply(COMPLEX, (1.0, -0.0)), held)
     for name, arguments in {

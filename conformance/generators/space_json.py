@@ -182,7 +182,7 @@ PLAIN: Final = box((-1.0, 0.5), (1.0, 2.0))
 def boxes() -> Iterator[Vector]:
     rule = Rule(
         "17.6",
-        "| `Box` | `shape`; `dtype`; `low`, `high`: arrays (2) of that shape; `bounded_below`, `bounded_above`: arrays of that shape, or null if the release did not write them |",
+        "`Box`: `shape`; `dtype`; `low`, `high`: arrays (2) of that shape; `bounded_below`, `bounded_above`: arrays of that shape, or null if the release did not write them",
     )
     yield accepts(rule, "box", PLAIN)
     yield accepts(rule, "box-of-gym", {**PLAIN, "library": "gym", "bounded_below": None, "bounded_above": None})
@@ -257,27 +257,27 @@ def fields() -> Iterator[Vector]:
 def several() -> Iterator[Vector]:
     made = spaces()
     wrong: dict[str, tuple[str, dict[str, Any]]] = {
-        "Discrete": ("| `Discrete` | `n`, `start`: integers; `dtype` |", {
+        "Discrete": ("`Discrete`: `n`, `start`: integers; `dtype`", {
             "n-float": {"n": 3.0}, "n-text": {"n": "3"}, "n-bool": {"n": True}, "start-null": {"start": None},
         }),
-        "MultiDiscrete": ("| `MultiDiscrete` | `nvec`: an array; `start`: an array of its shape, or null for zeros; `dtype` |", {
+        "MultiDiscrete": ("`MultiDiscrete`: `nvec`: an array; `start`: an array of its shape, or null for zeros; `dtype`", {
             "start-of-another-shape": {"start": json_array("i8", [1])}, "start-number": {"start": 0}, "nvec-null": {"nvec": None},
         }),
-        "MultiBinary": ("| `MultiBinary` | `shape`; `dtype` |", {"shape-number": {"shape": 3}, "shape-negative": {"shape": [-1]}}),
-        "Dict": ("| `Dict` | `spaces`: an array of pairs `[name, space]`, no name twice; `sort_keys`: bool |", {
+        "MultiBinary": ("`MultiBinary`: `shape`; `dtype`", {"shape-number": {"shape": 3}, "shape-negative": {"shape": [-1]}}),
+        "Dict": ("`Dict`: `spaces`: an array of pairs `[name, space]`, no name twice; `sort_keys`: bool", {
             "spaces-object": {"spaces": {"a": PLAIN}}, "spaces-of-one": {"spaces": [["a"]]}, "spaces-of-three": {"spaces": [["a", PLAIN, 1]]},
             "spaces-name-number": {"spaces": [[1, PLAIN]]}, "spaces-name-twice": {"spaces": [["a", PLAIN], ["a", PLAIN]]},
             "spaces-null": {"spaces": [["a", None]]}, "sort-keys-number": {"sort_keys": 1}, "sort-keys-null": {"sort_keys": None},
         }),
-        "Tuple": ("| `Tuple`, `OneOf` | `spaces`: an array of spaces |", {
+        "Tuple": ("`Tuple`, `OneOf`: `spaces`: an array of spaces", {
             "spaces-object": {"spaces": {}}, "spaces-null": {"spaces": [None]}, "spaces-number": {"spaces": [1]},
         }),
-        "OneOf": ("| `Tuple`, `OneOf` | `spaces`: an array of spaces |", {"spaces-null": {"spaces": None}, "spaces-text": {"spaces": ["a"]}}),
-        "Text": ("| `Text` | `min_length`, `max_length`, `characters` |", {
+        "OneOf": ("`Tuple`, `OneOf`: `spaces`: an array of spaces", {"spaces-null": {"spaces": None}, "spaces-text": {"spaces": ["a"]}}),
+        "Text": ("`Text`: `min_length`, `max_length`, `characters`", {
             "length-float": {"min_length": 1.0}, "length-null": {"max_length": None}, "characters-array": {"characters": ["a", "b"]},
         }),
-        "Sequence": ("| `Sequence` | `feature_space`; `stack`: bool |", {"space-null": {"feature_space": None}, "stack-number": {"stack": 1}}),
-        "Graph": ("| `Graph` | `node_space`; `edge_space`: a space or null |", {"nodes-null": {"node_space": None}, "edges-number": {"edge_space": 1}}),
+        "Sequence": ("`Sequence`: `feature_space`; `stack`: bool", {"space-null": {"feature_space": None}, "stack-number": {"stack": 1}}),
+        "Graph": ("`Graph`: `node_space`; `edge_space`: a space or null", {"nodes-null": {"node_space": None}, "edges-number": {"edge_space": 1}}),
     }  # fmt: skip
     right: dict[str, dict[str, Any]] = {
         "Discrete": {"from-zero": {"start": 0}}, "MultiDiscrete": {"start-null": {"start": None}}, "MultiBinary": {"of-one-axis": {"shape": [4]}},

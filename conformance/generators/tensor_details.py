@@ -68,7 +68,7 @@ def bit(store: Persist, items: int, **named: bool) -> Any:
 
 
 def tars() -> Iterator[Vector]:
-    rule = Rule("1.3", "A tar is identified by the bytes `ustar` at offset 257.")
+    rule = Rule("1.3", "A tar is identified by the bytes `ustar` at offset 257 of an entry")
     for place, outcome in ((257, "unsupported"), (256, "tensor failure"), (258, "tensor failure")):
         made = zipped([("policy.pth", b"x" * place + b"ustar\0" + bytes(249))])
         yield rule.refuses(f"state-dict-tar-at-{place}", made, outcome)

@@ -176,7 +176,7 @@ def small_arguments() -> Iterator[Vector]:
     for name, argument in {"of-bytes": b"", "of-a-number": 3}.items():
         yield refuses(rule, f"bytes-{name}", Apply(BYTES, (argument,)), "unsupported")
     yield refuses(rule, "layout-unknown-name", layout("torch.jagged"), "unsupported")
-    rule = Rule("6.6", "| `torch.Size` (a tuple) | shape: integers >= 0 and < 2^63 |")
+    rule = Rule("6.6", "`torch.Size` (a tuple) -> shape: integers >= 0 and < 2^63")
     yield accepts(rule, "size-2-to-63-minus-1", Apply(SIZE, ((2**63 - 1,),)), {"size": [expected.integer(2**63 - 1)]})
     yield refuses(rule, "size-2-to-63", Apply(SIZE, ((2**63,),)))
     rule = Rule("6.6", "with that value as its metadata (`Module.state_dict` sets it)")

@@ -185,7 +185,7 @@ def repeated_keys() -> Iterator[Vector]:
 
 def nesting_of_shared() -> Iterator[Vector]:
     """A container that occurs again at a greater depth."""
-    rule = Rule("6.6", "Depth is the number of open containers along the path.")
+    rule = Rule("6.6", "Depth is the number of open containers along the path")
     for kind in OPENED:
         made = pth(Raw(b"(" + nested(kind, 3).opcodes + b"q\x01]]h\x01aal"))
         tagged = tagged_nested(kind, 3)
@@ -196,7 +196,7 @@ def nesting_of_shared() -> Iterator[Vector]:
 
 def path_lengths() -> Iterator[Vector]:
     """Paths (6.7) of more than 255 characters."""
-    rule = Rule("8", "each 256 characters of a path count as one more")
+    rule = Rule("8.1", "and one more for each 256 characters of its path (6.7), rounded down.")
     for name, key, leaves in (
         ("255", "k" * 255, 2), ("256", "k" * 256, 3), ("511", "k" * 511, 3), ("512", "k" * 512, 4),
         ("characters", "\u20ac" * 255, 2), ("escaped", "~" * 128, 3), ("escaped-short", "~" * 127 + "k", 2),
@@ -214,16 +214,14 @@ def path_lengths() -> Iterator[Vector]:
 
 def counts() -> Iterator[Vector]:
     yield from path_lengths()
-    rule = Rule(
-        "8", "| `tensors` | 65,536 | 66 | tensors of one `.pth`, including the parts of sparse and quantized ones |"
-    )
+    rule = Rule("8", "| `tensors` | 65,536 | 66 | tensors of one `.pth`, and parts of tensors (8.1) |")
     made = pth([floats((8,)), floats((8,)), floats((8,))], DATA)
     held = expected.lone({"list": [expected.floats(*range(8))] * 3})
     yield rule.accepts("value-tensors-limit-kept", made, held, "--limit", "tensors=3")
     yield rule.refuses("value-tensors-limit-passed", made, "limit exceeded", "--limit", "tensors=2")
     rule = Rule(
         "8",
-        "values of one `.pth` by path, including containers, when they are listed: a shared value counts once per path",
+        "values of one `.pth` by path, when they are listed (8.1)",
     )
     part = ["a", "b"]
     made = pth([part, part, "c"])
