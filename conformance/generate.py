@@ -63,6 +63,7 @@ FAMILIES: Final = (
     "data_details",
     "pickle_details",
     "tensor_details",
+    "constructor_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5

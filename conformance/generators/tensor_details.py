@@ -64,7 +64,7 @@ def bits() -> Iterator[Vector]:
 
 def bit(store: Persist, items: int, **named: bool) -> Any:
     """A vector over a storage, with bits."""
-    return tensor(store, (items,), None, 0, False, named)  # noqa: FBT003 -- torch's argument
+    return tensor(store, (items,), None, 0, False, named)
 
 
 def tars() -> Iterator[Vector]:

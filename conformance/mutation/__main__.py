@@ -77,7 +77,7 @@ class Run:
             return True
         try:
             wanted, got = json.loads(known["text"]), json.loads(found["text"])
-        except ValueError:
+        except (TypeError, ValueError):
             return True
         if vector["kind"] == "policy":
             return bool(compare_predictions(wanted, got, vector["tolerance"]))
