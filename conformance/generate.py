@@ -64,6 +64,7 @@ FAMILIES: Final = (
     "pickle_details",
     "tensor_details",
     "constructor_details",
+    "numpy_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5
