@@ -10,7 +10,7 @@
 //
 //     {"mutant": "5", "vectors": [3, 8]}
 //
-// The answer is the first vector whose answer differs from the baseline, or {"vector": null}. The decoder's modules are
+// Before the first line it prints {}. The answer is the first vector whose answer differs from the baseline, or {"vector": null}. The decoder's modules are
 // loaded again for a mutant of what runs when they are loaded, and after a mutant that changed what they keep.
 
 const fs = require('node:fs');
@@ -106,6 +106,7 @@ if (known === undefined) {
   process.stdout.write(JSON.stringify(makeBaseline()));
 } else {
   const baseline = readJson(known);
+  process.stdout.write('{}\n'); // ready
   readline.createInterface({ input: process.stdin }).on('line', (line) => {
     process.stdout.write(`${JSON.stringify(respondTo(baseline, line))}\n`);
   });
