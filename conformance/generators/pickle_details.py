@@ -42,6 +42,7 @@ def utf8() -> Iterator[Vector]:
     yield rule.gives("pickle-utf8-every-length-and-a-surrogate", b"\x8c" + counted(1, raw) + b".", tree(text))
     for fault, broken in {
         "cut": b"\xc3", "cut-before-ascii": b"\xe2\x82A", "two-leads": b"\xc3\xc3", "continuation-first": b"\x9f\x80",
+        "continuation-alone": b"\x80",
         "lead-c0": b"\xc0\x80", "lead-c1": b"\xc1\xbf", "lead-f5": b"\xf5\x80\x80\x80", "lead-f8": b"\xf8\x90\x80\x80",
         "three-for-two": b"\xe0\x9f\xbf", "four-for-three": b"\xf0\x8f\xbf\xbf", "beyond-the-last": b"\xf4\x90\x80\x80",
         "last-byte-missing": b"\xf0\x90\x80",

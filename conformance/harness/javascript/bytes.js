@@ -14,7 +14,7 @@ function decodeUtf8(bytes) {
   }
 }
 
-const isContinuation = (byte) => byte !== undefined && (byte & 0xc0) === 0x80;
+const isContinuation = (byte) => (byte & 0xc0) === 0x80;
 
 /** Decode the character at `at` to [code point, bytes]. Surrogates are allowed. Returns null if it is invalid. */
 function characterAt(bytes, at) {
