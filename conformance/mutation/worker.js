@@ -80,23 +80,37 @@ function findDifference(respond, { answers }, indexes) {
   return { vector: null };
 }
 
+/** The decoder that was loaded without a mutant; null if a mutant may have changed what its modules keep. */
 let loaded = null;
 
-function runMutant(baseline, { mutant, vectors: indexes }) {
-  const isAtLoad = baseline.atLoad.includes(mutant);
-  if (!isAtLoad) loaded ??= loadDecoder();
+function runOnce(respond, baseline, { mutant, vectors: indexes }) {
   activate(mutant, baseline.hits[mutant]);
-  const found = findDifference(isAtLoad ? loadDecoder() : loaded, baseline, indexes);
+  const found = findDifference(respond, baseline, indexes);
   activate(null);
-  const { vector } = found;
-  if (!isAtLoad && vector !== null && !isSame(answer(loaded, vectors[vector]), baseline.answers[vector])) loaded = null;
   return found;
+}
+
+function runMutant(baseline, request) {
+  if (baseline.atLoad.includes(request.mutant)) {
+    activate(request.mutant);
+    return runOnce(loadDecoder(), baseline, request);
+  }
+  for (;;) {
+    const isNew = loaded === null;
+    loaded ??= loadDecoder();
+    const found = runOnce(loaded, baseline, request);
+    const { vector } = found;
+    if (vector === null || isSame(answer(loaded, vectors[vector]), baseline.answers[vector])) return found;
+    loaded = null;
+    if (isNew) return found; // otherwise an earlier mutant may be the cause
+  }
 }
 
 function respondTo(baseline, line) {
   try {
     return runMutant(baseline, JSON.parse(line));
   } catch (error) {
+    activate(null);
     loaded = null;
     return { crash: String(error).slice(0, 200) };
   }
