@@ -68,6 +68,8 @@ FAMILIES: Final = (
     "data_details",
     "pickle_details",
     "tensor_details",
+    "constructor_details",
+    "numpy_details",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5

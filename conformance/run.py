@@ -40,6 +40,9 @@ def make_parser() -> argparse.ArgumentParser:
     which.add_argument("--only", default="", metavar="TEXT", help="only vectors with this in their names")
     which.add_argument("--feature", help="only vectors that need this feature; core: those that need none", **names)
     which.add_argument(
+        "--level", type=int, choices=range(4), help="only vectors of this level of conformance and of those below it"
+    )
+    which.add_argument(
         "--section", action="append", default=[], metavar="N", help="only vectors of this section: 6, or 6.5"
     )
     which.add_argument(

@@ -107,3 +107,7 @@ def checksums() -> Iterator[Vector]:
     nothing = expected.lone(expected.state_dict({}))
     yield rule.accepts("crc-all-zero-with-an-empty-record-unchecked", made, nothing, "--unchecked-crc")
     yield rule.refuses("crc-all-zero-with-an-empty-record", made, REFUSED)
+    made = unchecked((b"a/data.pkl", b""), (b"a/version", b""))
+    yield rule.refuses("crc-of-empty-records", made, "tensor failure")
+    made = unchecked((b"a/data.pkl", b"."), (b"a/version", b"3"))
+    yield rule.refuses("crc-all-zero-of-records-of-a-byte-unchecked", made, "pickle failure", "--unchecked-crc")

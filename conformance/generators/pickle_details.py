@@ -39,14 +39,15 @@ def utf8() -> Iterator[Vector]:
     text = "\ud800 \x7f\x80\x81\xbf\xff\u07ff\u0800\u0fff\u1000\uffff\U00010000\U0003ffff\U00040000\U0010ffff\udfff"
     raw = text.encode("utf-8", "surrogatepass")
     yield rule.gives("pickle-utf8-every-length-and-a-surrogate", b"\x8c" + counted(1, raw) + b".", tree(text))
-    for name, broken in {
+    for fault, broken in {
         "cut": b"\xc3", "cut-before-ascii": b"\xe2\x82A", "two-leads": b"\xc3\xc3", "continuation-first": b"\x9f\x80",
+        "continuation-alone": b"\x80",
         "lead-c0": b"\xc0\x80", "lead-c1": b"\xc1\xbf", "lead-f5": b"\xf5\x80\x80\x80", "lead-f8": b"\xf8\x90\x80\x80",
         "three-for-two": b"\xe0\x9f\xbf", "four-for-three": b"\xf0\x8f\xbf\xbf", "beyond-the-last": b"\xf4\x90\x80\x80",
         "last-byte-missing": b"\xf0\x90\x80",
     }.items():  # fmt: skip
         raw = b"\xed\xa0\x80" + broken
-        yield rule.fails(f"pickle-utf8-surrogate-and-{name}", b"\x8c" + counted(1, raw) + b".")
+        yield rule.fails(f"pickle-utf8-surrogate-and-{fault}", b"\x8c" + counted(1, raw) + b".")
     rule = PickleRule("5.1", "ASCII, as in `pickle.loads`; UTF-8 in a `.pth`, as `torch.load` requests")
     yield rule.gives("pickle-short-binstring-7f", b"U\x01\x7f.", tree("\x7f"))
     yield rule.fails("pickle-short-binstring-80", b"U\x01\x80.")

@@ -10,7 +10,7 @@
 //
 //     {"mutant": "5", "vectors": [3, 8]}
 //
-// The answer is the first vector whose answer differs from the baseline, or {"vector": null}. The decoder's modules are
+// Before the first line it prints {}. The answer is the first vector whose answer differs from the baseline, or {"vector": null}. The decoder's modules are
 // loaded again for a mutant of what runs when they are loaded, and after a mutant that changed what they keep.
 
 const fs = require('node:fs');
@@ -80,23 +80,37 @@ function findDifference(respond, { answers }, indexes) {
   return { vector: null };
 }
 
+/** The decoder that was loaded without a mutant; null if a mutant may have changed what its modules keep. */
 let loaded = null;
 
-function runMutant(baseline, { mutant, vectors: indexes }) {
-  const isAtLoad = baseline.atLoad.includes(mutant);
-  if (!isAtLoad) loaded ??= loadDecoder();
+function runOnce(respond, baseline, { mutant, vectors: indexes }) {
   activate(mutant, baseline.hits[mutant]);
-  const found = findDifference(isAtLoad ? loadDecoder() : loaded, baseline, indexes);
+  const found = findDifference(respond, baseline, indexes);
   activate(null);
-  const { vector } = found;
-  if (!isAtLoad && vector !== null && !isSame(answer(loaded, vectors[vector]), baseline.answers[vector])) loaded = null;
   return found;
+}
+
+function runMutant(baseline, request) {
+  if (baseline.atLoad.includes(request.mutant)) {
+    activate(request.mutant);
+    return runOnce(loadDecoder(), baseline, request);
+  }
+  for (;;) {
+    const isNew = loaded === null;
+    loaded ??= loadDecoder();
+    const found = runOnce(loaded, baseline, request);
+    const { vector } = found;
+    if (vector === null || isSame(answer(loaded, vectors[vector]), baseline.answers[vector])) return found;
+    loaded = null;
+    if (isNew) return found; // otherwise an earlier mutant may be the cause
+  }
 }
 
 function respondTo(baseline, line) {
   try {
     return runMutant(baseline, JSON.parse(line));
   } catch (error) {
+    activate(null);
     loaded = null;
     return { crash: String(error).slice(0, 200) };
   }
@@ -106,6 +120,7 @@ if (known === undefined) {
   process.stdout.write(JSON.stringify(makeBaseline()));
 } else {
   const baseline = readJson(known);
+  process.stdout.write('{}\n'); // ready
   readline.createInterface({ input: process.stdin }).on('line', (line) => {
     process.stdout.write(`${JSON.stringify(respondTo(baseline, line))}\n`);
   });

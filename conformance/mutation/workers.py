@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 HERE: Final = __file__.rpartition("workers.py")[0]
 NODE: Final = ("node", "--max-old-space-size=2048", f"{HERE}worker.js")
 SECONDS_ALLOWED: Final = 5.0
-TIMES_SLOWER: Final = 20.0
-"""A mutant that takes 5 s and 20 times as long as the unchanged decoder counts as killed."""
+TIMES_SLOWER: Final = 10.0
+"""A mutant that takes 5 s and 10 times as long as the unchanged decoder counts as killed."""
 
 
 class Ended(Exception):  # noqa: N818 -- an expected event
@@ -30,11 +30,15 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the process if there is none."""
+        """Start the process if there is none, and wait until it has read its files."""
         if self.process is None:
             self.process = subprocess.Popen(
                 [*NODE, *self.arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
+            assert self.process.stdout is not None
+            if self.process.stdout.readline() != b"{}\n":
+                message = f"cannot start {' '.join(self.process.args)}"
+                raise RuntimeError(message)
         return self.process
 
     def ask(self, mutant: str, vectors: Sequence[int], seconds: float) -> dict[str, Any]:

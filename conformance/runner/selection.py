@@ -33,23 +33,30 @@ def select_vectors(parser: argparse.ArgumentParser, options: argparse.Namespace)
         parser.error("expected a number >= 1 for --every")
     selected = [vector for vector in vectors if is_selected(vector, options)][:: options.every]
     if not selected:
-        parser.error("no vector matches --only, --feature and --section; --list prints their names")
+        parser.error("no vector matches --only, --level, --feature and --section; --list prints their names")
     return selected
 
 
 def is_selected(vector: Vector, options: argparse.Namespace) -> bool:
-    """Say whether a vector matches ``--only``, ``--feature`` and ``--section``."""
+    """Say whether a vector matches ``--only``, ``--level``, ``--feature`` and ``--section``."""
     return (
         options.only in vector["name"]
+        and (options.level is None or set(list_features(vector)) <= features_of_level(options.level))
         and (not options.feature or bool(set(list_features(vector)) & set(options.feature)))
         and (not options.section or any(f"{vector['section']}.".startswith(f"{one}.") for one in options.section))
     )
 
 
+def features_of_level(level: int) -> set[str]:
+    """Return the features of a level of conformance, and of those below it."""
+    rows = json.loads(read_file("features.json")).items()
+    return {name for name, (_, _, own) in rows if own is not None and own <= level}
+
+
 def print_features(vectors: Sequence[Vector]) -> None:
     """Print the features that vectors need, with the number of vectors, the section and a description."""
     counts = Counter(feature for vector in vectors for feature in list_features(vector))
-    for name, (section, description) in json.loads(read_file("features.json")).items():
+    for name, (section, description, _) in json.loads(read_file("features.json")).items():
         if counts[name]:
             print(f"{name:16}{counts[name]:>6}  {section:8}{description}")
 
@@ -58,4 +65,6 @@ def print_vectors(vectors: Sequence[Vector]) -> None:
     """Print names, sections, what is expected, and the features."""
     for vector in vectors:
         expected = describe_expectation(vector)
-        print(f"{vector['name']:48}{vector['section']:8}{expected:20}{' '.join(vector.get('features', ()))}".rstrip())
+        print(
+            f"{vector['name']:48} {vector['section']:7} {expected:19} {' '.join(vector.get('features', ()))}".rstrip()
+        )

@@ -409,7 +409,7 @@ def test_totals_by_feature_and_section_are_printed(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--only", "no-such-name"], "no vector matches"),
-        (["--feature", "legacy", "--section", "1.1"], "no vector matches"),
+        (["--feature", "legacy", "--section", "14"], "no vector matches"),
         (["--section", "1.1", "--section", "99"], None),
         (["--section", "99"], "no vector matches"),
         (["--feature", "legcy"], "unknown feature 'legcy'; available: "),
@@ -433,6 +433,11 @@ def test_vectors_are_selected_by_feature_and_section() -> None:
     assert names() == expect(lambda *_: True)
     assert names("--feature", "sparse", "--feature", "core") == expect(lambda _, needs: needs & {"sparse", "core"})
     assert names("--section", "1") == expect(lambda vector, _: vector["section"].split(".")[0] == "1")
+    assert names("--level", "0") == expect(lambda _, needs: needs == {"core"})
+    assert names("--level", "1", "--section", "6") == expect(
+        lambda vector, needs: needs <= {"core", "torch-zip"} and vector["section"].startswith("6.")
+    )
+    assert names("--level", "3") > names("--level", "2") > names("--level", "1")
     assert names("--section", "6.5", "--feature", "sparse") == expect(
         lambda vector, needs: vector["section"] == "6.5" and "sparse" in needs
     )

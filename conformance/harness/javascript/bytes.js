@@ -18,7 +18,7 @@ function decodeUtf8(bytes) {
 
 const isHigh = (code) => code >= 0xd800 && code <= 0xdbff;
 const isLow = (code) => code >= 0xdc00 && code <= 0xdfff;
-const isContinuation = (byte) => byte !== undefined && (byte & 0xc0) === 0x80;
+const isContinuation = (byte) => (byte & 0xc0) === 0x80;
 
 /** Decode the character at `at` to [code point, bytes]. Surrogates are allowed. Returns null if it is invalid. */
 function characterAt(bytes, at) {
