@@ -63,11 +63,11 @@ def read_table(text: str) -> dict[str, dict[str, int]]:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_number_and_a_seed_determine_a_mutant(layer: str) -> None:
-    made = [[Mutants(layer, SEEDS, seed).make(number) for number in range(20)] for seed in (0, 0, 1)]
+    made = [[Mutants(layer, SEEDS, seed).make(number) for number in range(8)] for seed in (0, 0, 1)]
     assert made[0] == made[1] != made[2]
     contents = {seed.name: seed.content for seed in SEEDS}
     changed = [mutant for mutant in made[0] if mutant.content != contents[mutant.name]]
-    assert len(changed) >= 15
+    assert len(changed) >= 6
     assert len({mutant.content for mutant in changed}) == len(changed)
 
 
