@@ -24,7 +24,7 @@ const DATA = 'data';
 const VERSION = '_stable_baselines3_version';
 const SYSTEM_INFO = 'system_info.txt';
 
-const isStateDict = (name) => name.endsWith('.pth') && !name.includes('/');
+const isStateDict = (name) => name.endsWith('.pth') && name !== '.pth' && !name.includes('/');
 
 /** Whether a file begins as a .safetensors: the size of a JSON header that fits in it, and the header's start. */
 function isSafetensors(head, size) {

@@ -166,7 +166,7 @@ function extension(m, code) {
 
 function pop(m) {
   if (m.marks.length > 0 && m.stack.length === m.base) m.marks.pop();
-  else m.pop();
+  else m.discard([m.pop()]);
 }
 
 function readonlyBuffer(m) {
@@ -194,7 +194,7 @@ const HANDLERS = {
   MARK: (m) => m.mark(),
   STOP: (m) => m.stop(),
   POP: pop,
-  POP_MARK: (m) => m.popToMark(),
+  POP_MARK: (m) => m.discard(m.popToMark()),
   DUP: (m) => m.pushAgain(m.top()),
   NONE: push(() => null),
   NEWTRUE: push(() => true),

@@ -51,7 +51,7 @@ class Machine {
     this.frameStop = null;
     this.nodeCount = 0;
     this.log = [];
-    this.persistents = [];
+    this.discarded = []; // values that an opcode removed from the stack without a use
     this.flags = new Set();
     this.result = undefined;
     this.stopped = false;
@@ -120,6 +120,10 @@ class Machine {
     return value;
   }
 
+  discard(values) {
+    for (const value of values) this.discarded.push(value);
+  }
+
   mark() {
     this.marks.push(this.stack.length);
     this.budget.check('pickle_marks', this.marks.length);
@@ -133,8 +137,9 @@ class Machine {
   // The memo
 
   remember(index) {
+    const value = this.top();
     this.budget.check('pickle_memo_index', index);
-    this.memo.set(index, this.top());
+    this.memo.set(index, value);
     this.budget.check('pickle_memo', this.memo.size);
   }
 
@@ -178,7 +183,7 @@ class Machine {
   }
 
   persist(id) {
-    this.persistents.push(this.make(new Persistent(id)));
+    this.make(new Persistent(id));
   }
 
   // Changes
