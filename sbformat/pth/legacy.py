@@ -11,7 +11,7 @@ from sbformat.constants import LEGACY_MAGIC, LEGACY_PROTOCOL
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.io.cursor import Cursor
 from sbformat.pkl.decode import decode_next
-from sbformat.pkl.tree import Dict, Persistent, walk
+from sbformat.pkl.tree import Dict
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage
@@ -40,9 +40,7 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     storages = _Storages(cursor, _plain(cursor, budget), budget)
     context = DecodeContext(budget, storages.open, id_items=6)
     context.check_popped(pickle)
-    for node in walk(pickle.value):
-        if type(node) is Persistent:
-            context.storage(node)
+    context.check_all(pickle.value)
     storages.lay_out()
     return pickle, context
 
