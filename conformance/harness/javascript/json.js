@@ -22,15 +22,12 @@ function measure(bytes, budget) {
   let inString = false;
   for (let i = 0; i < bytes.length; i += 1) {
     const byte = bytes[i];
-    if (inString) {
-      if (byte === BACKSLASH) i += 1;
-      else if (byte === QUOTE) inString = false;
-      continue;
-    }
+    if (byte === BACKSLASH && (bytes[i + 1] === BACKSLASH || bytes[i + 1] === QUOTE)) i += 1;
+    else if (byte === QUOTE) inString = !inString;
+    if (inString) continue;
     run = byte >= 0x30 && byte <= 0x39 ? run + 1 : 0;
     if (run > longest) longest = run;
-    if (byte === QUOTE) inString = true;
-    else if (byte === 0x2c) nodes += 1;
+    if (byte === 0x2c) nodes += 1;
     else if (byte === 0x5b || byte === 0x7b) {
       depth += 1;
       nodes += NODES_OF_A_CONTAINER;

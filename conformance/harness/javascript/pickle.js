@@ -42,6 +42,7 @@ class Machine {
     this.bytes = bytes;
     this.start = start;
     this.at = start;
+    this.end = Math.min(bytes.length, start + budget.get('pickle_bytes')); // of what may be read
     this.budget = budget;
     this.eightBitText = eightBitText;
     this.protocol = 0;
@@ -66,15 +67,20 @@ class Machine {
       opcode(this);
       if (this.frameStop !== null && this.at >= this.frameStop) this.closeFrame();
       this.budget.check('pickle_stack', this.stack.length);
-      this.budget.check('pickle_bytes', this.at - this.start);
     }
     return this;
+  }
+
+  /** Refuse a pickle that ends too early: at the end of the bytes, or because it is longer than the limit. */
+  cutShort(message) {
+    if (this.end < this.bytes.length) limitExceeded(`pickle_bytes is ${this.budget.get('pickle_bytes')}`);
+    pickleFailure(message);
   }
 
   // Arguments
 
   take(count) {
-    if (count > this.bytes.length - this.at) pickleFailure(`the pickle ends within an opcode, at byte ${this.at}`);
+    if (count > this.end - this.at) this.cutShort(`the pickle ends within an opcode, at byte ${this.at}`);
     const start = this.at;
     this.at += Number(count);
     return this.bytes.subarray(start, this.at);
@@ -82,7 +88,7 @@ class Machine {
 
   line() {
     const stop = this.bytes.indexOf(NEWLINE, this.at);
-    if (stop < 0) pickleFailure('a line has no end');
+    if (stop < 0 || stop >= this.end) this.cutShort('a line has no end');
     const line = this.bytes.subarray(this.at, stop);
     this.at = stop + 1;
     return line;
@@ -90,7 +96,7 @@ class Machine {
 
   openFrame(size) {
     if (this.frameStop !== null) pickleFailure('a frame within a frame');
-    if (size > this.bytes.length - this.at) pickleFailure('a frame extends past the data');
+    if (size > this.end - this.at) this.cutShort('a frame extends past the data');
     this.frameStop = this.at + Number(size);
   }
 
