@@ -41,10 +41,11 @@ def zips() -> Iterator[Vector]:
     for name in ("parameters", "parameter_list"):
         found = expected.archive({"data": EMPTY, name: expected.other(b"x")})
         yield rule.accepts(f"form-zip-with-{name.replace('_', '-')}-alone", zipped({"data": b"{}", name: b"x"}), found)
-    rule = Rule("1.1", "or any name without a slash that ends with `.pth`: an SB3 archive.")
+    rule = Rule("1.1", "or the name of a state dict (1.2): an SB3 archive.")
     made = zipped({"policy.pth": state_dict_zip(POLICY), "note": b"x"})
     found = expected.archive({"policy.pth": expected.POLICY, "note": expected.other(b"x")})
     yield rule.accepts("form-zip-of-a-pth-and-a-note", made, found)
+    yield rule.refuses("form-zip-of-a-pth-without-a-name", zipped({".pth": state_dict_zip(POLICY)}), "unsupported")
     rule = Rule("1.1", "`data.pkl` or `version` in the folder of the first member: a torch zip")
     made = build_zip(Member(b"data.pkl", state_dict_pickle({})), Member(b"version", b"3\n"))
     yield rule.refuses("form-torch-zip-without-a-folder", made, "unsupported")
