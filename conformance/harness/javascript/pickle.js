@@ -2,12 +2,15 @@
 
 // The pickle machine (FORMAT.md 5.1 to 5.3): bytes to an inert tree, a log and flags. The opcodes are in opcodes.js.
 
+const { characterWidth } = require('./bytes.js');
 const { pickleFailure, limitExceeded } = require('./errors.js');
 const { Changeable, Global, List, Dict, MutableSet, Node, Persistent } = require('./nodes.js');
 const { renamed } = require('./compat_pickle.js');
 
 const NEWLINE = 0x0a;
 const RENAMED_BELOW = 3;
+const MEMORY = { byte: 24, node: 320, memo: 160 };
+const LONGEST_SHORT = 255;
 
 /** Entries by index: an array while indexes are consecutive, otherwise a map by text, whose hash is salted. */
 class Memo {
@@ -26,8 +29,10 @@ class Memo {
 
   set(index, value) {
     if (index < this.dense.length) this.dense[index] = value;
-    else if (index === this.dense.length && !this.sparse.has(`memo ${index}`)) this.dense.push(value);
-    else this.sparse.set(`memo ${index}`, value);
+    else if (index === this.dense.length) {
+      this.sparse.delete(`memo ${index}`);
+      this.dense.push(value);
+    } else this.sparse.set(`memo ${index}`, value);
   }
 }
 
@@ -51,6 +56,8 @@ class Machine {
     this.memo = new Memo();
     this.frameStop = null;
     this.nodeCount = 0;
+    this.longBytes = 0; // of texts, bytes and integers that are charged by their size
+    this.widened = 0; // what texts need in addition
     this.log = [];
     this.discarded = []; // values that an opcode removed from the stack without a use
     this.flags = new Set();
@@ -68,7 +75,14 @@ class Machine {
       if (this.frameStop !== null && this.at >= this.frameStop) this.closeFrame();
       this.budget.check('pickle_stack', this.stack.length);
     }
+    this.budget.keep(this.memory());
     return this;
+  }
+
+  /** An upper bound of the memory that the values need (8.1). */
+  memory() {
+    const short = Math.max(0, this.at - this.start - this.longBytes);
+    return MEMORY.byte * short + this.longBytes + this.widened + MEMORY.node * this.nodeCount + MEMORY.memo * this.memo.sparse.size;
   }
 
   /** Refuse a pickle that ends too early: at the end of the bytes, or because it is longer than the limit. */
@@ -84,6 +98,17 @@ class Machine {
     const start = this.at;
     this.at += Number(count);
     return this.bytes.subarray(start, this.at);
+  }
+
+  /** Take the bytes after a length. */
+  takeSized(count) {
+    if (count > LONGEST_SHORT) this.longBytes += Number(count);
+    return this.take(count);
+  }
+
+  /** Count the memory of a long text beyond its bytes. */
+  widen(utf8) {
+    if (utf8.length > LONGEST_SHORT) this.widened += (characterWidth(utf8) - 1) * utf8.length;
   }
 
   line() {
