@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 RECURSION_LIMIT = 10_000
 KINDS = ("accept", "value", "outcome", "crash")
 """One accepts and another refuses; different values; refused for different reasons; the protocol was violated."""
-BATCHED = ("pickle_opcodes=", "pickle_nodes=", "pickle_memo=", "pickle_stack=", "pickle_marks=")
+BATCHED = ("pickle_opcodes=", "pickle_nodes=", "pickle_memo=", "pickle_stack=", "pickle_marks=", "memory_bytes=")
 """Limits with which decoders may compare counts late (FORMAT.md 5.3), so that they may differ on what is near a limit."""
 
 

@@ -5,6 +5,7 @@ Vectors for the limits of JSON, pickles and tensors are in the modules of their 
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +150,12 @@ def memory_of_json(rule: Rule) -> Iterator[Vector]:
         needed = 2 * (width - 1) * len(data) + 96 * commas + 200 * 2 + 300 * containers + 72 * data.count(b"\\")
         found = expected.bare(expected.plain({"a": value, "b": 0}))
         yield from at_and_above(rule, f"of-json-{name}", data, found, needed)
+    blob = b"N" * 300
+    text = base64.b64encode(blob).decode()
+    data = f'{{"a":{{":serialized:":"{text}"}}}}'.encode()
+    found = expected.bare({"dict": [["a", expected.serialized(blob)]]})
+    needed = 200 * 2 + 300 * 2 - len(data) + 300 + len(text)
+    yield from at_and_above(rule, "of-base64", data, found, needed)
 
 
 def memory_of_pickles(rule: Rule) -> Iterator[Vector]:
