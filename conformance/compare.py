@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 RECURSION_LIMIT = 10_000
 KINDS = ("accept", "value", "outcome", "crash")
 """One accepts and another refuses; different values; refused for different reasons; the protocol was violated."""
+BATCHED = ("pickle_opcodes=", "pickle_nodes=", "pickle_memo=", "pickle_stack=", "pickle_marks=", "memory_bytes=")
+"""Limits with which decoders may compare counts late (FORMAT.md 5.3), so that they may differ on what is near a limit."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ def read_seeds(files: Sequence[str]) -> list[Seed]:
     seeds = [
         Seed(vector["name"], read_file(vector["file"]), tuple(vector.get("arguments", ())))
         for vector in json.loads(read_file("manifest.json"))["vectors"]
-        if vector["kind"] == "decode" and "expect" in vector
+        if vector["kind"] == "decode"
+        and "expect" in vector
+        and not any(word.startswith(BATCHED) for word in vector.get("arguments", ()))
     ]
     for path in files:
         with open(path, "rb") as file:

@@ -41,11 +41,19 @@ def zips() -> Iterator[Vector]:
     for name in ("parameters", "parameter_list"):
         found = expected.archive({"data": EMPTY, name: expected.other(b"x")})
         yield rule.accepts(f"form-zip-with-{name.replace('_', '-')}-alone", zipped({"data": b"{}", name: b"x"}), found)
-    rule = Rule("1.1", "or any name without a slash that ends with `.pth`: an SB3 archive.")
+    rule = Rule("1.1", "or the name of a state dict (1.2): an SB3 archive.")
     made = zipped({"policy.pth": state_dict_zip(POLICY), "note": b"x"})
     found = expected.archive({"policy.pth": expected.POLICY, "note": expected.other(b"x")})
     yield rule.accepts("form-zip-of-a-pth-and-a-note", made, found)
-    rule = Rule("1.1", "`data.pkl` or `version` in the folder of the first member: a torch zip")
+    yield rule.refuses("form-zip-of-a-pth-without-a-name", zipped({".pth": state_dict_zip(POLICY)}), "unsupported")
+    rule = Rule("1.1", "in the folder of the first member, in any case: a torch zip")
+    for name in ("data.pkl", "version", "Data.pkl", "VERSION", ".data/version", ".Data/version"):
+        word = name.replace(".", "").replace("/", "-")
+        label = word if word.islower() else f"{word.lower()}-of-another-case"
+        made = build_zip(Member(b"archive/notes", b"x"), Member(f"archive/{name}".encode(), b"3\n"))
+        yield rule.refuses(f"form-torch-zip-of-{label}", made, "tensor failure", features=("torch-zip",))
+    made = build_zip(Member(b"archive/notes", b"x"), Member(b"other/version", b"3\n"))
+    yield rule.refuses("form-zip-of-a-version-in-another-folder", made, "unsupported")
     made = build_zip(Member(b"data.pkl", state_dict_pickle({})), Member(b"version", b"3\n"))
     yield rule.refuses("form-torch-zip-without-a-folder", made, "unsupported")
     rule = Rule("8", "members of any zip before its kind is known")

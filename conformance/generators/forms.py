@@ -132,6 +132,13 @@ def entries() -> Iterator[Vector]:
     }
     yield rule.accepts("entries-both-variables", zipped(both), expected.archive(found))
 
+    rule = Rule("1.2", "ends with `.pth` and has at least one character before it")
+    for name, raw in {"broken": b"no torch file", "of-torch": state_dict_zip({"a": (1.0,)})}.items():
+        found = expected.archive({"data": expected.plain({}), ".pth": expected.other(raw)})
+        yield rule.accepts(f"entry-pth-without-a-name-{name}", zipped({"data": b"{}", ".pth": raw}), found)
+    found = expected.archive({"data": expected.plain({}), "x.pth": expected.state_dict({"a": (1.0,)})})
+    yield rule.accepts("entry-pth-of-one-character", zipped({"data": b"{}", "x.pth": raw}), found)
+
     rule = Rule("1.2", "Every other entry MUST be preserved unchanged and otherwise ignored, as SB3 does.")
     for name, data in {
         "text": ("notes.txt", b"hello"),

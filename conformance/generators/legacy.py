@@ -321,6 +321,14 @@ def view_keys() -> Iterator[Vector]:
     ):
         tree = [tensor(reference, (2,)) for reference in references]
         yield rule.refuses(f"legacy-view-key-of-{name}", stream(tree=tree, runs=listed), "tensor failure")
+    rule = Rule("6.3", "One key has one class (that is, dtype), location and numel throughout the file.", "legacy")
+    for name, location in {"one-location": "cpu", "two-locations": "cuda:0"}.items():
+        parts = [storage(8, "0", "FloatStorage", place, ("v", 2, 2)) for place in ("cpu", location)]
+        made = stream(tree=[tensor(part, (2,)) for part in parts])
+        found = expected.lone({"list": [expected.floats(2, 3)] * 2})
+        accepted = location == "cpu"
+        vector = f"legacy-views-of-{name}"
+        yield rule.accepts(vector, made, found) if accepted else rule.refuses(vector, made, "tensor failure")
 
 
 def used_keys() -> Iterator[Vector]:

@@ -5,10 +5,12 @@ Vectors for the limits of JSON, pickles and tensors are in the modules of their 
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
 from conformance.generators import expected
+from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import DEFLATED, POLICY, Member, build_zip, state_dict_zip
 from conformance.generators.ends import BOTH, ONE, TWO
 from conformance.generators.forms import members, zipped
@@ -96,6 +98,8 @@ def inflation() -> Iterator[Vector]:
     rule = Rule(
         "8", "what is inflated and kept, and the memory that JSON and pickles need, beyond twice the file's size"
     )
+    yield from memory_of_json(rule)
+    yield from memory_of_pickles(rule)
     zeros = bytes(200_000)
     sparse = build_zip(ONE, Member(b"note.txt", zeros, DEFLATED))
     found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})
@@ -125,3 +129,48 @@ def rounded_ratio() -> Iterator[Vector]:
     found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})
     yield rule.accepts("limit-ratio-rounded-up-at", made, found, "--limit", f"ratio={whole + 1}")
     yield rule.refuses("limit-ratio-rounded-up-above", made, PASSED, "--limit", f"ratio={whole}")
+
+
+def at_and_above(rule: Rule, name: str, data: bytes, found: Any, needed: int) -> Iterator[Vector]:
+    """A file that needs this much memory beyond twice its size: with exactly that limit, and with one byte less."""
+    yield rule.accepts(f"limit-memory-bytes-{name}-at", data, found, "--limit", f"memory_bytes={needed}")
+    yield rule.refuses(f"limit-memory-bytes-{name}-above", data, PASSED, "--limit", f"memory_bytes={needed - 1}")
+
+
+def memory_of_json(rule: Rule) -> Iterator[Vector]:
+    for name, value, text, width in (
+        ("values", [1, 2, 3], "[1,2,3]", 1),
+        ("escapes", "\n\\", '"\\n\\\\"', 1),
+        ("wide", "\u0100", '"\u0100"', 2),
+        ("not-wide", "\u00ff", '"\u00ff"', 1),
+        ("astral", "\U0001f600", '"\U0001f600"', 4),
+    ):
+        data = f'{{"a":{text},"b":0}}'.encode()
+        commas, containers = (3, 2) if name == "values" else (1, 1)
+        needed = 2 * (width - 1) * len(data) + 96 * commas + 200 * 2 + 300 * containers + 72 * data.count(b"\\")
+        found = expected.bare(expected.plain({"a": value, "b": 0}))
+        yield from at_and_above(rule, f"of-json-{name}", data, found, needed)
+    blob = b"N" * 300
+    text = base64.b64encode(blob).decode()
+    data = f'{{"a":{{":serialized:":"{text}"}}}}'.encode()
+    found = expected.bare({"dict": [["a", expected.serialized(blob)]]})
+    needed = 200 * 2 + 300 * 2 - len(data) + 300 + len(text)
+    yield from at_and_above(rule, "of-base64", data, found, needed)
+
+
+def memory_of_pickles(rule: Rule) -> Iterator[Vector]:
+    nones, held = b"N" * 1000, [None] * 1000
+    wide = "\u0100" * 128  # 256 bytes
+    for name, part, value, long, more in (
+        ("values", b"", [], 0, 0),
+        ("tuple", b"N\x85", [(None,)], 0, 320),
+        ("memo", b"Nq\x07", [None], 0, 160),
+        ("short-bytes", b"B\xff\x00\x00\x00" + b"x" * 255, [b"x" * 255], 0, 0),
+        ("long-bytes", b"B\x00\x01\x00\x00" + b"x" * 256, [b"x" * 256], 256, 256),
+        ("long-text", b"X\x00\x01\x00\x00" + b"x" * 256, ["x" * 256], 256, 256),
+        ("wide-text", b"X\x00\x01\x00\x00" + wide.encode(), [wide], 256, 512),
+    ):
+        pickle = b"\x80\x03](" + nones + part + b"e."
+        data = pth(pickle)
+        needed = 24 * (len(pickle) - long) + 320 + more - 2 * len(data)
+        yield from at_and_above(rule, f"of-a-pickle-{name}", data, expected.lone(expected.plain(held + value)), needed)

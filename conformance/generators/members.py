@@ -7,6 +7,8 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import expected
+from conformance.generators.build_pth import storage, tensor
+from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import (
     DEFLATED,
     MAX16,
@@ -258,6 +260,12 @@ def checksums() -> Iterator[Vector]:
     forged = {"crc": zlib.crc32(CONTENT) ^ 1}
     packed = Member(b"note.txt", CONTENT, DEFLATED, local=forged, central=forged)
     yield rule.refuses("crc-wrong-deflated", build_zip(ONE, packed), REFUSED)
+
+    rule = Rule("2.5", "the CRC of its record MUST be verified when the tensor is returned.")
+    empty = pth(tensor(storage(4), (0,)), {"0": b"0123456789ABCDEF"})
+    yield rule.accepts("crc-right-of-a-tensor-without-items", empty, expected.lone(expected.floats()))
+    wrong = changed(empty, b"0123456789ABCDEF", b"0123456789ABCDE0")
+    yield rule.refuses("crc-wrong-of-a-tensor-without-items", wrong, REFUSED)
 
     rule = Rule(
         "2.5", "Such a `.pth` MUST be refused (container failure) unless the user requested reading without CRC checks."

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators import expected
-from conformance.generators.build_pth import Apply, Name, Persist, Raw, Run, dumps, legacy_stream, storage, tensor
+from conformance.generators.build_pth import (
+    ORDERED_DICT,
+    Apply,
+    Name,
+    Persist,
+    Raw,
+    Run,
+    dumps,
+    legacy_stream,
+    storage,
+    tensor,
+)
 from conformance.generators.build_torch_zips import DATA, EIGHT, pth
 from conformance.generators.vectors import Rule
 
@@ -20,6 +31,7 @@ WHOLE: Final = expected.floats(*range(8))
 def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from popped()
+    yield from in_attributes()
     yield from popped_in_a_stream()
     yield from changed()
 
@@ -52,6 +64,28 @@ def popped() -> Iterator[Vector]:
     yield rule.refuses("storage-popped-to-a-mark", pth(marked, two), "tensor failure")
     module = Persist(("module", Name("models", "Net"), "models.py", "class Net: ..."))
     yield rule.refuses("storage-popped-module", pth(after(module, whole), two), "unsupported")
+
+
+def in_attributes() -> Iterator[Vector]:
+    rule = Rule("6.3", "or is part of an attribute (6.5): torch opens the storage at that moment.", "attributes")
+    two = {**DATA, "1": EIGHT}
+
+    def held(value: object) -> bytes:
+        args = (tensor(storage(8), (8,)), False, Apply(ORDERED_DICT, ()), {"note": [value]})
+        return pth(Apply(Name("torch._utils", "_rebuild_parameter_with_state"), args), two)
+
+    state = {"dict": [["note", {"list": [{"inert": True}]}]]}
+    found = expected.lone({**WHOLE, "is_parameter": True, "state": state})
+    yield rule.accepts("storage-in-an-attribute", held(storage(8, "1")), found)
+    for name, other in {
+        "without-a-record": storage(8, "2"),
+        "of-another-count": storage(7, "1"),
+        "of-text": Persist("0"),
+        "in-a-tensor": tensor(storage(8, "2"), (8,)),
+    }.items():
+        yield rule.refuses(f"storage-in-an-attribute-{name}", held(other), "tensor failure")
+    module = Persist(("module", Name("models", "Net"), "models.py", "class Net: ..."))
+    yield rule.refuses("storage-in-an-attribute-module", held(module), "unsupported")
 
 
 def popped_in_a_stream() -> Iterator[Vector]:

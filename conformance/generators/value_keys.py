@@ -95,6 +95,13 @@ def keys() -> Iterator[Vector]:
         "tuple-of-8": tuple(range(8)),
     }.items():
         yield accepts(rule, f"key-{name}", Pairs((key, 1)), {"dict": [[expected.plain(key), 1]]})
+    rule = Rule("6.6", "A call of `_codecs.encode` with arguments other than those above is such a node.")
+    for name, arguments in {
+        "nothing": (), "text": ("a",), "utf-8": ("a", "utf-8"), "bytes": (b"a", "latin1"), "three": ("a", "latin1", "x"),
+    }.items():  # fmt: skip
+        key = Apply(ENCODE, arguments)
+        yield refuses(rule, f"key-encoded-of-{name}", Pairs((key, 1)), "unsupported")
+        yield refuses(rule, f"key-encoded-of-{name}-in-a-tuple", Pairs(((key,), 1)), "unsupported")
     rule = Rule("6.6", "A key that is a node, or a tuple that contains one, is unsupported; any other is an error.")
     for name, key in {"name": EXIT, "call": Apply(EXIT, ()), "tensor": floats((8,))}.items():
         made = pth(Pairs((key, 1)), DATA)

@@ -10,7 +10,6 @@ from sbformat.constants import (
     LEGACY_MAGIC_BYTES,
     LOCAL_SIGNATURE,
     PICKLE_RECORD,
-    PTH_SUFFIX,
     SB2_PARAMETER_LIST_ENTRY,
     SB2_PARAMETERS_ENTRY,
     TORCH_VERSION_RECORD,
@@ -18,6 +17,7 @@ from sbformat.constants import (
     TORCHSCRIPT_RECORD,
     VERSION_ENTRY,
 )
+from sbformat.container.names import is_state_dict
 from sbformat.errors import ContainerError, UnsupportedError, quote
 
 if TYPE_CHECKING:
@@ -108,11 +108,7 @@ def detect_zip_kind(names: Collection[str]) -> Kind:
     """
     if SB2_PARAMETERS_ENTRY in names and SB2_PARAMETER_LIST_ENTRY in names:
         return "sb2-zip"
-    if (
-        DATA_ENTRY in names
-        or VERSION_ENTRY in names
-        or any(name.endswith(PTH_SUFFIX) and "/" not in name for name in names)
-    ):
+    if DATA_ENTRY in names or VERSION_ENTRY in names or any(map(is_state_dict, names)):
         return "sb3"
     root = next(iter(names)).partition("/")[0]
     folded = {name.casefold() for name in names}  # torch ignores case here, too

@@ -124,8 +124,11 @@ class Machine(State):
         """
         try:
             return self._run()
-        except (IndexError, StopIteration, struct.error):
-            message = "the pickle or a frame is cut short, or an opcode takes a value from an empty stack or a mark"
+        except (IndexError, StopIteration, struct.error) as error:
+            if isinstance(error, IndexError) and "list" in str(error):
+                message = "an opcode takes a value from an empty stack, or a mark that does not exist"
+                raise PickleError(message, offset=self.reached()) from None
+            message = "the pickle or a frame is cut short"
             raise cut_short(message, self.base + len(self.data)) from None
         except UnicodeDecodeError as error:
             message = f"expected text in {error.encoding}, got other bytes"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.globals.torch import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
@@ -233,13 +233,15 @@ def dtype_code(value: object) -> str:
     :raises UnsupportedError: for dtypes outside the table: structured, text, object, datetime
     :raises TensorError: for arguments that numpy never writes
     """
-    code, state = _dtype_parts(value)
+    args, updates = _dtype_call(value)
+    code = args[0]
     if code not in ITEM_SIZES:
         message = f"the numpy dtype {quote(code)} is not a plain number"
         raise UnsupportedError(message)
+    state = _dtype_state(args, updates)
     if state is not None and not any(_is_exactly(state[2:], plain) for plain in _PLAIN_STATES):
         _refuse("a numpy dtype has fields or an unknown state")
-    order = "|" if state is None else _BYTE_ORDERS[state[1]]  # type: ignore[index]
+    order = "|" if state is None else _BYTE_ORDERS[state[1]]
     if ITEM_SIZES[code] == 1:
         return f"|{code}"
     return f"{'<' if order == '|' else order}{code}"
@@ -247,16 +249,26 @@ def dtype_code(value: object) -> str:
 
 def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
     """Return the code and the state of a dtype's call."""
+    args, updates = _dtype_call(value)
+    return args[0], _dtype_state(args, updates)
+
+
+def _dtype_call(value: object) -> tuple[tuple[Any, ...], list[Update]]:
+    """Return the arguments of a dtype's call, of which the first is its code, and its changes."""
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         _refuse("expected the dtype of a numpy value, got another value")
     args = value.args
     if not 1 <= len(args) <= 3 or not isinstance(args[0], str) or any(type(arg) not in (bool, int) for arg in args[1:]):
         _refuse("a numpy dtype has unknown arguments")
-    updates = value.updates or []
+    return args, value.updates or []
+
+
+def _dtype_state(args: tuple[Any, ...], updates: list[Update]) -> tuple[Any, ...] | None:
+    """Return the state that a dtype was changed to have."""
     if len(updates) > 1 or (updates and updates[0].how != "BUILD"):
         _refuse("a numpy dtype has an unknown state")
     if not updates:
-        return args[0], None
+        return None
     if len(args) < 3 or not args[2]:
         _refuse("a numpy dtype has a state that numpy ignores, as it is not a copy")
     state = updates[0].value
@@ -268,7 +280,7 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
         _refuse("a numpy dtype has fields or an unknown byte order")
     if state[1] == ">" and (args[0][:1] in _UNORDERED or ITEM_SIZES.get(args[0]) == 1):
         _refuse("a numpy dtype of single bytes is big-endian, and so different from numpy's own")
-    return args[0], state
+    return state
 
 
 def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:

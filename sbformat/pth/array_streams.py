@@ -146,6 +146,7 @@ def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> Non
 def _run(info: TensorInfo) -> Iterator[Chunk]:
     """Yield the items of a tensor that is one run of its storage."""
     if not info.numel:
+        info.storage.check()
         return
     row = DTYPES[info.dtype]
     start = info.offset * row.itemsize

@@ -112,6 +112,7 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
     itemsize = dtype.itemsize
     name, shape, steps, offset, storage, _, _, _, _, _ = info
     if 0 in shape and len(shape) <= _RANK:
+        storage.check()  # an empty tensor is read as every other
         return np.empty(shape, dtype)
     swap = 1 if storage.byte_order == sys.byteorder else DTYPES[name].swap
     if copies is None:

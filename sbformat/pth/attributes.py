@@ -37,7 +37,7 @@ def check_attributes(state: Dict, context: DecodeContext) -> int:
         if type(value) is Dict:
             value[:] = zip(check_keys(value, context), [part for _, part in value])  # bytes instead of their calls
         opened.add(id(value))
-        for part in parts:
+        for part in reversed(parts):
             if id(part) in opened:
                 message = "an attribute of a tensor contains itself"
                 raise TensorError(message)

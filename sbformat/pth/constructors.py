@@ -239,11 +239,12 @@ def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         refuse("expected a dict of attributes as the state of a tensor, got another value")
     attributes = {str(key): item for key, item in value}
-    context.height = check_attributes(value, context)
     for key in attributes:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
             raise UnsupportedError(message)
+    context.height = check_attributes(value, context)
+    context.check_all(value)
     context.resolve(value)
     return attributes
 
@@ -283,15 +284,12 @@ def _from_type_v2(context: DecodeContext, args: tuple[object, ...]) -> object:
     func, cls, func_args, state = arguments(args, "_rebuild_from_type_v2", (4,))
     is_parameter = TENSOR_CLASSES.get(pair_of(cls) or ("", ""))
     role = CALLS.get(pair_of(func) or ("", ""))
-    if is_parameter is None or role not in _UNWRAPPED:
+    if is_parameter is None or role not in _STRIDED:
         message = f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}"
         raise UnsupportedError(message)
     if type(func_args) is not tuple:
         refuse("expected a tuple of arguments for a tensor, got another value")
     info = _UNWRAPPED[role](context, func_args)
-    if type(info) is not TensorInfo:
-        message = "only strided tensors can have attributes"
-        raise UnsupportedError(message)
     return info._replace(is_parameter=is_parameter, state=_attributes(context, state))
 
 
@@ -316,16 +314,13 @@ def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTenso
     _, scales, zero_points, axis = arguments(scheme, pair[1], (4,))
     if type(axis) is not int or not 0 <= axis < len(info.shape):
         refuse("expected one of its dimensions as the axis of a quantized tensor, got another value")
-    parts = [_per_channel(context, part, info.shape[axis]) for part in (scales, zero_points)]
     whole = ("float32",) if pair[1].endswith("float_qparams") else ("int64", "int32", "float32")
-    if any(
-        isinstance(part, TensorInfo) and part.dtype not in allowed for part, allowed in zip(parts, (_SCALES, whole))
-    ):
-        refuse("scales or zero points of a quantized tensor have a dtype that torch never writes")
-    return QuantizedTensor(info, pair[1], parts[0], parts[1], axis)
+    channels = info.shape[axis]
+    scale = _per_channel(context, scales, channels, _SCALES)
+    return QuantizedTensor(info, pair[1], scale, _per_channel(context, zero_points, channels, whole), axis)
 
 
-def _per_channel(context: DecodeContext, value: object, channels: int) -> object:
+def _per_channel(context: DecodeContext, value: object, channels: int, dtypes: tuple[str, ...]) -> object:
     """Return scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
     if type(value) is list:
         if len(value) != channels or any(type(item) not in (int, float) for item in value):
@@ -334,6 +329,8 @@ def _per_channel(context: DecodeContext, value: object, channels: int) -> object
     info = _strided_tensor(context, value)
     if info.shape != (channels,):
         refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
+    if info.dtype not in dtypes:
+        refuse("scales or zero points of a quantized tensor have a dtype that torch never writes")
     return info
 
 
@@ -355,17 +352,18 @@ def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
         refuse("a sparse tensor has a strided layout")
     compressed, plain, values, shape = arguments(data, name, (4,))
     pair = (_strided_tensor(context, compressed), _strided_tensor(context, plain))
-    return SparseTensor(name, size_of(shape), pair, _strided_tensor(context, values))
+    entries = _strided_tensor(context, values)
+    return SparseTensor(name, size_of(shape), pair, entries)
 
 
 def _meta(context: DecodeContext, args: tuple[object, ...]) -> MetaTensor:
     dtype, shape, strides, requires_grad = arguments(args, "_rebuild_meta_tensor_no_storage", (4,))
     context.tensors += 1
     name = dtype_of(dtype)
+    if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
+        refuse("expected two tuples of the same length as shape and strides of a meta tensor, got other values")
+    context.budget.spend("tensor_rank", len(shape))
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
-    if len(sizes) != len(steps):
-        refuse("expected shape and strides of the same length for a meta tensor, got different lengths")
-    context.budget.spend("tensor_rank", len(sizes))
     _check_empty(sizes)
     _check_gradient(name, requires_grad)
     return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))

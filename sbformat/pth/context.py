@@ -82,7 +82,11 @@ class DecodeContext:
 
     def check_popped(self, pickle: Pickle) -> None:
         """Check the persistent ids of values that the pickle popped: ``torch.load`` opens their storages as well."""
-        for node in walk(pickle.discarded):
+        self.check_all(pickle.discarded)
+
+    def check_all(self, kept: object) -> None:
+        """Check the persistent ids in a value, and open their storages."""
+        for node in walk(kept):
             if type(node) is Persistent:
                 self.storage(node)
 
@@ -103,7 +107,7 @@ class DecodeContext:
         view = parts[5] if self.id_items == 6 else None
         dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
         if dtype is None:
-            if type(cls) is Global and cls.pair in PACKED_STORAGES:
+            if type(cls) is Global and cls.pair in PACKED_STORAGES and not cls.updates:
                 message = f"{quote(cls)} has several items in a byte, which numpy cannot represent"
                 raise UnsupportedError(message)
             _refuse(f"{quote(cls)} is not a known storage class")

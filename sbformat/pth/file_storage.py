@@ -56,6 +56,11 @@ class _ZipStorage(Storage):
         super().__init__(key, dtype, numel, location, byte_order, records.read, name)
         self._records = records
 
+    def check(self) -> None:
+        """Check its CRC, without keeping it."""
+        for _ in self.chunks():
+            pass
+
 
 class RecordStorage(_Unkept, _ZipStorage):
     """A record of a torch zip that is not in memory: the zip is over a file, and the record is stored, not deflated."""
@@ -103,11 +108,6 @@ class InflatedStorage(_ZipStorage):
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
         """Yield its bytes in pieces."""
         return super().chunks(swap) if self._bytes is not None else self.span(0, self.nbytes, swap)
-
-    def check(self) -> None:
-        """Check its CRC, without keeping it."""
-        for _ in self.chunks():
-            pass
 
 
 class FileStorage(_Unkept):

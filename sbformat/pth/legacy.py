@@ -11,7 +11,7 @@ from sbformat.constants import LEGACY_MAGIC, LEGACY_PROTOCOL
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.io.cursor import Cursor
 from sbformat.pkl.decode import decode_next
-from sbformat.pkl.tree import Dict, Persistent, walk
+from sbformat.pkl.tree import Dict
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage
@@ -40,9 +40,7 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     storages = _Storages(cursor, _plain(cursor, budget), budget)
     context = DecodeContext(budget, storages.open, id_items=6)
     context.check_popped(pickle)
-    for node in walk(pickle.value):
-        if type(node) is Persistent:
-            context.storage(node)
+    context.check_all(pickle.value)
     storages.lay_out()
     return pickle, context
 
@@ -84,7 +82,7 @@ class _Storages:
     storage. So the references are opened first, and the storages are located afterwards.
     """
 
-    __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_roots", "_runs", "_views")
+    __slots__ = ("_cursor", "_facts", "_keys", "_listed", "_roots", "_runs", "_views")
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
@@ -95,7 +93,7 @@ class _Storages:
         self._listed = frozenset(keys)
         if len(self._listed) != len(keys):
             _refuse("its list of storage keys contains one twice", cursor.position)
-        self._dtypes: dict[str, tuple[str, int]] = {}
+        self._facts: dict[str, tuple[str, int, str]] = {}
         self._roots: dict[str, Storage] = {}
         self._runs: dict[str, memoryview] = {}
         self._views: dict[str, tuple[str, int, int]] = {}
@@ -104,9 +102,9 @@ class _Storages:
         """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
         if key not in self._listed:
             _refuse(f"the storage {quote(key)} is not in the list of keys", None)
-        known = self._dtypes.setdefault(key, (dtype, numel))
-        if known != (dtype, numel):
-            _refuse(f"the storage {quote(key)} is referred to with two dtypes or sizes", None)
+        known = self._facts.setdefault(key, (dtype, numel, location))
+        if known != (dtype, numel, location):
+            _refuse(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations", None)
         itemsize = DTYPES[dtype].itemsize if dtype else 1
         root = self._roots.get(key)
         if root is None:
@@ -129,9 +127,9 @@ class _Storages:
         """Locate the bytes of every storage; no bytes may follow the last one."""
         cursor = self._cursor
         for key in self._keys:
-            if key not in self._dtypes:
+            if key not in self._facts:
                 _refuse(f"the storage {quote(key)} is listed, but no tensor uses it", cursor.position)
-            dtype, numel = self._dtypes[key]
+            dtype, numel, _ = self._facts[key]
             count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
             if count != numel or count >= INT64:
                 _refuse(

@@ -2,6 +2,7 @@
 
 // The forms of an archive and its entries (FORMAT.md 1).
 
+const { caseFold } = require('./case_folding.js');
 const { decodeData, findBlob } = require('./data.js');
 const { containerFailure, missing, unsupported } = require('./errors.js');
 const { Members } = require('./members.js');
@@ -23,8 +24,9 @@ const LONE_STATE_DICT = 'policy.pth';
 const DATA = 'data';
 const VERSION = '_stable_baselines3_version';
 const SYSTEM_INFO = 'system_info.txt';
+const TORCH_RECORDS = ['data.pkl', 'version', '.data/version', 'constants.pkl'];
 
-const isStateDict = (name) => name.endsWith('.pth') && !name.includes('/');
+const isStateDict = (name) => name.endsWith('.pth') && name !== '.pth' && !name.includes('/');
 
 /** Whether a file begins as a .safetensors: the size of a JSON header that fits in it, and the header's start. */
 function isSafetensors(head, size) {
@@ -54,9 +56,10 @@ function identifyFile(bytes) {
 function identifyZip(names) {
   const [first] = names;
   const folder = first.slice(0, first.indexOf('/') + 1);
+  const folded = new Set(names.map(caseFold));
   if (names.includes('parameters') && names.includes('parameter_list')) return 'sb2';
   if (names.includes(DATA) || names.includes(VERSION) || names.some(isStateDict)) return 'sb3';
-  if (folder !== '' && (names.includes(`${folder}data.pkl`) || names.includes(`${folder}version`))) return 'pth';
+  if (folder !== '' && TORCH_RECORDS.some((record) => folded.has(caseFold(folder + record)))) return 'pth';
   return names.every((name) => name.endsWith('.npy')) ? 'npz' : 'other';
 }
 

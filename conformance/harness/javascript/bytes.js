@@ -4,6 +4,9 @@
 
 const { characterClass } = require('./tables.js');
 
+const TWO_BYTES_FROM = 0xc4; // the first byte of U+0100 in UTF-8
+const FOUR_BYTES_FROM = 0xf0; // of U+10000
+
 const STRICT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Decode strict UTF-8 (no surrogates; a byte order mark is a character). Returns null if it is invalid. */
@@ -78,6 +81,15 @@ const SPACE = characterClass('strip');
 const SPACES_AROUND = new RegExp(`^${SPACE}+|${SPACE}+$`, 'gu');
 const strip = (text) => text.replace(SPACES_AROUND, '');
 
+/** Bytes that each character of a text needs: as many as its widest one (8.1). */
+function characterWidth(utf8) {
+  let highest = 0;
+  for (const byte of utf8) if (byte > highest) highest = byte;
+  if (highest >= FOUR_BYTES_FROM) return 4;
+  return highest >= TWO_BYTES_FROM ? 2 : 1;
+}
+
 module.exports = {
+  characterWidth,
   SPACE, crc32, decodeUtf8, decodeUtf8WithSurrogates, isAscii, isHigh, isLow, strip, utf8Length,
 };

@@ -27,6 +27,7 @@ function pickleOf(parts, budget) {
   const size = Math.floor((parts.text.length * 3) / 4);
   budget.check('blob_bytes', size);
   budget.charge('blobs_bytes', size);
+  budget.keep(size, parts.text.length);
   return decodeBase64(parts.text);
 }
 

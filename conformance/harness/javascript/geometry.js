@@ -11,18 +11,18 @@ const MAX_ITEMS = 2n ** 59n;
 const countItems = (shape) => shape.reduce((product, size) => product * size, 1n);
 
 /** Shape and strides as arrays of bigints. */
-function readGeometry(shape, strides, budget) {
+function readGeometry(shape, strides, budget, offset = 0n) {
   if (!(shape instanceof Tuple) || !(strides instanceof Tuple)) tensorFailure('shape or strides are not a tuple');
   if (shape.items.length !== strides.items.length) tensorFailure('shape and strides have different lengths');
-  if (![...shape.items, ...strides.items].every(isCount)) tensorFailure('a size or stride is not an integer in [0, 2^63)');
+  if (!isCount(offset)) tensorFailure('the offset is not an integer in [0, 2^63)');
   budget.check('tensor_rank', shape.items.length);
+  if (![...shape.items, ...strides.items].every(isCount)) tensorFailure('a size or stride is not an integer in [0, 2^63)');
   if (countItems(shape.items.map((size) => size || 1n)) >= MAX_ITEMS) tensorFailure('the shape exceeds 63 bits');
   return { shape: shape.items, strides: strides.items };
 }
 
 /** Check that every item is within the storage. */
 function checkBounds(offset, { shape, strides }, storageItems) {
-  if (!isCount(offset)) tensorFailure('the offset is not an integer in [0, 2^63)');
   if (shape.includes(0n)) return;
   const last = shape.reduce((sum, size, index) => sum + (size - 1n) * strides[index], offset);
   if (last >= BigInt(storageItems)) tensorFailure('a tensor extends past its storage');

@@ -3,11 +3,12 @@
 // JSON by the rules of FORMAT.md 3.1, parsed into tagged values (conformance/README.md) without recursion: the depth
 // that a user allows may exceed the stack of this program.
 
-const { decodeUtf8 } = require('./bytes.js');
+const { characterWidth, decodeUtf8 } = require('./bytes.js');
 const { dataFailure } = require('./errors.js');
 const { tagFloat, tagInteger } = require('./tags.js');
 
 const NODES_OF_A_CONTAINER = 7;
+const MEMORY = { comma: 96, colon: 200, container: 300, escape: 72 }; // 8.1
 const code = (character) => character.charCodeAt(0);
 const QUOTE = code('"');
 const BACKSLASH = code('\\');
@@ -20,26 +21,34 @@ function measure(bytes, budget) {
   let run = 0;
   let longest = 0;
   let inString = false;
+  const memory = { values: 0, escapes: 0 };
   for (let i = 0; i < bytes.length; i += 1) {
     const byte = bytes[i];
-    if (inString) {
-      if (byte === BACKSLASH) i += 1;
-      else if (byte === QUOTE) inString = false;
-      continue;
+    if (byte === BACKSLASH) memory.escapes += MEMORY.escape;
+    if (byte === BACKSLASH && (bytes[i + 1] === BACKSLASH || bytes[i + 1] === QUOTE)) {
+      i += 1;
+      if (bytes[i] === BACKSLASH) memory.escapes += MEMORY.escape;
     }
+    else if (byte === QUOTE) inString = !inString;
+    if (inString) continue;
     run = byte >= 0x30 && byte <= 0x39 ? run + 1 : 0;
     if (run > longest) longest = run;
-    if (byte === QUOTE) inString = true;
-    else if (byte === 0x2c) nodes += 1;
+    if (byte === 0x2c) {
+      nodes += 1;
+      memory.values += MEMORY.comma;
+    } else if (byte === 0x3a) memory.values += MEMORY.colon;
     else if (byte === 0x5b || byte === 0x7b) {
       depth += 1;
       nodes += NODES_OF_A_CONTAINER;
+      memory.values += MEMORY.container;
       if (depth > deepest) deepest = depth;
     } else if (byte === 0x5d || byte === 0x7d) depth -= 1;
   }
   budget.check('json_depth', deepest);
   budget.check('json_nodes', nodes);
   budget.check('json_digits', longest);
+  const text = characterWidth(bytes) * bytes.length;
+  budget.keep(text + memory.values, text + memory.escapes);
 }
 
 const SPACES = /[ \t\n\r]*/y;

@@ -5,57 +5,66 @@
 
 const { utf8Length } = require('./bytes.js');
 const { tensorFailure, unsupported } = require('./errors.js');
-const { Node, Tuple } = require('./nodes.js');
+const { Call, Node, Tuple } = require('./nodes.js');
 const { Float, tagInteger } = require('./tags.js');
 
 const MAX_TUPLE = 8;
 
 function identityOfFloat({ number, hex }) {
-  if (Number.isNaN(number)) tensorFailure('a key is NaN, which Python compares by identity');
   return Number.isInteger(number) ? `number ${BigInt(number).toString(16)}` : `float ${hex}`;
 }
 
-/** The tag of a plain value, and a text that is the same for all values that are the same key in Python; or null. */
-function plainKey(key, bytesOf) {
+const isPlain = (value) => value === null || ['string', 'boolean', 'bigint'].includes(typeof value) || value instanceof Float
+  || Buffer.isBuffer(value);
+
+/** The tag of a plain value, and a text that is the same for all values that are the same key in Python. */
+function plainKey(key) {
   if (typeof key === 'string') return { tag: key, identity: `text ${key}` };
   if (key === null) return { tag: key, identity: 'None' };
   if (typeof key === 'boolean') return { tag: key, identity: `number ${key ? 1 : 0}` };
   if (typeof key === 'bigint') return { tag: tagInteger(key), identity: `number ${key.toString(16)}` };
   if (key instanceof Float) return { tag: { float: key.hex }, identity: identityOfFloat(key) };
-  const bytes = bytesOf(key);
-  if (bytes === null) return null;
-  return { tag: { bytes: bytes.toString('base64') }, identity: `bytes ${bytes.toString('latin1')}` };
+  return { tag: { bytes: key.toString('base64') }, identity: `bytes ${key.toString('latin1')}` };
+}
+
+function identifyKey(key) {
+  if (!(key instanceof Tuple)) return plainKey(key);
+  const parts = key.items.map(plainKey);
+  return { tag: { tuple: parts.map((part) => part.tag) }, identity: `tuple ${parts.map((part) => `${part.identity.length}:${part.identity}`).join('')}` };
+}
+
+/** A key whose encoded bytes, or those of its items, are bytes. */
+function decodeKey(key, bytesOf) {
+  const decode = (value) => (value instanceof Call ? bytesOf(value) ?? value : value);
+  if (!(key instanceof Tuple)) return decode(key);
+  if (key.items.length > MAX_TUPLE) tensorFailure(`a key has ${key.items.length} items`);
+  return new Tuple(key.items.map(decode));
 }
 
 /** A key that is a node is unsupported; any other that is not plain is an error. */
-function refuseKey(key) {
-  if (key instanceof Node) unsupported('a key is a node');
-  tensorFailure('a key is not a plain value');
-}
-
-function tupleKey({ items }, bytesOf) {
-  if (items.length > MAX_TUPLE) tensorFailure(`a key has ${items.length} items`);
-  const keys = items.map((item) => plainKey(item, bytesOf) ?? refuseKey(item));
-  return { tag: { tuple: keys.map((key) => key.tag) }, identity: `tuple ${keys.map((key) => `${key.identity.length}:${key.identity}`).join('')}` };
+function checkKey(key) {
+  for (const part of key instanceof Tuple ? key.items : [key]) {
+    if (part instanceof Node) unsupported('a key is a node');
+    if (!isPlain(part)) tensorFailure('a key is not a plain value');
+    if (part instanceof Float && Number.isNaN(part.number)) tensorFailure('a key is NaN, which Python compares by identity');
+  }
 }
 
 /**
  * The tags of all keys of one dict, or members of one set.
  *
- * @param {(value: any) => Buffer | null} bytesOf the bytes of a value that is, or encodes, bytes
+ * @param {(value: any) => Buffer | null} bytesOf the bytes that a call encodes
  */
-function tagKeys(keys, bytesOf, budget) {
-  const seen = new Set();
-  let others = 0;
-  return keys.map((key) => {
-    const { tag, identity } = key instanceof Tuple ? tupleKey(key, bytesOf) : plainKey(key, bytesOf) ?? refuseKey(key);
-    if (typeof key === 'string') budget.check('tensor_name_bytes', utf8Length(key));
-    else if (typeof key !== 'bigint' || key < 0n || key >= BigInt(keys.length)) others += 1;
-    budget.check('other_keys', others);
-    if (seen.has(identity)) tensorFailure('a key occurs twice');
-    seen.add(identity);
-    return tag;
-  });
+function tagKeys(given, bytesOf, budget) {
+  const keys = given.map((key) => decodeKey(key, bytesOf));
+  const isIndex = (key) => typeof key === 'bigint' && key >= 0n && key < BigInt(keys.length);
+  const others = keys.filter((key) => typeof key !== 'string' && !isIndex(key));
+  others.forEach(checkKey);
+  budget.check('other_keys', others.length);
+  for (const key of keys) if (typeof key === 'string') budget.check('tensor_name_bytes', utf8Length(key));
+  const identified = keys.map(identifyKey);
+  if (new Set(identified.map(({ identity }) => identity)).size !== keys.length) tensorFailure('a key occurs twice');
+  return identified.map(({ tag }) => tag);
 }
 
 module.exports = { tagKeys };

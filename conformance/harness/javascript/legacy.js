@@ -3,11 +3,11 @@
 // The legacy stream (FORMAT.md 7).
 
 const { tensorFailure, unsupported } = require('./errors.js');
-const { Dict, List, Tuple } = require('./nodes.js');
+const { Dict, List } = require('./nodes.js');
 const { quoted } = require('./names.js');
 const { readPickle } = require('./opcodes.js');
 const { utf8Text } = require('./pickle_text.js');
-const { Storage, Storages, isCount } = require('./storages.js');
+const { Storage, Storages } = require('./storages.js');
 const { Values } = require('./values.js');
 
 const MAGIC = 0x1950a86a20f9469cfc6cn;
@@ -25,15 +25,27 @@ class Pickles {
     this.at = 0;
   }
 
-  /** Read the next pickle. Only the pickle of the object may import or call. */
-  next({ isObject = false } = {}) {
+  next() {
     const machine = readPickle(this.bytes, this.at, this.budget, utf8Text);
     this.size = machine.at - this.at;
     this.at = machine.at;
-    if (machine.flags.size > 0) tensorFailure(`a pickle has the flags ${[...machine.flags]}`);
-    if (!isObject && machine.log.length > 0) tensorFailure('an import or a call outside the object');
     return machine;
   }
+
+  /** The value of the next pickle, which may neither import nor call. */
+  nextPlain() {
+    return plainResult(this.next());
+  }
+}
+
+function checkFlags({ flags }) {
+  if (flags.size > 0) tensorFailure(`a pickle has the flags ${[...flags]}`);
+}
+
+function plainResult(machine) {
+  checkFlags(machine);
+  if (machine.log.length > 0) tensorFailure('an import or a call outside the object');
+  return machine.result;
 }
 
 const isInfo = (value) => typeof value === 'boolean' || typeof value === 'bigint'
@@ -60,70 +72,79 @@ function readKeys(value, budget) {
   return value.items;
 }
 
-/** Read the data of the storages after the last pickle. Only the object determines their itemsizes. */
-function loadRuns(bytes, start, keys, storages) {
-  let at = start;
-  for (const key of keys) {
-    const entry = storages.byKey.get(key);
-    if (entry === undefined) tensorFailure(`no tensor uses the storage ${quoted(key)}`);
-    if (bytes.length - at < COUNT_BYTES) tensorFailure('a storage is truncated');
-    const numel = bytes.readBigUInt64LE(at);
-    if (numel !== entry.id.numel) tensorFailure(`the storage ${quoted(key)} has a different count`);
-    at += COUNT_BYTES;
-    const size = numel * BigInt(entry.id.dtype?.size ?? 1);
-    if (size > BigInt(bytes.length - at)) tensorFailure('a storage is truncated');
-    storages.load(key, bytes.subarray(at, at + Number(size)), false);
-    at += Number(size);
+const isSameView = ([key, offset, size, root], other) => key === other[0] && offset === other[1] && size === other[2] && root === other[3];
+
+/** The storages of a stream. Only the object determines their itemsizes, so their bytes are located afterwards. */
+class StreamStorages extends Storages {
+  constructor(keys) {
+    super(ID_LENGTH, (id) => this.openWhole(id));
+    this.keys = keys;
+    this.listed = new Set(keys);
+    this.runs = new Map();
+    this.views = new Map();
   }
-  if (at !== bytes.length) tensorFailure('something follows the last storage');
-  if (keys.length !== storages.byKey.size) tensorFailure('a storage is not listed');
+
+  openWhole({ key, dtype, numel }) {
+    if (!this.listed.has(key)) tensorFailure(`the storage ${quoted(key)} is not listed`);
+    return new Storage(dtype, Number(numel) * (dtype?.size ?? 1), () => this.runs.get(key), false);
+  }
+
+  find(id) {
+    const whole = super.find(id);
+    return id.view === null ? whole : this.findView(id, whole);
+  }
+
+  /** A storage that is a view of another (torch < 0.4). */
+  findView({ key: root, numel, dtype, view }, whole) {
+    const [key, offset, size] = view.items;
+    if (this.listed.has(key)) tensorFailure('a view has the key of a storage');
+    if (offset + size > numel) tensorFailure('a view extends past its storage');
+    const facts = [key, offset, size, root];
+    if (!this.views.has(key)) {
+      const [start, stop] = [offset, offset + size].map((at) => Number(at) * (dtype?.size ?? 1));
+      this.views.set(key, { facts, storage: new Storage(dtype, stop - start, () => whole.bytes.subarray(start, stop), false) });
+    }
+    const known = this.views.get(key);
+    if (!isSameView(known.facts, facts)) tensorFailure('two views have the same key');
+    return known.storage;
+  }
+
+  /** Locate the bytes of all storages after the last pickle. */
+  locate(bytes, start) {
+    let at = start;
+    for (const key of this.keys) {
+      if (!this.byKey.has(key)) tensorFailure(`no tensor uses the storage ${quoted(key)}`);
+      const { id: { numel, dtype } } = this.byKey.get(key);
+      if (bytes.length - at < COUNT_BYTES) tensorFailure('a storage is truncated');
+      if (bytes.readBigUInt64LE(at) !== numel) tensorFailure(`the storage ${quoted(key)} has a different count`);
+      at += COUNT_BYTES;
+      const size = numel * BigInt(dtype?.size ?? 1);
+      if (size > BigInt(bytes.length - at)) tensorFailure('a storage is truncated');
+      this.runs.set(key, bytes.subarray(at, at + Number(size)));
+      at += Number(size);
+    }
+    if (at !== bytes.length) tensorFailure('something follows the last storage');
+  }
 }
 
-/** View key, offset and size of an id, or null if it is a whole storage. */
-function readView(id) {
-  if (id.view === null) return null;
-  const items = id.view instanceof Tuple ? id.view.items : [];
-  const [key, offset, size] = items;
-  if (items.length !== 3 || typeof key !== 'string' || !isCount(offset) || !isCount(size)) {
-    tensorFailure('a view has an unknown form');
-  }
-  if (offset + size > id.numel) tensorFailure('a view extends past its storage');
-  return { key, offset, size, root: id.key };
-}
-
-const isSameView = (a, b) => a.offset === b.offset && a.size === b.size && a.root === b.root;
-
-function makeView({ dtype, bytes }, { offset, size }) {
-  const itemsize = dtype?.size ?? 1;
-  return new Storage(dtype, bytes.subarray(Number(offset) * itemsize, Number(offset + size) * itemsize), false);
-}
-
-/** Storages that are views of others (torch < 0.4). */
-function loadViews(storages) {
-  const views = new Map();
-  for (const id of storages.ids.values()) {
-    const view = readView(id);
-    if (view === null) continue;
-    if (storages.byKey.has(view.key)) tensorFailure('a view has the key of a storage');
-    const known = views.get(view.key);
-    if (known !== undefined && !isSameView(known.view, view)) tensorFailure('two views have the same key');
-    const storage = known?.storage ?? makeView(storages.byKey.get(id.key).storage, view);
-    views.set(view.key, { view, storage });
-    id.viewStorage = storage;
-  }
+function checkHead(pickles) {
+  const first = pickles.next();
+  if (first.result !== MAGIC) unsupported('a pickle, but not a torch file');
+  plainResult(first);
+  if (pickles.nextPlain() !== PROTOCOL) tensorFailure('unknown protocol of the legacy stream');
+  checkInfo(pickles.nextPlain());
 }
 
 function decodeLegacy(bytes, budget) {
   const pickles = new Pickles(bytes, budget);
-  if (pickles.next().result !== MAGIC) unsupported('a pickle, but not a torch file');
-  if (pickles.next().result !== PROTOCOL) tensorFailure('unknown protocol of the legacy stream');
-  checkInfo(pickles.next().result);
-  const object = pickles.next({ isObject: true });
+  checkHead(pickles);
+  const object = pickles.next();
   const objectBytes = pickles.size;
-  const keys = readKeys(pickles.next().result, budget);
-  const storages = new Storages(object.persistents, ID_LENGTH);
-  loadRuns(bytes, pickles.at, keys, storages);
-  loadViews(storages);
+  checkFlags(object);
+  const storages = new StreamStorages(readKeys(pickles.nextPlain(), budget));
+  storages.check(object.discarded);
+  storages.check(object.result);
+  storages.locate(bytes, pickles.at);
   return new Values(storages, budget, objectBytes).decode(object.result);
 }
 

@@ -37,6 +37,12 @@ class Budget {
     this.check(name, total);
   }
 
+  /** Charge memory that is kept; `meanwhile` is needed in addition until the value is complete. */
+  keep(size, meanwhile = 0) {
+    this.check('memory_bytes', (this.totals.get('memory_bytes') ?? 0) + size + meanwhile);
+    this.charge('memory_bytes', size);
+  }
+
   /** Charge one deflated member, before it is inflated. */
   chargeInflation(size, compressed) {
     this.check('member_bytes', size);

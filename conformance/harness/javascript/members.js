@@ -33,6 +33,10 @@ class Members {
     return this.members.has(name);
   }
 
+  sizeOf(name) {
+    return this.members.get(name).size;
+  }
+
   read(name, sizeLimit = null) {
     const member = this.members.get(name);
     if (sizeLimit !== null) this.budget.check(sizeLimit, member.size);

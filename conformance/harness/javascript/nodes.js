@@ -89,6 +89,30 @@ class Extension extends Node {
   }
 }
 
+/** The values directly within a value or a node, in the order of the pickle. */
+function partsOf(value) {
+  if (Array.isArray(value)) return value;
+  if (value instanceof Dict) return value.pairs;
+  if (!(value instanceof Node)) return value.items ?? [];
+  const changes = value.changes.map(({ values }) => values);
+  if (value instanceof Call) return [value.callable, value.args, value.keywords, ...changes];
+  return value instanceof Persistent ? [value.id, ...changes] : changes;
+}
+
+/** All persistent ids in a value, each once, in the order of the pickle. */
+function* persistentsIn(root) {
+  const seen = new Set();
+  const todo = [root];
+  while (todo.length > 0) {
+    const value = todo.pop();
+    if (value === null || typeof value !== 'object' || Buffer.isBuffer(value) || seen.has(value)) continue;
+    seen.add(value);
+    if (value instanceof Persistent) yield value;
+    const parts = partsOf(value);
+    for (let i = parts.length - 1; i >= 0; i -= 1) todo.push(parts[i]);
+  }
+}
+
 module.exports = {
-  ByteArray, Call, Changeable, Dict, Extension, FrozenSet, Global, List, MutableSet, Node, Persistent, Tuple,
+  ByteArray, Call, Changeable, Dict, Extension, FrozenSet, Global, List, MutableSet, Node, Persistent, Tuple, persistentsIn,
 };

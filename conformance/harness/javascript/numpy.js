@@ -67,7 +67,7 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
   if (shape.length > MAX_RANK) tensorFailure(`a numpy array has ${shape.length} dimensions`);
   if (countItems(shape.map((size) => size || 1n)) * BigInt(type.size) >= MAX_BYTES) tensorFailure('a numpy array is too large');
   if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
-  const storage = new Storage(type, bytes, isBigEndian);
+  const storage = Storage.of(type, bytes, isBigEndian);
   const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };
   const items = tensorItems(tensor);
   return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(items), [ITEMS]: () => items } };
@@ -130,7 +130,8 @@ class Numpy {
     checkLength(state.items, 5);
     const [version, shape, arrayType, isFortran, bytes] = state.items;
     if (version !== 1n || !isTrueOrFalse(isFortran)) tensorFailure('a numpy array has an unknown state');
-    return tagArray(this.bytes(bytes), readDtype(arrayType), shape, Boolean(isFortran));
+    const dtype = readDtype(arrayType);
+    return tagArray(this.bytes(bytes), dtype, shape, Boolean(isFortran));
   }
 
   fromBuffer(call, args) {
@@ -138,7 +139,8 @@ class Numpy {
     checkLength(args, 4);
     const [bytes, type, shape, order] = args;
     if (order !== 'C' && order !== 'F') tensorFailure('an unknown order of a numpy array');
-    return tagArray(this.buffer(bytes), readDtype(type), shape, order === 'F');
+    const dtype = readDtype(type);
+    return tagArray(this.buffer(bytes), dtype, shape, order === 'F');
   }
 }
 

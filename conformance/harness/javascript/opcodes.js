@@ -13,6 +13,7 @@ const { rowsOf } = require('./tables.js');
 const { Float } = require('./tags.js');
 
 const HIGHEST_PROTOCOL = 5;
+const COPIES = 2; // of a pickle, while it is read (8.1)
 
 // Readers of arguments, by the names in the table of opcodes
 
@@ -21,7 +22,7 @@ const u4 = (m) => m.take(4).readUInt32LE();
 const u8 = (m) => m.take(8).readBigUInt64LE();
 const i4 = (m) => m.take(4).readInt32LE();
 
-const sized = (size) => (m) => m.take(size(m));
+const sized = (size) => (m) => m.takeSized(size(m));
 
 function signedSize(m) {
   const size = i4(m);
@@ -166,7 +167,7 @@ function extension(m, code) {
 
 function pop(m) {
   if (m.marks.length > 0 && m.stack.length === m.base) m.marks.pop();
-  else m.pop();
+  else m.discard([m.pop()]);
 }
 
 function readonlyBuffer(m) {
@@ -181,10 +182,17 @@ function proto(m, protocol) {
   m.protocol = protocol;
 }
 
-const eightBit = (bytesOf) => (m, argument) => m.push(m.eightBitText(bytesOf(argument)));
+const eightBit = (bytesOf) => (m, argument) => {
+  const content = bytesOf(argument);
+  m.widen(content);
+  m.push(m.eightBitText(content));
+};
 const bytes = (argument) => argument;
 const pushInteger = push((number) => BigInt(number));
-const pushUnicode = push(unicodeOf);
+const pushUnicode = (m, argument) => {
+  m.widen(argument);
+  m.push(unicodeOf(argument));
+};
 const pushBytes = push(bytes);
 const remember = (m, index) => m.remember(index);
 const recall = (m, index) => m.recall(index);
@@ -194,7 +202,7 @@ const HANDLERS = {
   MARK: (m) => m.mark(),
   STOP: (m) => m.stop(),
   POP: pop,
-  POP_MARK: (m) => m.popToMark(),
+  POP_MARK: (m) => m.discard(m.popToMark()),
   DUP: (m) => m.pushAgain(m.top()),
   NONE: push(() => null),
   NEWTRUE: push(() => true),
@@ -277,6 +285,7 @@ function readPickle(bytes, start, budget, eightBitText) {
 /** Read a pickle that must fill its space. */
 function readWholePickle(bytes, budget, eightBitText) {
   budget.check('pickle_bytes', bytes.length);
+  budget.keep(0, COPIES * bytes.length);
   const machine = readPickle(bytes, 0, budget, eightBitText);
   if (machine.at !== bytes.length) pickleFailure('bytes follow the pickle');
   return machine;

@@ -2,12 +2,15 @@
 
 // The pickle machine (FORMAT.md 5.1 to 5.3): bytes to an inert tree, a log and flags. The opcodes are in opcodes.js.
 
+const { characterWidth } = require('./bytes.js');
 const { pickleFailure, limitExceeded } = require('./errors.js');
 const { Changeable, Global, List, Dict, MutableSet, Node, Persistent } = require('./nodes.js');
 const { renamed } = require('./compat_pickle.js');
 
 const NEWLINE = 0x0a;
 const RENAMED_BELOW = 3;
+const MEMORY = { byte: 24, node: 320, memo: 160 };
+const LONGEST_SHORT = 255;
 
 /** Entries by index: an array while indexes are consecutive, otherwise a map by text, whose hash is salted. */
 class Memo {
@@ -26,8 +29,10 @@ class Memo {
 
   set(index, value) {
     if (index < this.dense.length) this.dense[index] = value;
-    else if (index === this.dense.length && !this.sparse.has(`memo ${index}`)) this.dense.push(value);
-    else this.sparse.set(`memo ${index}`, value);
+    else if (index === this.dense.length) {
+      this.sparse.delete(`memo ${index}`);
+      this.dense.push(value);
+    } else this.sparse.set(`memo ${index}`, value);
   }
 }
 
@@ -42,6 +47,7 @@ class Machine {
     this.bytes = bytes;
     this.start = start;
     this.at = start;
+    this.end = Math.min(bytes.length, start + budget.get('pickle_bytes')); // of what may be read
     this.budget = budget;
     this.eightBitText = eightBitText;
     this.protocol = 0;
@@ -50,8 +56,10 @@ class Machine {
     this.memo = new Memo();
     this.frameStop = null;
     this.nodeCount = 0;
+    this.longBytes = 0; // of texts, bytes and integers that are charged by their size
+    this.widened = 0; // what texts need in addition
     this.log = [];
-    this.persistents = [];
+    this.discarded = []; // values that an opcode removed from the stack without a use
     this.flags = new Set();
     this.result = undefined;
     this.stopped = false;
@@ -66,23 +74,46 @@ class Machine {
       opcode(this);
       if (this.frameStop !== null && this.at >= this.frameStop) this.closeFrame();
       this.budget.check('pickle_stack', this.stack.length);
-      this.budget.check('pickle_bytes', this.at - this.start);
     }
+    this.budget.keep(this.memory());
     return this;
+  }
+
+  /** An upper bound of the memory that the values need (8.1). */
+  memory() {
+    const short = Math.max(0, this.at - this.start - this.longBytes);
+    return MEMORY.byte * short + this.longBytes + this.widened + MEMORY.node * this.nodeCount + MEMORY.memo * this.memo.sparse.size;
+  }
+
+  /** Refuse a pickle that ends too early: at the end of the bytes, or because it is longer than the limit. */
+  cutShort(message) {
+    if (this.end < this.bytes.length) limitExceeded(`pickle_bytes is ${this.budget.get('pickle_bytes')}`);
+    pickleFailure(message);
   }
 
   // Arguments
 
   take(count) {
-    if (count > this.bytes.length - this.at) pickleFailure(`the pickle ends within an opcode, at byte ${this.at}`);
+    if (count > this.end - this.at) this.cutShort(`the pickle ends within an opcode, at byte ${this.at}`);
     const start = this.at;
     this.at += Number(count);
     return this.bytes.subarray(start, this.at);
   }
 
+  /** Take the bytes after a length. */
+  takeSized(count) {
+    if (count > LONGEST_SHORT) this.longBytes += Number(count);
+    return this.take(count);
+  }
+
+  /** Count the memory of a long text beyond its bytes. */
+  widen(utf8) {
+    if (utf8.length > LONGEST_SHORT) this.widened += (characterWidth(utf8) - 1) * utf8.length;
+  }
+
   line() {
     const stop = this.bytes.indexOf(NEWLINE, this.at);
-    if (stop < 0) pickleFailure('a line has no end');
+    if (stop < 0 || stop >= this.end) this.cutShort('a line has no end');
     const line = this.bytes.subarray(this.at, stop);
     this.at = stop + 1;
     return line;
@@ -90,7 +121,7 @@ class Machine {
 
   openFrame(size) {
     if (this.frameStop !== null) pickleFailure('a frame within a frame');
-    if (size > this.bytes.length - this.at) pickleFailure('a frame extends past the data');
+    if (size > this.end - this.at) this.cutShort('a frame extends past the data');
     this.frameStop = this.at + Number(size);
   }
 
@@ -120,6 +151,10 @@ class Machine {
     return value;
   }
 
+  discard(values) {
+    for (const value of values) this.discarded.push(value);
+  }
+
   mark() {
     this.marks.push(this.stack.length);
     this.budget.check('pickle_marks', this.marks.length);
@@ -133,8 +168,9 @@ class Machine {
   // The memo
 
   remember(index) {
+    const value = this.top();
     this.budget.check('pickle_memo_index', index);
-    this.memo.set(index, this.top());
+    this.memo.set(index, value);
     this.budget.check('pickle_memo', this.memo.size);
   }
 
@@ -178,7 +214,7 @@ class Machine {
   }
 
   persist(id) {
-    this.persistents.push(this.make(new Persistent(id)));
+    this.make(new Persistent(id));
   }
 
   // Changes

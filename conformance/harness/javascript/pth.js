@@ -10,7 +10,7 @@ const { Members, lacksChecksums } = require('./members.js');
 const { readWholePickle } = require('./opcodes.js');
 const { utf8Text } = require('./pickle_text.js');
 const { checkRecords, quoted } = require('./names.js');
-const { Storages } = require('./storages.js');
+const { Storage, Storages } = require('./storages.js');
 const { Values } = require('./values.js');
 const { openZip } = require('./zip.js');
 
@@ -88,14 +88,19 @@ class TorchZip {
     const pickle = this.read('data.pkl', 'pickle_bytes');
     const machine = readWholePickle(pickle, this.budget, utf8Text);
     if (machine.flags.size > 0) tensorFailure(`the pickle has the flags ${[...machine.flags]}`);
-    const storages = new Storages(machine.persistents, ID_LENGTH);
-    for (const key of storages.byKey.keys()) storages.load(key, this.record(`data/${key}`), isBigEndian);
+    const storages = new Storages(ID_LENGTH, (id) => this.openStorage(id, isBigEndian));
+    storages.check(machine.discarded);
     return new Values(storages, this.budget, pickle.length).decode(machine.result);
   }
 
-  record(name) {
-    if (!this.has(name)) tensorFailure(`there is no record ${quoted(name)}`);
-    return this.read(name, null);
+  openStorage({ key, dtype, numel }, isBigEndian) {
+    const record = `data/${key}`;
+    if (!this.has(record)) tensorFailure(`there is no record ${quoted(record)}`);
+    const size = this.members.sizeOf(this.folder + record);
+    if (numel * BigInt(dtype?.size ?? 1) !== BigInt(size)) {
+      tensorFailure(`the storage ${quoted(key)} has ${size} bytes, and should have ${numel} items`);
+    }
+    return new Storage(dtype, Number(size), () => this.read(record, null), isBigEndian);
   }
 }
 

@@ -4,20 +4,30 @@
 
 const { tensorFailure, unsupported } = require('./errors.js');
 const { STORAGES, swapped } = require('./dtypes.js');
-const { Global, Tuple } = require('./nodes.js');
+const { Global, Tuple, persistentsIn } = require('./nodes.js');
 const { quoted } = require('./names.js');
 
 const MAX_COUNT = 2n ** 63n;
 
 const isCount = (value) => typeof value === 'bigint' && value >= 0n && value < MAX_COUNT;
 
-/** The bytes of a storage, or of a view of one. */
+/** A storage, or a view of one. Its bytes are read when an item is. */
 class Storage {
-  constructor(dtype, bytes, isBigEndian) {
+  constructor(dtype, size, read, isBigEndian) {
     this.dtype = dtype; // null if untyped
-    this.bytes = bytes;
+    this.size = size; // in bytes
+    this.read = read;
     this.isBigEndian = isBigEndian;
     this.swapped = new Map();
+  }
+
+  static of(dtype, bytes, isBigEndian) {
+    return new Storage(dtype, bytes.length, () => bytes, isBigEndian);
+  }
+
+  get bytes() {
+    this.content ??= this.read();
+    return this.content;
   }
 
   /** The bytes in little-endian order, swapped as the items of `dtype`, from the first byte. */
@@ -38,6 +48,14 @@ function storageDtype(value) {
   return dtype;
 }
 
+/** The sixth item of a legacy stream's ids: key, offset and size of a view. */
+function checkView(view) {
+  const [key, offset, size] = view instanceof Tuple ? view.items : [];
+  if (view.items?.length !== 3 || typeof key !== 'string' || !isCount(offset) || !isCount(size)) {
+    tensorFailure('a view has an unknown form');
+  }
+}
+
 /** Check one persistent id. */
 function readId(node, length) {
   if (node.changes.length > 0) tensorFailure('a persistent id is changed');
@@ -46,46 +64,48 @@ function readId(node, length) {
   if (items[0] === 'module') unsupported('an entire module');
   if (items[0] !== 'storage' || items.length !== length) tensorFailure('a persistent id has an unknown form');
   const [, type, key, location, numel, view = null] = items;
+  if (view !== null) checkView(view);
+  const dtype = storageDtype(type);
   if (typeof key !== 'string' || typeof location !== 'string' || !isCount(numel)) {
     tensorFailure('a persistent id has an invalid key, location or count');
   }
-  return { dtype: storageDtype(type), key, location, numel, view };
+  return { dtype, key, location, numel, view };
 }
 
-/** All storages of a file by key. Every id with the same key gets the same storage. */
+/** The storages of one file by key. Every id with the same key gets the same storage. */
 class Storages {
-  constructor(persistents, idLength) {
-    this.ids = new Map(persistents.map((node) => [node, readId(node, idLength)]));
+  /** @param {(id: object) => Storage} open creates the storage of the first id with a key */
+  constructor(idLength, open) {
+    this.idLength = idLength;
+    this.open = open;
+    this.byNode = new Map();
     this.byKey = new Map();
-    for (const id of this.ids.values()) {
-      const known = this.byKey.get(id.key);
-      if (known === undefined) this.byKey.set(id.key, { id, storage: null });
-      else if (known.id.dtype !== id.dtype || known.id.location !== id.location || known.id.numel !== id.numel) {
-        tensorFailure(`the storage ${quoted(id.key)} has two classes, locations or counts`);
-      }
-    }
-  }
-
-  /** Assign each storage its bytes. */
-  load(key, bytes, isBigEndian) {
-    const entry = this.byKey.get(key);
-    const { dtype, numel } = entry.id;
-    if (numel * BigInt(dtype?.size ?? 1) !== BigInt(bytes.length)) {
-      tensorFailure(`the storage ${quoted(key)} has ${bytes.length} bytes, and should have ${numel} items`);
-    }
-    entry.storage = new Storage(dtype, bytes, isBigEndian);
   }
 
   get totalBytes() {
     let total = 0;
-    for (const { storage } of this.byKey.values()) total += storage.bytes.length;
+    for (const { storage } of this.byKey.values()) total += storage.size;
     return total;
   }
 
-  /** The storage of a persistent id. */
+  /** The storage of a persistent id, which is checked at its first use. */
   of(node) {
-    const id = this.ids.get(node);
-    return id.viewStorage ?? this.byKey.get(id.key).storage;
+    if (!this.byNode.has(node)) this.byNode.set(node, this.find(readId(node, this.idLength)));
+    return this.byNode.get(node);
+  }
+
+  find(id) {
+    if (!this.byKey.has(id.key)) this.byKey.set(id.key, { id, storage: this.open(id) });
+    const known = this.byKey.get(id.key);
+    if (known.id.dtype !== id.dtype || known.id.location !== id.location || known.id.numel !== id.numel) {
+      tensorFailure(`the storage ${quoted(id.key)} has two classes, locations or counts`);
+    }
+    return known.storage;
+  }
+
+  /** Check all persistent ids in a value. */
+  check(value) {
+    for (const node of persistentsIn(value)) this.of(node);
   }
 }
 

@@ -97,9 +97,13 @@ function makerName(value) {
 
 /** The tensors of one file, each created once. */
 class Tensors {
-  /** @param {(name: string) => boolean} isOtherValue whether a call is a value of 6.6 */
-  constructor(storages, budget, isOtherValue) {
+  /**
+   * @param {(name: string) => boolean} isOtherValue whether a call is a value of 6.6
+   * @param {(state: Dict) => void} checkAttributes checks the containers in the attributes of a tensor
+   */
+  constructor(storages, budget, isOtherValue, checkAttributes) {
     this.isOtherValue = isOtherValue;
+    this.checkAttributes = checkAttributes;
     this.storages = storages;
     this.budget = budget;
     this.made = new Map(); // by identity of the call
@@ -134,7 +138,6 @@ class Tensors {
 
   add(tensor) {
     this.count += 1;
-    this.budget.check('tensors', this.count);
     return { requiresGrad: false, isParameter: false, state: null, ...tensor };
   }
 
@@ -149,15 +152,12 @@ class Tensors {
     return this.storages.of(value);
   }
 
-  /** A tensor over items of `type`; `[storage, offset, shape, strides]` are its first arguments. */
-  geometry([storageId, offset, shape, strides], type = undefined) {
-    const storage = this.storage(storageId);
-    const itemType = type ?? storage.dtype;
-    if (itemType === null) tensorFailure('a tensor has no dtype');
-    const geometry = readGeometry(shape, strides, this.budget);
-    checkBounds(offset, geometry, Math.floor(storage.bytes.length / itemType.size));
+  /** A tensor over items of `dtype`; `[storage, offset, shape, strides]` are its first arguments. */
+  geometry(storage, [, offset, shape, strides], dtype) {
+    const geometry = readGeometry(shape, strides, this.budget, offset);
+    checkBounds(offset, geometry, Math.floor(storage.size / dtype.size));
     // A tensor that wraps this one shares its digest.
-    return { storage, dtype: itemType, offset, ...geometry, conj: false, neg: false, digest: { sha256: null } };
+    return { storage, dtype, offset, ...geometry, conj: false, neg: false, digest: { sha256: null } };
   }
 
   /** Decode a value that must be a plain strided tensor. */
@@ -167,42 +167,45 @@ class Tensors {
 
   rebuild(args) {
     checkLength(args, 4);
-    return this.plain(args, undefined);
+    const storage = this.storage(args[0]);
+    return this.plain(storage, args, storage.dtype);
   }
 
-  plain(args, type) {
-    const geometry = this.geometry(args, type);
-    if (geometry.dtype.kind === 'quantized') tensorFailure('a quantized dtype has no scheme');
-    return this.addStrided(geometry);
+  plain(storage, args, dtype) {
+    if (dtype === null) tensorFailure('a tensor has no dtype');
+    if (dtype.kind === 'quantized') tensorFailure('a quantized dtype has no scheme');
+    return this.addStrided(this.geometry(storage, args, dtype));
   }
 
   rebuildV2(args) {
     checkLength(args, 6, 7);
-    return this.withFlags(this.plain(args, undefined), args[4], args[5], args[6]);
+    const storage = this.storage(args[0]);
+    checkHooks(args[5]);
+    return this.withFlags(this.plain(storage, args, storage.dtype), args[4], args[6]);
   }
 
   rebuildV3(args) {
     checkLength(args, 7, 8);
-    const type = readDtype(args[6]);
     const storage = this.storage(args[0]);
-    if (storage.dtype !== null && storage.dtype !== type) tensorFailure('the dtype is not that of the storage');
-    return this.withFlags(this.plain(args, type), args[4], args[5], args[7]);
+    checkHooks(args[5]);
+    const dtype = readDtype(args[6]);
+    if (storage.dtype !== null && storage.dtype !== dtype) tensorFailure('the dtype is not that of the storage');
+    return this.withFlags(this.plain(storage, args, dtype), args[4], args[7]);
   }
 
-  withFlags(tensor, requiresGrad, hooks, bits) {
+  withFlags(tensor, requiresGrad, bits) {
     checkGradient(requiresGrad, tensor.dtype);
-    checkHooks(hooks);
     return Object.assign(tensor, { requiresGrad, ...readBits(bits, tensor.dtype) });
   }
 
   parameter(args, length) {
     checkLength(args, length);
     const [value, requiresGrad, hooks, attributes] = args;
-    const state = length === 4 ? this.state(attributes) : null;
-    const tensor = this.within(value, UNWRAPPED);
-    if (state !== null && tensor.kind !== 'strided') unsupported('attributes of a tensor that is not strided');
-    checkGradient(requiresGrad, tensor.kind === 'sparse' ? tensor.values.dtype : tensor.dtype);
     checkHooks(hooks);
+    const tensor = this.within(value, UNWRAPPED);
+    checkGradient(requiresGrad, tensor.kind === 'sparse' ? tensor.values.dtype : tensor.dtype);
+    if (length === 4 && tensor.kind !== 'strided') unsupported('attributes of a tensor that is not strided');
+    const state = length === 4 ? this.state(attributes) : null;
     if (tensor.kind !== 'sparse') return { ...tensor, requiresGrad, isParameter: true, state };
     return { ...tensor, isParameter: true, state, values: { ...tensor.values, requiresGrad, isParameter: true } };
   }
@@ -212,8 +215,12 @@ class Tensors {
     if (!(value instanceof Dict)) tensorFailure('the attributes are not a dict');
     for (const [key] of value.pairs) {
       if (typeof key !== 'string') tensorFailure('the name of an attribute is not text');
+    }
+    for (const [key] of value.pairs) {
       if (key.startsWith('__') || OWN_ATTRIBUTES.has(key)) unsupported(`the attribute ${quoted(key)}`);
     }
+    this.checkAttributes(value);
+    this.storages.check(value);
     return value;
   }
 
@@ -235,10 +242,11 @@ class Tensors {
 
   quantized(args) {
     checkLength(args, 7);
-    const geometry = this.geometry(args);
-    if (geometry.dtype.kind !== 'quantized') tensorFailure('a dtype that is not quantized has a scheme');
-    checkGradient(args[5], geometry.dtype);
+    const storage = this.storage(args[0]);
     checkHooks(args[6]);
+    if (storage.dtype?.kind !== 'quantized') tensorFailure('a dtype that is not quantized has a scheme');
+    const geometry = this.geometry(storage, args, storage.dtype);
+    checkGradient(args[5], geometry.dtype);
     const scheme = this.scheme(args[4], geometry.shape);
     const integers = this.addStrided(geometry);
     return { ...integers, kind: 'quantized', integers, ...scheme };
@@ -290,10 +298,10 @@ class Tensors {
 
   coo(parts) {
     checkLength(parts, 3, 4);
-    const [indices, values] = [this.part(parts[0]), this.part(parts[1])];
-    if (indices.shape.length !== 2 || indices.shape[1] !== values.shape[0]) tensorFailure('the numbers of values and indices differ');
     const isCoalesced = parts[3] ?? null;
     if (parts.length === 4 && typeof isCoalesced !== 'boolean') tensorFailure('is_coalesced is not a bool');
+    const [indices, values] = [this.part(parts[0]), this.part(parts[1])];
+    if (indices.shape.length !== 2 || indices.shape[1] !== values.shape[0]) tensorFailure('the numbers of values and indices differ');
     return { indices: [indices], values, size: readSize(parts[2]), isCoalesced };
   }
 
@@ -311,13 +319,14 @@ class Tensors {
     return this.add({ kind: 'meta', dtype: type, shape, requiresGrad: args[3] });
   }
 
-  /** Charge the items beyond those of the storages (8, `expanded_items`), before any item is read. */
-  chargeItems(storageBytes) {
+  /** Compare the totals with their limits: tensors, then items beyond those of the storages (8, `expanded_items`), before any item is read. */
+  checkTotals(storageBytes) {
+    this.budget.check('tensors', this.count);
     let expanded = 0;
     let all = 0;
     for (const { storage, dtype: type, shape } of this.strided) {
       const items = Number(countItems(shape));
-      if (items > 4 * Math.floor(storage.bytes.length / type.size)) expanded += items;
+      if (items > 4 * Math.floor(storage.size / type.size)) expanded += items;
       all += items;
     }
     this.budget.charge('expanded_items', Math.max(0, expanded, all - 8 * storageBytes));

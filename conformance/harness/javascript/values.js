@@ -29,15 +29,14 @@ class Values {
   constructor(storages, budget, pickleBytes) {
     this.storages = storages;
     this.budget = budget;
-    this.tensors = new Tensors(storages, budget, (name) => this.isKnown(name));
+    this.tensors = new Tensors(storages, budget, (name) => this.isKnown(name), (state) => this.convert(state, 0, true));
     this.numpy = new Numpy(this);
-    this.pickleBytes = pickleBytes;
-    this.copied = 0;
+    this.copied = -pickleBytes;
     this.done = new Map(); // by identity
     this.attributes = new Map(); // the same for values in attributes
     this.open = new Set();
     this.encodedBytes = new Map();
-    this.unread = []; // [tag, tensor] without a digest yet
+    this.unread = []; // [tag, function that returns its digest]
     this.bytesOf = (value) => this.readBytes(value);
     this.keyBytesOf = (value) => this.readKeyBytes(value);
   }
@@ -45,18 +44,16 @@ class Values {
   /** Decode the whole object of a file. */
   decode(root) {
     const { tag } = this.convert(root, 0);
+    this.tensors.checkTotals(this.storages.totalBytes);
     checkLeaves(tag, this.budget);
-    this.tensors.chargeItems(this.storages.totalBytes);
-    this.budget.charge('expanded_items', Math.max(0, this.copied - this.pickleBytes));
-    for (const [target, tensor] of this.unread) {
-      tensor.digest.sha256 ??= sha256(tensorItems(tensor));
-      target.sha256 = tensor.digest.sha256;
-    }
+    for (const [target, digest] of this.unread) target.sha256 = digest();
     return tag;
   }
 
   chargeCopy(bytes) {
+    const before = Math.max(0, this.copied);
     this.copied += bytes;
+    this.budget.charge('expanded_items', Math.max(0, this.copied) - before);
   }
 
   checkUnchanged(node) {
@@ -114,15 +111,15 @@ class Values {
   }
 
   dict(name, pairs, depth, isAttribute = false) {
-    const inner = this.enter(depth);
     const keys = tagKeys(pairs.map(([key]) => key), this.keyBytesOf, this.budget);
+    const inner = this.enter(depth);
     const parts = pairs.map(([, value]) => this.convert(value, inner, isAttribute));
     return this.container({ [name]: parts.map((part, index) => [keys[index], part.tag]) }, parts);
   }
 
   set(name, items, depth) {
-    this.enter(depth);
     const tags = tagKeys(items, this.keyBytesOf, this.budget);
+    this.enter(depth);
     return this.container({ [name]: tags }, []);
   }
 
@@ -180,8 +177,10 @@ class Values {
   }
 
   storage(value) {
-    const { dtype, bytes } = this.storages.of(value);
-    return { storage: { dtype: dtype?.name ?? null, size: bytes.length, sha256: sha256(bytes) } };
+    const storage = this.storages.of(value);
+    const target = { dtype: storage.dtype?.name ?? null, size: storage.size };
+    this.unread.push([target, () => sha256(storage.bytes)]);
+    return { storage: target };
   }
 
   call(value, depth) {
@@ -211,7 +210,7 @@ class Values {
     if (argumentsOf(value, 'builtins', 'bytes')?.length === 0) return Buffer.alloc(0);
     const args = argumentsOf(value, '_codecs', 'encode');
     if (args === null) return null;
-    if (!this.encodedBytes.has(value)) this.encodedBytes.set(value, this.encode(args));
+    if (!this.encodedBytes.has(value)) this.encodedBytes.set(value, args.length === 2 ? this.encoded(args) : null);
     return this.encodedBytes.get(value);
   }
 
@@ -221,17 +220,17 @@ class Values {
     return bytes;
   }
 
-  encode(args) {
-    checkLength(args, 2);
-    const isLatin1 = args[1] === 'latin1' || args[1] === 'latin-1';
-    if (typeof args[0] !== 'string' || !isLatin1 || /[^\u0000-\u00ff]/.test(args[0])) tensorFailure('a text is not latin-1');
-    return Buffer.from(args[0], 'latin1');
+  /** The bytes of a text in latin-1; null if the arguments are not a text and latin-1. */
+  encoded([text, encoding]) {
+    if (typeof text !== 'string' || (encoding !== 'latin1' && encoding !== 'latin-1')) return null;
+    if (/[^\u0000-\u00ff]/.test(text)) tensorFailure('a text is not latin-1');
+    return Buffer.from(text, 'latin1');
   }
 
   byteArray(args) {
     checkLength(args, 0, 2);
     let bytes = Buffer.alloc(0);
-    if (args.length > 0) bytes = args.length === 2 ? this.encode(args) : this.readBytes(args[0]);
+    if (args.length > 0) bytes = args.length === 2 ? this.encoded(args) : this.readBytes(args[0]);
     if (bytes === null) tensorFailure('the argument of a bytearray is not bytes');
     this.chargeCopy(bytes.length);
     return bytes;
@@ -260,7 +259,10 @@ class Values {
     const target = { dtype: tensor.dtype.name, shape: tensor.shape.map(tagInteger) };
     if (tensor.kind === 'meta') return target;
     target[ITEMS] = () => tensorItems(tensor);
-    this.unread.push([target, tensor]);
+    this.unread.push([target, () => {
+      tensor.digest.sha256 ??= sha256(tensorItems(tensor));
+      return tensor.digest.sha256;
+    }]);
     return target;
   }
 
@@ -273,7 +275,7 @@ class Values {
   tensor(tensor, depth) {
     const tag = this.tensorTag(tensor);
     if (tensor.state === null) return leaf(tag);
-    const state = this.dict('dict', tensor.state.pairs, depth, true);
+    const state = this.convert(tensor.state, depth, true);
     if (tensor.state.pairs.length > 0) tag.state = state.tag;
     return { tag, height: state.height };
   }
@@ -316,7 +318,9 @@ const READERS = new Map([
   ['torch device', (values, args) => leaf(values.device(args))],
   ['torch.serialization _get_layout', (values, args) => leaf({ layout: readLayoutName(args) })],
   ['_codecs encode', (values, args, depth, call) => {
+    checkLength(args, 2);
     const bytes = values.readBytes(call);
+    if (bytes === null) tensorFailure('the arguments of _codecs.encode are not a text and latin-1');
     values.chargeCopy(bytes.length);
     return leaf({ bytes: bytes.toString('base64') });
   }],

@@ -55,6 +55,7 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         raise UnsupportedError(message)
     if detect_kind(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
         budget = Budget(limits)
+        budget.grant(len(source))
         archive = sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
     else:
         archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
