@@ -48,6 +48,7 @@ FAMILIES: Final = (
     "numpy_values",
     "unknown_calls",
     "value_limits",
+    "path_details",
     "legacy",
     "limits",
     "releases",
