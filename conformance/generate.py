@@ -49,6 +49,7 @@ FAMILIES: Final = (
     "unknown_calls",
     "value_limits",
     "path_details",
+    "value_details",
     "legacy",
     "limits",
     "releases",

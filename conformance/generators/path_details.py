@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators import expected
+from conformance.generators.build_pth import ordered
 from conformance.generators.build_torch_zips import pth
+from conformance.generators.value_limits import Counted
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ KEYS: Final[dict[str, tuple[object, ...]]] = {
     "texts-in-tuples": tuple(
         (text,)
         for text in (
-            "", "a", "a'", 'a"', "a'\"", "\\", "\n", "\r", "\t", "\0", "\x1f", "\x7f", "\xa0", "\xad", "é", " ",
+            "", "a", "a'", 'a"', "a'\"", "a''\"", "a'\"\"", "\u0600", "\\", "\n", "\r", "\t", "\0", "\x1f", "\x7f", "\xa0", "\xad", "é", " ",
             "a~", "a/", "~/~/", "[", "\u20ac", "\u2028", "\u3000", "\ud800", "\U0001f600", "\U000e0001",
         )
     ),
@@ -48,6 +50,22 @@ def vectors() -> Iterator[Vector]:
     texts = Rule("6.7", "A text key is written unchanged, except that `~` becomes `~0`, `/` becomes `~1`")
     for name, keys in KEYS.items():
         yield from lengths(texts if name == "texts" else written, name, keys)
+    yield from containers()
+
+
+def containers() -> Iterator[Vector]:
+    """Paths of 255 and 256 characters to items, and to the metadata of a dict."""
+    count = Counted("leaves", "sum of leaves(part, path of the part) for each item of a list or tuple, value of a dict")
+    yield from count.needs("a-tuple", 4, [(1, 2)], expected.plain([(1, 2)]))
+    for length, leaves in ((255, 13), (256, 14)):
+        for name, items in {"a-list": [None] * 11, "a-tuple": (None,) * 11}.items():
+            tree = {"k" * (length - len("/[10]")): items}
+            yield from count.needs(f"a-path-of-{length}-to-an-item-of-{name}", leaves, tree, expected.plain(tree))
+    count = Counted("leaves", "are each a value with the path of what they belong to")
+    for length, leaves in ((255, 3), (256, 5)):
+        key = "k" * length
+        held = {"dict": [[key, expected.ordered_dict({}, expected.ordered_dict({}))]]}
+        yield from count.needs(f"a-path-of-{length}-to-metadata", leaves, {key: ordered({}, ordered())}, held)
 
 
 def lengths(rule: Rule, name: str, keys: tuple[object, ...]) -> Iterator[Vector]:

@@ -36,7 +36,7 @@ function refuseKey(key) {
 function tupleKey({ items }, bytesOf) {
   if (items.length > MAX_TUPLE) tensorFailure(`a key has ${items.length} items`);
   const keys = items.map((item) => plainKey(item, bytesOf) ?? refuseKey(item));
-  return { tag: { tuple: keys.map((key) => key.tag) }, identity: `tuple ${keys.map((key) => `${key.identity.length}:${key.identity}`).join('')}` };
+  return { tag: { tuple: keys.map((key) => key.tag) }, identity: `tuple ${JSON.stringify(keys.map((key) => key.identity))}` };
 }
 
 /**

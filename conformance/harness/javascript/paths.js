@@ -73,7 +73,7 @@ function segmentLength(key) {
 
 /** The children of a tag, as [length of the segment, or null if it has no segment, tag]. */
 function parts(tag) {
-  if (tag === null || typeof tag !== 'object' || Array.isArray(tag)) return [];
+  if (tag === null) return [];
   return ENTERED.filter((name) => tag[name] !== undefined).flatMap((name) => {
     const held = tag[name];
     if (name === 'dict' || name === 'ordered_dict') return held.map(([key, value]) => [segmentLength(key), value]);

@@ -4,7 +4,7 @@
 // the order of the first reference, and written one after the other.
 
 const {
-  ByteArray, Call, Dict, Extension, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
+  ByteArray, Call, Dict, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
 } = require('./nodes.js');
 const { Float, tagInteger } = require('./tags.js');
 
@@ -57,8 +57,7 @@ class TreePrinter {
     if (node instanceof Global) return { global: [node.module, node.name] };
     if (node instanceof Call) return this.call(node);
     if (node instanceof Persistent) return { persistent: this.ref(node.id) };
-    if (node instanceof Extension) return { extension: node.code };
-    throw new TypeError('not a node of a pickle');
+    return { extension: node.code };
   }
 
   node(node) {
