@@ -43,9 +43,10 @@ class TreePrinter {
 
   call(node) {
     if (node.opcode === 'STACK_GLOBAL') return { call: node.opcode, arguments: this.refs(node.args) };
-    const printed = { call: node.opcode, callable: this.ref(node.callable), arguments: this.ref(node.args) };
-    if (node.keywords !== undefined) printed.keywords = this.ref(node.keywords);
-    return printed;
+    // `keywords` is undefined except for NEWOBJ_EX: JSON omits it.
+    return {
+      call: node.opcode, callable: this.ref(node.callable), arguments: this.ref(node.args), keywords: this.ref(node.keywords),
+    };
   }
 
   content(node) {
