@@ -48,6 +48,8 @@ FAMILIES: Final = (
     "numpy_values",
     "unknown_calls",
     "value_limits",
+    "path_details",
+    "value_details",
     "legacy",
     "limits",
     "releases",

@@ -60,6 +60,9 @@ def strided() -> Iterator[Vector]:
         "6.5", "| `_rebuild_tensor_v3` | storage, offset, shape, strides, requires_grad, hooks, dtype[, bits] |"
     )
     yield rule.refuses("tensor-v3-nine-arguments", pth(v3(FLOAT32, {}, {}), DATA), FAILURE)
+    rule = Rule("6.5", "Anything else contains functions and is unsupported.")
+    made = pth(Apply(REBUILD_V2, (*floats((8,)).args[:5], Apply(ordered(), ()))), DATA)
+    yield rule.refuses("tensor-hooks-of-a-call-of-a-call", made, "unsupported")
     rule = Rule("6.4", "`conj` needs a complex dtype, `neg` any dtype except bool")
     none = tensor(storage(0, "0", "BoolStorage"), (0,), None, 0, False, {"neg": True})
     yield rule.refuses("tensor-neg-of-no-bools", pth(none, {"0": b""}), FAILURE)
@@ -107,6 +110,10 @@ def schemes() -> Iterator[Vector]:
         yield rule.accepts(f"tensor-quantized-zero-points-of-{dtype}", made, expected.lone(held))
     floating = (Name("torch", "per_channel_affine_float_qparams"), SCALES, ZEROS, 0)
     yield rule.refuses("tensor-quantized-float-with-integers", pth(quantized(floating), QUANTIZED), FAILURE)
+    rule = Rule("6.5", "is unsupported if it is another unchanged global.", "quantized")
+    for name, function in {"module": Name("my", "per_tensor_affine"), "name": Name("torch", "per_row_affine")}.items():
+        made = pth(quantized((function, 0.5, 3)), QUANTIZED)
+        yield rule.refuses(f"tensor-quantized-scheme-of-another-{name}", made, "unsupported")
     rule = Rule("6.5", "shape (size of that dimension,) or lists of that many numbers (torch <= 1.4).", "quantized")
     column = tensor(storage(2, "s", "DoubleStorage"), (2, 1))
     made = pth(quantized((CHANNELS, column, ZEROS, 0)), QUANTIZED)
@@ -119,6 +126,7 @@ def sparse() -> Iterator[Vector]:
     rule = Rule("6.5", "Sparse: `layout` is a call of `torch.serialization._get_layout` with", "sparse")
     for name, word, outcome in (
         ("prefixed", "my.torch.sparse_coo", "unsupported"),
+        ("with-torch-within", "sparse_torch.coo", "unsupported"),
         ("strided-of-four-parts", "torch.strided", FAILURE),
     ):
         made = Apply(REBUILD_SPARSE, (layout(word), (INDICES, INDICES, VALUES, SIZES)))

@@ -84,6 +84,8 @@ def inflation() -> Iterator[Vector]:
     several = build_zip(ONE, Member(b"a", half, DEFLATED), Member(b"b", half, DEFLATED))
     yield rule.refuses("limit-ratio-together", several, PASSED)
 
+    yield from ratio_of_two(half)
+
     rule = Rule("8", "one inflation or copy; a stored member that is only viewed is not charged")
     text = bytes(range(256)) * 4
     packed = build_zip(ONE, Member(b"note.txt", text, DEFLATED))
@@ -107,6 +109,8 @@ def inflation() -> Iterator[Vector]:
     yield rule.refuses("limit-memory-bytes-too-few", sparse, PASSED, "--limit", "memory_bytes=150000")
     several = build_zip(ONE, Member(b"a", zeros, DEFLATED), Member(b"b", zeros, DEFLATED))
     yield rule.refuses("limit-memory-bytes-together", several, PASSED, "--limit", "memory_bytes=250000")
+    least = len(zeros) - 2 * len(sparse) - 1
+    yield rule.refuses("limit-memory-bytes-above", sparse, PASSED, "--limit", f"memory_bytes={least}")
     dense = build_zip(ONE, Member(b"note.txt", bytes(range(256)) * 4, DEFLATED), Member(b"b", text * 300))
     found = expected.archive(
         {"data": expected.plain({}), "note.txt": expected.other(text), "b": expected.other(text * 300)}
@@ -174,3 +178,16 @@ def memory_of_pickles(rule: Rule) -> Iterator[Vector]:
         data = pth(pickle)
         needed = 24 * (len(pickle) - long) + 320 + more - 2 * len(data)
         yield from at_and_above(rule, f"of-a-pickle-{name}", data, expected.lone(expected.plain(held + value)), needed)
+
+
+def ratio_of_two(zeros: bytes) -> Iterator[Vector]:
+    """A ratio just above a whole number, of two members together."""
+    rule = Rule("8", "and of all members inflated so far together")
+    pair = [Member(name, zeros, DEFLATED) for name in (b"a", b"b")]
+    packed = sum(len(member.content()) for member in pair)
+    whole = 2 * len(zeros) // packed
+    assert whole * packed < 2 * len(zeros) <= whole * (packed + 1)
+    found = expected.archive({"data": expected.plain({}), "a": expected.other(zeros), "b": expected.other(zeros)})
+    made = build_zip(ONE, *pair)
+    yield rule.accepts("limit-ratio-together-at", made, found, "--limit", f"ratio={whole + 1}")
+    yield rule.refuses("limit-ratio-together-above", made, PASSED, "--limit", f"ratio={whole}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.generators import expected
-from conformance.generators.build_pth import Apply, Change
+from conformance.generators.build_pth import EXIT, Apply, Change, Name
 from conformance.generators.numpy_values import DTYPE, NATIVE, TWO, array, as_scalar, scalar
 from conformance.generators.small_values import accepts, refuses
 from conformance.generators.vectors import Rule, Vector
@@ -32,6 +32,10 @@ def dtypes() -> Iterator[Vector]:
     rule = Rule("6.6", "- a dtype is `numpy.dtype` (code[, align[, copy]])", "numpy-values")
     yield refuses(rule, "numpy-dtype-align-none", scalar(Apply(DTYPE, ("f8", None)), TWO[:8]))
     yield refuses(rule, "numpy-dtype-of-four-arguments", scalar(Apply(DTYPE, ("f8", False, True, False)), TWO[:8]))
+    yield refuses(rule, "numpy-dtype-of-computed-arguments", scalar(Apply(DTYPE, EXIT), TWO[:8]))
+    rule = Rule("6.5", "Anything else in place of an argument is an error.", "numpy-values")
+    for name, function in {"module": Name("my", "dtype"), "name": Name("numpy", "float64")}.items():
+        yield refuses(rule, f"numpy-dtype-of-another-{name}", scalar(Apply(function, ("f8",)), TWO[:8]))
 
 
 def arrays() -> Iterator[Vector]:
@@ -54,3 +58,7 @@ def arrays() -> Iterator[Vector]:
         "shape-of-two-negatives": array((-1, -2), TWO),
     }.items():
         yield refuses(rule, f"numpy-array-{name}", tree)
+    rule = Rule("6.5", "is unsupported if it is another unchanged global.", "numpy-values")
+    for name, function in {"module": Name("my", "ndarray"), "name": Name("numpy", "recarray")}.items():
+        made = Apply(good.func, (function, *good.args[1:]), *good.changes)
+        yield refuses(rule, f"numpy-array-class-of-another-{name}", made, "unsupported")

@@ -164,6 +164,7 @@ def folded_names() -> Iterator[Vector]:
         "storages": ("a", "A"),
         "storages-beyond-ascii": ("é", "É"),
         "storages-that-grow": ("straße", "STRASSE"),
+        "storages-beyond-the-bmp": ("\U00010428", "\U00010400"),
     }.items():
         made = pth({"w": floats((8,), keys[0])}, {keys[0]: EIGHT, keys[1]: EIGHT})
         yield rule.refuses(f"record-folded-{name}", made, "tensor failure")

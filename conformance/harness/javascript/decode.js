@@ -9,7 +9,6 @@ const fs = require('node:fs');
 const { decodeArchive } = require('./archive.js');
 const { Refusal } = require('./errors.js');
 const { Budget, DEFAULTS } = require('./limits.js');
-const { printJson } = require('./tags.js');
 
 const EXIT_REFUSED = 1;
 const EXIT_USAGE = 2;
@@ -52,9 +51,9 @@ function parseArguments(words) {
 function respond(bytes, words) {
   try {
     const options = parseArguments(words);
-    return { code: 0, text: printJson(decodeArchive(bytes, new Budget(options.limits, bytes.length), options)) };
+    return { code: 0, text: JSON.stringify(decodeArchive(bytes, new Budget(options.limits, bytes.length), options)) };
   } catch (error) {
-    if (error instanceof Refusal) return { code: EXIT_REFUSED, text: printJson({ outcome: error.outcome, message: error.message.slice(0, 2048) }) };
+    if (error instanceof Refusal) return { code: EXIT_REFUSED, text: JSON.stringify({ outcome: error.outcome, message: error.message.slice(0, 2048) }) };
     if (error instanceof WrongArguments) return { code: EXIT_USAGE, message: error.message };
     process.stderr.write(`${error.stack}\n`);
     return { code: EXIT_FAULT, message: String(error).slice(0, 2048) };

@@ -11,9 +11,8 @@ const DTYPES = new Map(rowsOf('dtypes').map((row) => [
 
 const dtype = (name) => DTYPES.get(name);
 
-/** numpy's codes, and the dtypes that they name. */
-const NUMPY_CODES = new Map(rowsOf('dtypes').filter((row) => row.numpy !== null)
-  .map((row) => [row.numpy, dtype(row.name)]));
+/** numpy's codes, which are text, and the dtypes that they name. */
+const NUMPY_CODES = new Map(rowsOf('dtypes').map((row) => [row.numpy, dtype(row.name)]));
 
 /** "module name" -> dtype; null for an untyped storage, undefined for a packed one. */
 const STORAGES = new Map(rowsOf('storages').flatMap((row) => row.modules.map((module) => [
@@ -22,11 +21,10 @@ const STORAGES = new Map(rowsOf('storages').flatMap((row) => row.modules.map((mo
 
 const isDifferentiable = (type) => type.kind === 'float' || type.kind === 'complex';
 
-/** Reverse each group of `size` bytes. An incomplete group at the end is unchanged. */
+/** Reverse each group of `size` bytes. An incomplete group at the end belongs to no item. */
 function swapped(bytes, size) {
   const out = Buffer.from(bytes);
-  const whole = out.length - (out.length % size);
-  for (let at = 0; at < whole; at += size) out.subarray(at, at + size).reverse();
+  for (let at = 0; at < out.length; at += size) out.subarray(at, at + size).reverse();
   return out;
 }
 

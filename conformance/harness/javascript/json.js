@@ -58,7 +58,7 @@ const ESCAPE = /\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))/y;
 const ESCAPES = new Map([['"', '"'], ['\\', '\\'], ['/', '/'], ['b', '\b'], ['f', '\f'], ['n', '\n'], ['r', '\r'], ['t', '\t']]);
 const WORDS = [
   ['true', true], ['false', false], ['null', null],
-  ['NaN', tagFloat(NaN)], ['Infinity', tagFloat(Infinity)], ['-Infinity', tagFloat(-Infinity)],
+  ['NaN', { float: '7ff8000000000000' }], ['Infinity', tagFloat(Infinity)], ['-Infinity', tagFloat(-Infinity)],
 ];
 
 class Parser {

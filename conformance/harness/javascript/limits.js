@@ -12,7 +12,7 @@ const DEFAULTS = new Map(rowsOf('limits').map((row) => [row.name, row.default]))
 
 /** The limits of one operation, and its totals, which nesting must not reset. */
 class Budget {
-  constructor(changes = new Map(), fileSize = 0) {
+  constructor(changes, fileSize) {
     this.limits = new Map([...DEFAULTS, ...changes]);
     this.totals = new Map([['memory_bytes', -TIMES_KEPT * fileSize]]);
     this.inflated = 0;

@@ -9,6 +9,8 @@ const ENTERED = ['dict', 'ordered_dict', 'list', 'tuple', 'state', '_metadata'];
 const DECIMAL_BITS = 64; // longer integers are hexadecimal
 const EXPONENTS = [-4, 15]; // of floats without an exponent in Python's repr
 const UNPRINTABLE = /[\p{C}\p{Z}]/u;
+const PRINTABLE_ASCII = /[ -~]/;
+const QUOTES = ["'", '"'];
 const ESCAPES = new Map([['\\', '\\\\'], ['\n', '\\n'], ['\r', '\\r'], ['\t', '\\t']]);
 
 const characters = (text) => [...text].length;
@@ -23,15 +25,15 @@ function floatText(hex) {
   if (power >= EXPONENTS[0] && power <= EXPONENTS[1]) {
     const all = digits.replace('.', '');
     if (power < 0) return `${sign}0.${'0'.repeat(-power - 1)}${all}`;
-    return `${sign}${all.slice(0, power + 1).padEnd(power + 1, '0')}.${all.slice(power + 1) || '0'}`;
+    return `${sign}${all.padEnd(power + 1, '0').slice(0, power + 1)}.${all.slice(power + 1) || '0'}`;
   }
   return `${sign}${digits}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }
 
 function escaped(character, isText) {
   if (ESCAPES.has(character)) return ESCAPES.get(character);
+  if (isText ? character === ' ' || !UNPRINTABLE.test(character) : PRINTABLE_ASCII.test(character)) return character;
   const code = character.codePointAt(0);
-  if (code === 0x20 || !(isText ? UNPRINTABLE.test(character) : code < 0x20 || code > 0x7e)) return character;
   const hex = code.toString(16);
   if (code < 0x100) return `\\x${hex.padStart(2, '0')}`;
   return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
@@ -39,7 +41,8 @@ function escaped(character, isText) {
 
 /** Python's repr of a text, or of bytes as latin-1. */
 function quotedText(text, isText) {
-  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  const [single, double] = QUOTES;
+  const quote = text.includes(single) && !text.includes(double) ? double : single;
   return quote + [...text].map((one) => (one === quote ? `\\${one}` : escaped(one, isText))).join('') + quote;
 }
 
@@ -73,7 +76,7 @@ function segmentLength(key) {
 
 /** The children of a tag, as [length of the segment, or null if it has no segment, tag]. */
 function parts(tag) {
-  if (tag === null || typeof tag !== 'object' || Array.isArray(tag)) return [];
+  if (tag === null) return [];
   return ENTERED.filter((name) => tag[name] !== undefined).flatMap((name) => {
     const held = tag[name];
     if (name === 'dict' || name === 'ordered_dict') return held.map(([key, value]) => [segmentLength(key), value]);

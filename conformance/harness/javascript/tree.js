@@ -4,7 +4,7 @@
 // the order of the first reference, and written one after the other.
 
 const {
-  ByteArray, Call, Dict, Extension, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
+  ByteArray, Call, Dict, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
 } = require('./nodes.js');
 const { Float, tagInteger } = require('./tags.js');
 
@@ -43,9 +43,10 @@ class TreePrinter {
 
   call(node) {
     if (node.opcode === 'STACK_GLOBAL') return { call: node.opcode, arguments: this.refs(node.args) };
-    const printed = { call: node.opcode, callable: this.ref(node.callable), arguments: this.ref(node.args) };
-    if (node.keywords !== undefined) printed.keywords = this.ref(node.keywords);
-    return printed;
+    // `keywords` is undefined except for NEWOBJ_EX: JSON omits it.
+    return {
+      call: node.opcode, callable: this.ref(node.callable), arguments: this.ref(node.args), keywords: this.ref(node.keywords),
+    };
   }
 
   content(node) {
@@ -57,8 +58,7 @@ class TreePrinter {
     if (node instanceof Global) return { global: [node.module, node.name] };
     if (node instanceof Call) return this.call(node);
     if (node instanceof Persistent) return { persistent: this.ref(node.id) };
-    if (node instanceof Extension) return { extension: node.code };
-    throw new TypeError('not a node of a pickle');
+    return { extension: node.code };
   }
 
   node(node) {

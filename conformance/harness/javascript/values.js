@@ -25,6 +25,12 @@ const ITEM_COST = 8; // bytes that an item of a copied list or tuple counts
 // A converted value: its tag, and the levels of containers from there downwards.
 const leaf = (tag) => ({ tag, height: 0 });
 
+/** The tag of a number, or of a list of them. */
+function numbers(value) {
+  if (value instanceof List) return { list: value.items.map(numbers) };
+  return value instanceof Float ? { float: value.hex } : tagInteger(value);
+}
+
 class Values {
   constructor(storages, budget, pickleBytes) {
     this.storages = storages;
@@ -34,7 +40,6 @@ class Values {
     this.copied = -pickleBytes;
     this.done = new Map(); // by identity
     this.attributes = new Map(); // the same for values in attributes
-    this.open = new Set();
     this.encodedBytes = new Map();
     this.unread = []; // [tag, function that returns its digest]
     this.bytesOf = (value) => this.readBytes(value);
@@ -60,19 +65,17 @@ class Values {
     if (node.changes.length > 0) tensorFailure('a value is changed after it was created');
   }
 
-  /** Convert a value below `depth` open containers. Attributes may contain any value. */
+  /**
+   * Convert a value below `depth` open containers. Attributes may contain any value. No value contains itself: its pickle
+   * would have the flag of 5.3.
+   */
   convert(value, depth, isAttribute = false) {
     if (value === null || typeof value !== 'object') return leaf(typeof value === 'bigint' ? tagInteger(value) : value);
     if (value instanceof Float) return leaf({ float: value.hex });
     if (Buffer.isBuffer(value)) return leaf({ bytes: value.toString('base64') });
     if (value instanceof ByteArray) return leaf({ bytearray: value.bytes.toString('base64') });
-    if (this.open.has(value)) tensorFailure('a value contains itself');
     const done = isAttribute ? this.attributes : this.done;
-    if (!done.has(value)) {
-      this.open.add(value);
-      done.set(value, this.read(value, depth, isAttribute));
-      this.open.delete(value);
-    }
+    if (!done.has(value)) done.set(value, this.read(value, depth, isAttribute));
     const converted = done.get(value);
     this.budget.check('value_depth', depth + converted.height);
     return converted;
@@ -87,8 +90,7 @@ class Values {
     if (value instanceof FrozenSet) return this.set('frozenset', value.items, depth);
     if (value instanceof Global) return leaf(this.global(value));
     if (value instanceof Persistent) return leaf(this.storage(value));
-    if (value instanceof Call) return this.call(value, depth);
-    return unsupported('an extension');
+    return this.call(value, depth);
   }
 
   // Containers
@@ -183,6 +185,7 @@ class Values {
     return { storage: target };
   }
 
+  /** Convert a call, or refuse an extension. */
   call(value, depth) {
     const tensor = this.tensors.of(value);
     if (tensor !== null) return this.tensor(tensor, depth);
@@ -287,7 +290,7 @@ class Values {
   }
 
   quantized(tensor) {
-    const part = (value) => (value.kind === 'strided' ? this.tensorTag(value) : this.convert(value, 0).tag);
+    const part = (value) => (value.kind === 'strided' ? this.tensorTag(value) : numbers(value));
     return Object.assign(this.described(tensor.integers), {
       scheme: tensor.scheme,
       scale: part(tensor.scale),
