@@ -80,7 +80,7 @@ class VecNormalize:
     The parts are consistent: whatever is normalized has statistics, of the shape of its space.
 
     :raises TensorError: for shapes that do not fit together
-    :raises UnsupportedError: for a setting of the wrong type
+    :raises UnsupportedError: for a setting of the wrong type, or a space of more than 20 levels
     :raises MissingEntryError: when statistics are missing that ``norm_obs`` or ``norm_reward`` need
 
     Example::
