@@ -61,6 +61,7 @@ FAMILIES: Final = (
     "lone_pickles",
     "sb2_algorithms",
     "normalisation",
+    "normalisation_details",
     "bundles",
     "space_json",
     "replay_buffers",

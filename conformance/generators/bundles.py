@@ -33,6 +33,7 @@ from conformance.generators.build_objects import (
 from conformance.generators.build_pth import dumps
 from conformance.generators.build_zips import Member, build_zip
 from conformance.generators.normalisation import ATTRIBUTES, KEYS, KEYS_ARRAYS, KEYS_FACTS, pickled
+from conformance.generators.normalisation_details import nested_facts
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def changed(**fields: Any) -> bytes:
 
 
 def entries() -> Iterator[Vector]:
-    rule = Rule("17.5", 'Both MUST be present, or neither; a request for statistics that do not exist is "missing".')
+    rule = Rule("17.5", 'Both MUST be present, or neither; a request for statistics that do not exist is "missing"')
     yield rule.accepts("bundle-whole", bundle(), expected_statistics(), ASKED)
     for name, made in {
         "neither": bundle(None, None), "settings-alone": bundle(SETTINGS, None), "arrays-alone": bundle(None, ARRAYS),
@@ -142,6 +143,7 @@ def keys() -> Iterator[Vector]:
     )
     none = bundle({**whole, "norm_obs_keys": None}, KEYS_ARRAYS)
     yield rule.accepts("bundle-keys-null", none, expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    yield from inferred_keys()
     for name, value in {"text": "vector", "number": [1], "twice": ["vector", "vector"], "object": {}}.items():
         yield rule.refuses(f"bundle-keys-{name}", bundle({**whole, "norm_obs_keys": value}, KEYS_ARRAYS), DATA, ASKED)
     rule = Rule(
@@ -193,6 +195,23 @@ def keys() -> Iterator[Vector]:
     )
 
 
+def inferred_keys() -> Iterator[Vector]:
+    """Null for `norm_obs_keys`: the order is that of `obs_rms`, neither that of the space nor sorted."""
+    rule = Rule("17.5", "Null for `norm_obs_keys` beside `obs_rms` by key means the keys of `obs_rms`, in its order")
+    arrays = KEYS_ARRAYS | means("obs_rms/image", (5, 6), (7, 8), 9)
+    names = ["vector", "image"]
+    for name, fields in {
+        "null-in-order": {}, "null-not-asked-for": {"norm_obs": False}, "null-without-a-space": {"observation_space": None},
+    }.items():  # fmt: skip
+        made = {**SETTINGS, **KEYS_FACTS, "obs_rms": names, "norm_obs_keys": None, **fields}
+        found = {**KEYS_FACTS, "obs_rms": names, "norm_obs_keys": names, **fields}
+        yield rule.accepts(f"bundle-keys-{name}", bundle(made, arrays), expected_statistics(arrays, **found), ASKED)
+    other = {**SETTINGS, **KEYS_FACTS, "obs_rms": ["other"], "norm_obs_keys": None}
+    odd = means("obs_rms/other", (1, 2), (3, 4), 5) | RETURNS
+    rule = Rule("17.5", "The rules of 17.1 apply to the two entries together")
+    yield rule.refuses("bundle-keys-null-of-another-space", bundle(other, odd), MISSING, ASKED)
+
+
 def with_arrays(**arrays: SampleArray) -> dict[str, SampleArray]:
     """The arrays of a bundle with some of them changed; two underscores in a name mean a dot."""
     return {**ARRAYS, **{name.replace("__", "."): array for name, array in arrays.items()}}
@@ -217,6 +236,10 @@ def arrays() -> Iterator[Vector]:
     yield rule.refuses("bundle-array-told-alone", told, TENSOR, ASKED)
     noted = safetensors(ARRAYS, metadata={"mine": "text"})
     yield rule.refuses("bundle-metadata", bundle(SETTINGS, noted), TENSOR, ASKED)
+    rule = Rule("17.5", 'Metadata is a "tensor failure" too, unless it is an empty object.')
+    yield rule.accepts(
+        "bundle-metadata-empty", bundle(SETTINGS, safetensors(ARRAYS, metadata={})), expected_statistics(), ASKED
+    )
     rule = Rule(
         "17.5",
         "All are F64; mean and variance have the same shape, the count has no dimensions, and those of `ret_rms` have none either.",
@@ -251,8 +274,21 @@ def arrays() -> Iterator[Vector]:
         yield rule.refuses(f"bundle-safetensors-{name}", bundle(SETTINGS, raw), CONTAINER, ASKED)
 
 
+def deep_dicts() -> dict[str, Any]:
+    """A Box within 19 Dicts: 20 levels."""
+    made = facts.box((-1.0, -2.0), (1.0, 2.0))
+    for _ in range(19):
+        made = facts.dict_space({"a": made})
+    return made
+
+
 def fitting() -> Iterator[Vector]:
-    rule = Rule("17.5", "The rules of 17.1 apply to the two entries together.")
+    rule = Rule("17.5", "The rules of 17.1 apply to the two entries together")
+    for name, part in {"tuples": nested_facts(19), "dicts": deep_dicts()}.items():
+        found = expected_statistics(action_space=part)
+        yield rule.accepts(f"bundle-space-deep-{name}", changed(action_space=part), found, ASKED)
+        outer = {"type": "Tuple", "library": "gymnasium", "spaces": [part]}
+        yield rule.refuses(f"bundle-space-too-deep-{name}", changed(action_space=outer), UNSUPPORTED, ASKED)
     box = {"observation_space": facts.box((-1.0, -2.0), (1.0, 2.0)), "action_space": facts.discrete(3)}
     yield rule.accepts("bundle-spaces", changed(**box), expected_statistics(**box), ASKED)
     other = {"observation_space": facts.box((-1.0, -2.0, -3.0), (1.0, 2.0, 3.0))}

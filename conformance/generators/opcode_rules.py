@@ -113,7 +113,9 @@ def integers() -> Iterator[Vector]:
 
 
 def floats() -> Iterator[Vector]:
-    rule = PickleRule("5.1", r"`-?(inf|nan|digits[.[digits]][e[+-]digits])` in any case, at most 4 digits of exponent")
+    rule = PickleRule(
+        "5.1", r"`-?(inf|nan|digits[.[digits]][e[sign]digits])` in any case, at most 4 digits of exponent"
+    )
     for word, texts, values in (
         ("spellings", (b"2", b"2.", b"-007.50", b"1E+2", b"5e-0003", b"-0"), (2.0, 2.0, -7.5, 100.0, 0.005, -0.0)),
         ("infinities", (b"inf", b"-INF", b"Inf"), (math.inf, -math.inf, math.inf)),

@@ -38,7 +38,7 @@ from sbformat import (
 )
 from sbformat.pkl import Call, Global, Persistent
 from sbformat.values.render import render_json
-from sbformat.values.types import Box, DictSpace, Discrete
+from sbformat.values.types import Box, DictSpace, Discrete, TupleSpace
 from tests.helpers.build_blobs import array, box, call, discrete, dtype, new
 from tests.helpers.build_statistics import (
     ABSENT,
@@ -159,11 +159,32 @@ def test_a_space_is_nested_no_deeper_than_any_is() -> None:
             space = new("gymnasium.spaces.tuple", "Tuple", {"spaces": (space,)})
         return whole(action_space=space)
 
-    assert read(nested(10)).action_space is not None
+    assert read(nested(19)).action_space is not None
     deep = Limits(value_depth=5000)
-    for depth in (61, 150):
-        with pytest.raises(SbformatError, match="deep|value_depth"):
-            read(nested(depth), limits=deep)
+    with pytest.raises(UnsupportedError, match="more than 20 levels"):
+        read(nested(20), limits=deep)
+    with pytest.raises(SbformatError, match="deep|value_depth|levels"):
+        read(nested(150), limits=deep)
+
+
+def test_a_shared_space_counts_at_its_lowest_level() -> None:
+    """A space may occur at several levels: only the lowest of them decides, wherever it is found first."""
+
+    def wrapped(space: Any, levels: int) -> Any:
+        for _ in range(levels):
+            space = TupleSpace("gym", (space,), None)
+        return space
+
+    shared = wrapped(Discrete("gym", 2, 0, "<i8", None), 9)
+    for inner in (10, 11):
+        low = wrapped(shared, inner - 1)
+        for pair in ((shared, low), (low, shared)):
+            space = TupleSpace("gym", pair, None)
+            if inner == 10:
+                assert VecNormalize(norm_obs=False, norm_reward=False, action_space=space).action_space is space
+                continue
+            with pytest.raises(UnsupportedError, match="more than 20 levels"):
+                VecNormalize(norm_obs=False, norm_reward=False, action_space=space)
 
 
 def test_an_observation_that_is_no_array_is_left_out() -> None:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
+from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize, require_levels
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import to_number
 from sbformat.values.types import DictSpace, Instance, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sbformat.formats.vecnormalize.values import Library
 
 Arrays: TypeAlias = "Any | dict[str, Any] | None"
 """A numpy array, numpy arrays by key, or None."""
 
-_DEEPEST: Final = 60
-"""Levels of spaces within a space."""
+_EXACT: Final = 2**53
+"""Every integer up to it is a float."""
 _NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
 _FLAGS: Final = ("training", "norm_obs", "norm_reward")
 
@@ -131,11 +129,14 @@ def _plain_number(value: object, name: str) -> int | float:
 
 
 def _number(value: object, name: str) -> float:
-    return float(_plain_number(value, name))
+    found = _plain_number(value, name)
+    if isinstance(found, int) and abs(found) > _EXACT:
+        _refuse(f"expected a number that a float holds exactly as {name}")
+    return float(found)
 
 
 def _whole(value: object, name: str) -> int:
-    found = _plain_number(value, name)
+    found = value if type(value) is int else _plain_number(value, name)
     if not isinstance(found, int):
         _refuse(f"expected an integer as {name}")
     return found
@@ -182,44 +183,32 @@ def space_of(value: object) -> Space | None:
     """Return a space without random generators, with arrays in C order; None for a value that is not a known space."""
     if not isinstance(value, Space):
         return None
-    return _Converter().convert(value, 0)[0]  # type: ignore[no-any-return]
+    require_levels(value)
+    return _Converter().convert(value)  # type: ignore[no-any-return]
 
 
 class _Converter:
     """Converts one space; shared parts stay shared."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Any, int]] = {}
-        """The converted parts by ``id()``, with the number of levels of each."""
+        self._made: dict[int, Any] = {}
+        """The converted parts by ``id()``."""
 
-    def convert(self, value: Any, depth: int) -> tuple[Any, int]:
-        """Return a converted part, and the number of its levels."""
+    def convert(self, value: Any) -> Any:
+        """Return a converted part."""
         if id(value) not in self._made:
-            levels = [0]
-            found = self._convert_parts(value, lambda part: self._part(part, depth + 1, levels))
-            if max(depth, *levels) > _DEEPEST:
-                message = f"a space is nested more than {_DEEPEST} levels deep"
-                raise UnsupportedError(message)
-            self._made[id(value)] = found, max(levels) + 1
+            self._made[id(value)] = self._convert_parts(value)
         return self._made[id(value)]
 
-    def _part(self, value: Any, depth: int, levels: list[int]) -> Any:
-        if depth > _DEEPEST:
-            levels.append(depth)
-            return None
-        found, height = self.convert(value, depth)
-        levels.append(height)
-        return found
-
-    def _convert_parts(self, value: Any, make: Callable[[Any], Any]) -> Any:
+    def _convert_parts(self, value: Any) -> Any:
         if isinstance(value, Space):
-            parts = {name: make(getattr(value, name)) for name in value.plain_fields}
+            parts = {name: self.convert(getattr(value, name)) for name in value.plain_fields}
             return type(value)(library=value.library, random=None, **parts)
         if isinstance(value, ArrayInfo):
             return _dense(value)
         if isinstance(value, dict):
-            return {key: make(part) for key, part in value.items()}
-        return tuple(map(make, value)) if type(value) is tuple else value
+            return {key: self.convert(part) for key, part in value.items()}
+        return tuple(map(self.convert, value)) if type(value) is tuple else value
 
 
 def _dense(info: ArrayInfo) -> ArrayInfo:

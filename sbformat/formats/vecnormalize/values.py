@@ -26,6 +26,8 @@ _NUMBERS: Final = "biuf"
 _OBSERVATION_KINDS: Final = "biufc"
 """Kinds of numpy dtypes that an observation may have."""
 _MOST_ENVS: Final = 2**31
+_MOST_LEVELS: Final = 20
+"""Levels of a space: its JSON (17.6) is then within the default limit of depth."""
 _MOST_KEYS: Final = 8
 """Keys in a repr."""
 
@@ -78,7 +80,7 @@ class VecNormalize:
     The parts are consistent: whatever is normalized has statistics, of the shape of its space.
 
     :raises TensorError: for shapes that do not fit together
-    :raises UnsupportedError: for a setting of the wrong type
+    :raises UnsupportedError: for a setting of the wrong type, or a space of more than 20 levels
     :raises MissingEntryError: when statistics are missing that ``norm_obs`` or ``norm_reward`` need
 
     Example::
@@ -298,6 +300,7 @@ def _check_spaces(value: VecNormalize) -> None:
         space: Any = getattr(value, name)
         if space is not None and not (isinstance(space, Space)):
             _refuse(f"expected a space as {name}")
+        require_levels(space)
     found, outer = value.obs_rms, value.observation_space
     spaces: Mapping[str, object] = {"": outer}
     if isinstance(found, dict) and outer is not None:
@@ -313,6 +316,34 @@ def _check_spaces(value: VecNormalize) -> None:
             of = f" of {quote(key)}" if key else ""
             message = f"expected statistics{of} of shape {space.shape}, that of the space, got {statistics.shape}"
             raise TensorError(message)
+
+
+def require_levels(space: Space | None) -> None:
+    """Check that a space has at most 20 levels: one that contains others has one level more than its deepest part.
+
+    :raises UnsupportedError: when it has more
+    """
+    known: dict[int, int] = {}
+    """The lowest level of each space by ``id()``: a shared one is visited again only at a lower one."""
+    waiting = [(space, 1)]
+    while waiting:
+        part, level = waiting.pop()
+        if level > _MOST_LEVELS:
+            _refuse(f"a space has more than {_MOST_LEVELS} levels")
+        if part is None or known.get(id(part), 0) >= level:
+            continue
+        known[id(part)] = level
+        waiting += [(inner, level + 1) for inner in _parts(part)]
+
+
+def _parts(space: Space) -> list[Space]:
+    """Return the spaces that a space contains directly."""
+    found: list[Space] = []
+    for name in space.plain_fields:
+        value = getattr(space, name)
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+        found += [item for item in items if isinstance(item, Space)]
+    return found
 
 
 def _refuse(message: str) -> NoReturn:
