@@ -129,7 +129,7 @@ def buffers() -> Iterator[Vector]:
         "shape-in-a-list": buffer("f8", (1, 2), [2], "C"),
     }.items():  # fmt: skip
         yield rule.refuses(f"norm-array-buffer-{name}", with_means(odd), TENSOR, ASKED)
-    rule = Rule("13.2", "Axis i of the array is then axis `axes[i]` of the base, whose bytes are in C order.")
+    rule = Rule("13.2", "Axis i of the array is axis `axes[i]` of the base, whose bytes are in C order.")
     base = (2, 3, 4)
     items = [100 * i + 10 * j + k for k in range(4) for i in range(2) for j in range(3)]
     moved = buffer(

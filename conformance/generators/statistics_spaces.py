@@ -207,7 +207,7 @@ def containers() -> Iterator[Vector]:
     rule = Rule("13.4", "Sequence, `sequence`: `feature_space`, `stack`")
     fields = gym("Sequence", feature_space=plain, stack=False)
     yield rule.accepts(
-        "space-sequence-without-stack",
+        "space-gym-sequence-without-stack",
         of(space("sequence", "Sequence", {"feature_space": two}, "gym")),
         found(fields),
         ASKED,
