@@ -73,6 +73,8 @@ FAMILIES: Final = (
     "tensor_details",
     "constructor_details",
     "numpy_details",
+    "statistics_details",
+    "statistics_spaces",
 )
 """In the order of FORMAT.md."""
 TOLERANCE: Final = 1e-5

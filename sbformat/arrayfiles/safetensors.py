@@ -113,6 +113,8 @@ def _refuse(message: str) -> NoReturn:
 
 def _row(name: str, row: object) -> Row:
     """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        _refuse("expected Unicode text as the names of tensors")
     if type(row) is not dict:
         _refuse(f"expected an object that describes the tensor {quote(name)}")
     dtype, shape, span = (row.get(key, ()) for key in _ROW_KEYS)

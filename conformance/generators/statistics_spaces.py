@@ -1,0 +1,409 @@
+"""Details of the spaces in normalization statistics: defaults, forms, random generators (VALUES.md 13.1, 13.3, 13.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from conformance.generators import build_bundles as facts
+from conformance.generators.build_bundles import ASKED, expected_statistics
+from conformance.generators.build_objects import (
+    array,
+    box,
+    discrete,
+    doubles,
+    dtype,
+    floats,
+    numbers,
+    pack_items,
+    sample_array,
+    scalar,
+    space,
+)
+from conformance.generators.build_pth import Apply, Change, Name, Pairs, ordered
+from conformance.generators.normalisation import pickled
+from conformance.generators.vectors import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from conformance.generators.vectors import Vector
+
+NUMPY: Final = "numpy.random._pickle"
+ABSENT: Final = expected_statistics()
+"""The expected output when the space is not known."""
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield the vectors of this family."""
+    yield from dtypes()
+    yield from shapes()
+    yield from bounds()
+    yield from containers()
+    yield from shared_attributes()
+    yield from generators()
+    yield from seeds()
+    yield from sums()
+
+
+def of(value: object) -> bytes:
+    """Statistics with this action space."""
+    return pickled(action_space=value)
+
+
+def found(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The expected output for it."""
+    return expected_statistics(action_space=dict(fields))
+
+
+def gym(kind: str, **fields: Any) -> dict[str, Any]:
+    """A space of gym in JSON."""
+    return {"type": kind, "library": "gym", **fields}
+
+
+UNSAID: Final = {"library": "gym", "bounded_below": None, "bounded_above": None}
+OLD_BOX: Final = {"low": doubles(-1, -2), "high": doubles(1, 2)}
+OLD_BOX_FACTS: Final = {
+    **facts.box((-1.0, -2.0), (1.0, 2.0), **UNSAID), "dtype": "<f8", "low": facts.json_array("f8", [-1.0, -2.0]),
+    "high": facts.json_array("f8", [1.0, 2.0]),
+}  # fmt: skip
+"""A Box of the oldest releases: neither shape nor dtype."""
+NVEC: Final = {"nvec": numbers("i4", 2, 3)}
+NVEC_FACTS: Final = gym("MultiDiscrete", nvec=facts.json_array("i4", [2, 3]), start=None, dtype="<i4")
+
+
+def dtypes() -> Iterator[Vector]:
+    rule = Rule("13.4", "gym's oldest releases have neither")
+    binary = gym("MultiBinary", shape=[3], dtype="|i1")
+    for name, made, fields in (
+        ("box", space("box", "Box", OLD_BOX, "gym"), OLD_BOX_FACTS),
+        ("multi-discrete", space("multi_discrete", "MultiDiscrete", NVEC, "gym"), NVEC_FACTS),
+        ("multi-binary", space("multi_binary", "MultiBinary", {"n": 3}, "gym"), binary),
+        ("discrete", space("discrete", "Discrete", {"n": 2}, "gym"), facts.discrete(2, library="gym")),
+        ("box-none", space("box", "Box", {**OLD_BOX, "dtype": None}, "gym"), OLD_BOX_FACTS),
+    ):
+        yield rule.accepts(f"space-without-dtype-{name}", of(made), found(fields), ASKED)
+    newer = {"n": 2, "start": 0, "_shape": (), "_np_random": None}
+    yield rule.accepts("space-without-dtype-gymnasium", of(space("discrete", "Discrete", newer)), ABSENT, ASKED)
+    rule = Rule("13.4", "a name or class for a dtype")
+    for label, value, code in (
+        ("name", "float32", "<f4"), ("name-short", "f4", None), ("name-bool", "bool_", "|b1"), ("name-int", "int", "<i8"),
+        ("name-float", "float", "<f8"), ("name-str", "str", None), ("name-uint8", "uint8", "|u1"),
+        ("class", Name("numpy", "float32"), "<f4"), ("class-bool", Name("numpy", "bool_"), "|b1"),
+        ("class-of-python", Name("builtins", "float"), "<f8"), ("class-int", Name("builtins", "int"), "<i8"),
+        ("class-complex", Name("builtins", "complex"), None), ("class-of-another", Name("agent", "float32"), None),
+        ("name-float-underscore", "float_", None), ("name-longdouble", "longdouble", None), ("number", 4, None),
+    ):  # fmt: skip
+        made = space("box", "Box", {**OLD_BOX, "dtype": value}, "gym")
+        expect = ABSENT if code is None else found({**OLD_BOX_FACTS, "dtype": code})
+        yield rule.accepts(f"space-dtype-by-{label}", of(made), expect, ASKED)
+    for label, value in {"name": "float32", "class": Name("numpy", "float32")}.items():
+        made = box((-1, -2), (1, 2), dtype=value)
+        yield rule.accepts(f"space-dtype-by-{label}-gymnasium", of(made), ABSENT, ASKED)
+    rule = Rule("13.4", "The dtype is also the implied one: numbers for Box, integers for the three others")
+    other = found(facts.box((-1.0, -2.0), (1.0, 2.0), dtype="<f8"))
+    yield rule.accepts("space-box-of-another-dtype", of(box((-1, -2), (1, 2), dtype=dtype("f8"))), other, ASKED)
+    odd = space("discrete", "Discrete", {**newer, "dtype": dtype("f4")})
+    yield rule.accepts("space-discrete-of-floats", of(odd), ABSENT, ASKED)
+
+
+def shapes() -> Iterator[Vector]:
+    rule = Rule("13.4", "and gymnasium's Box, Discrete, MultiDiscrete and MultiBinary have one.")
+    bare = {"low": floats(-1, -2), "high": floats(1, 2), "dtype": dtype("f4")}
+    yield rule.accepts("space-gymnasium-without-shape", of(space("box", "Box", bare)), ABSENT, ASKED)
+    yield rule.accepts("space-gymnasium-shape-none", of(space("box", "Box", {**bare, "_shape": None})), ABSENT, ASKED)
+    listed = {**bare, "_shape": [2]}
+    yield rule.accepts("space-gymnasium-shape-list", of(space("box", "Box", listed)), ABSENT, ASKED)
+    plain = facts.box((-1.0, -2.0), (1.0, 2.0), **UNSAID)
+    yield rule.accepts(
+        "space-gym-shape-list", of(space("box", "Box", {**bare, "shape": [2]}, "gym")), found(plain), ASKED
+    )
+    yield rule.accepts(
+        "space-gym-shape-none", of(space("box", "Box", {**bare, "shape": None}, "gym")), found(plain), ASKED
+    )
+    yield rule.accepts(
+        "space-gym-shape-another", of(space("box", "Box", {**bare, "shape": (3,)}, "gym")), ABSENT, ASKED
+    )
+    rule = Rule("13.4", "If an attribute has two names (`shape` and `_shape`), only one of them is present")
+    twice = space("box", "Box", {**bare, "_shape": (2,), "shape": (2,)})
+    yield rule.accepts("space-shape-twice", of(twice), ABSENT, ASKED)
+    rule = Rule("13.4", "`start`: another of its shape (gymnasium >= 0.29; zeros if missing")
+    pair = {"nvec": numbers("i8", 2, 3), "start": numbers("i8", 0, 0), "_shape": (2,), "dtype": dtype("i8")}
+    zeros = {
+        "type": "MultiDiscrete", "library": "gymnasium", "nvec": facts.json_array("i8", [2, 3]),
+        "start": facts.json_array("i8", 0, [2]), "dtype": "<i8",
+    }  # fmt: skip
+    yield rule.accepts("space-start-of-zeros", of(space("multi_discrete", "MultiDiscrete", pair)), found(zeros), ASKED)
+    other = {**pair, "start": numbers("i8", 0)}
+    yield rule.accepts(
+        "space-start-of-another-shape", of(space("multi_discrete", "MultiDiscrete", other)), ABSENT, ASKED
+    )
+
+
+def bounds() -> Iterator[Vector]:
+    rule = Rule("13.4", "`bounded_below`, `bounded_above`: bools of that shape (gym >= 0.13.1)")
+    point = {
+        "low": numbers("f4", -1, shape=()), "high": numbers("f4", 1, shape=()), "_shape": (), "dtype": dtype("f4"),
+    }  # fmt: skip
+    one = {
+        "type": "Box", "library": "gymnasium", "shape": [], "dtype": "<f4", "low": facts.json_array("f4", [-1.0], []),
+        "high": facts.json_array("f4", [1.0], []),
+    }  # fmt: skip
+    for name, value, code in (
+        ("array", numbers("b1", 1, shape=()), True), ("scalar", scalar(b"\1", "b1"), True), ("bool", True, False), ("none", None, False),
+    ):  # fmt: skip
+        made = space("box", "Box", {**point, "bounded_below": value, "bounded_above": value})
+        both = {f"bounded_{side}": facts.json_array("b1", [True], []) for side in ("below", "above")}
+        yield rule.accepts(f"space-bounded-by-{name}", of(made), found({**one, **both}) if code else ABSENT, ASKED)
+    odd = box((-1, -2), (1, 2), bounded_below=numbers("u1", 1, 1))
+    yield rule.accepts("space-bounded-by-numbers", of(odd), ABSENT, ASKED)
+    half = box((-1, -2), (1, 2), bounded_below=numbers("b1", 1, shape=(1,)))
+    yield rule.accepts("space-bounded-in-another-shape", of(half), ABSENT, ASKED)
+    rule = Rule("13.4", "`low`, `high`: arrays of one shape")
+    yield rule.accepts(
+        "space-box-scalars",
+        of(space("box", "Box", {**point, "low": scalar(pack_items("f4", -1), "f4")})),
+        found({**one, "bounded_below": None, "bounded_above": None}),
+        ASKED,
+    )
+    yield rule.accepts("space-box-numbers", of(space("box", "Box", {**point, "low": -1.0, "high": 1.0})), ABSENT, ASKED)
+    bools = {"low": numbers("b1", 0, 0), "high": numbers("b1", 1, 1), "_shape": (2,), "dtype": dtype("b1")}
+    fields = {
+        "type": "Box", "library": "gymnasium", "shape": [2], "dtype": "|b1", "low": facts.json_array("b1", False, [2]),
+        "high": facts.json_array("b1", True, [2]), "bounded_below": None, "bounded_above": None,
+    }  # fmt: skip
+    yield rule.accepts("space-box-of-bools", of(space("box", "Box", bools)), found(fields), ASKED)
+    odd = box((-1, -2), (1, 2), high=floats(1))
+    yield rule.accepts("space-box-of-two-shapes", of(odd), ABSENT, ASKED)
+    yield rule.accepts("space-box-repr-of-a-number", of(box((-1, -2), (1, 2), low_repr=1)), ABSENT, ASKED)
+
+
+def containers() -> Iterator[Vector]:
+    two, plain = discrete(2), facts.discrete(2)
+    rule = Rule("13.4", "`spaces`: an OrderedDict, a dict since gymnasium 1.0")
+    fields = {**facts.dict_space({"b": plain, "a": plain}), "library": "gym"}
+    for label, parts in {"ordered-dict": ordered({"b": two, "a": two}), "dict": {"b": two, "a": two}}.items():
+        made = space("dict", "Dict", {"spaces": parts, "shape": None, "dtype": None}, "gym")
+        yield rule.accepts(f"space-dict-of-{label}", of(made), found(fields), ASKED)
+    made = space("dict", "Dict", {"spaces": ordered({"b": two, "a": two}), "_shape": None, "dtype": None})
+    yield rule.accepts(
+        "space-gymnasium-dict-of-ordered-dict", of(made), found(facts.dict_space({"b": plain, "a": plain})), ASKED
+    )
+    twice = space("dict", "Dict", {"spaces": Pairs(("a", discrete(3)), ("a", two))})
+    yield rule.accepts("space-dict-key-twice", of(twice), found(facts.dict_space({"a": plain})), ASKED)
+    for label, odd in {"number": {1: two}, "none": None, "list": [two], "part-none": {"a": None}}.items():
+        yield rule.accepts(f"space-dict-of-{label}", of(space("dict", "Dict", {"spaces": odd})), ABSENT, ASKED)
+    yield rule.accepts(
+        "space-dict-sorted-by-none", of(space("dict", "Dict", {"spaces": {"a": two}, "sort_keys": None})), ABSENT, ASKED
+    )
+    yield rule.accepts(
+        "space-dict-with-shape", of(space("dict", "Dict", {"spaces": {"a": two}, "_shape": ()})), ABSENT, ASKED
+    )
+    rule = Rule("13.4", "`spaces`: a tuple, or a list before gym 0.22")
+    listed = {"spaces": [two]}
+    yield rule.accepts(
+        "space-tuple-of-a-list", of(space("tuple", "Tuple", listed, "gym")), found(gym("Tuple", spaces=[plain])), ASKED
+    )
+    yield rule.accepts("space-gymnasium-tuple-of-a-list", of(space("tuple", "Tuple", listed)), ABSENT, ASKED)
+    rule = Rule("13.4", "Sequence, `sequence`: `feature_space`, `stack`")
+    fields = gym("Sequence", feature_space=plain, stack=False)
+    yield rule.accepts(
+        "space-gym-sequence-without-stack",
+        of(space("sequence", "Sequence", {"feature_space": two}, "gym")),
+        found(fields),
+        ASKED,
+    )
+    yield rule.accepts(
+        "space-gymnasium-sequence-without-stack",
+        of(space("sequence", "Sequence", {"feature_space": two})),
+        ABSENT,
+        ASKED,
+    )
+    yield rule.accepts(
+        "space-graph-without-edges-attribute", of(space("graph", "Graph", {"node_space": two})), ABSENT, ASKED
+    )
+
+
+def shared_attributes() -> Iterator[Vector]:
+    rule = Rule("13.1", "An object is in doubt if its dict of attributes is also referred to elsewhere.")
+    state = {"n": 2, "start": 0, "_shape": (), "dtype": dtype("i8"), "_np_random": None}
+    one = Apply(Name("gymnasium.spaces.discrete", "Discrete"), (), Change("BUILD", state), how="NEWOBJ")
+    yield rule.accepts("space-own-attributes", of(one), found(facts.discrete(2)), ASKED)
+    yield rule.accepts("space-attributes-elsewhere", pickled(action_space=one, metadata=state), ABSENT, ASKED)
+    two = Apply(Name("gymnasium.spaces.discrete", "Discrete"), (), Change("BUILD", state), how="NEWOBJ")
+    yield rule.accepts("space-attributes-of-two", pickled(action_space=one, observation_space=two), ABSENT, ASKED)
+    same = pickled(action_space=one, observation_space=one)
+    both = expected_statistics(action_space=facts.discrete(2), observation_space=facts.discrete(2))
+    yield rule.accepts("space-object-elsewhere", same, both, ASKED)
+
+
+# -- random generators --------------------------------------------------------------------------------
+
+
+def words(code: str, count: int) -> Apply:
+    """An array of zeros."""
+    return array((count,), bytes(count * int(code[1])), code)
+
+
+TWISTER: Final[dict[str, Any]] = {"bit_generator": "MT19937", "state": {"key": words("u4", 624), "pos": 624}}
+BUFFERED: Final = {"has_uint32": 0, "uinteger": 0}
+PCG: Final[dict[str, Any]] = {"bit_generator": "PCG64", "state": {"state": 2**127, "inc": 1}, **BUFFERED}
+PHILOX: Final[dict[str, Any]] = {
+    "bit_generator": "Philox", "state": {"counter": words("u8", 4), "key": words("u8", 2)}, "buffer": words("u8", 4),
+    "buffer_pos": 4, **BUFFERED,
+}  # fmt: skip
+SFC: Final[dict[str, Any]] = {"bit_generator": "SFC64", "state": {"state": words("u8", 4)}, **BUFFERED}
+GAUSS: Final = {"has_gauss": 0, "gauss": 0.0}
+
+
+def call(name: str, args: tuple[object, ...], state: object = None, module: str = NUMPY) -> Apply:
+    """A constructor of numpy and its state."""
+    return Apply(Name(module, name), args, *([] if state is None else [Change("BUILD", state)]))
+
+
+def generator(state: object, *args: object, name: str = "__generator_ctor") -> Apply:
+    """A generator by the name of its bit generator."""
+    given = args or ((state["bit_generator"],) if isinstance(state, dict) else ())
+    return call(name, given, state)
+
+
+def changed(state: dict[str, Any], /, **parts: Any) -> dict[str, Any]:
+    """The state of a bit generator with these parts of its inner state."""
+    return {**state, "state": {**state["state"], **parts}}
+
+
+def with_generator(value: object) -> bytes:
+    """Statistics whose space has this random generator."""
+    return of(box((-1, -2), (1, 2), _np_random=value))
+
+
+KNOWN: Final = found(facts.box((-1.0, -2.0), (1.0, 2.0)))
+
+
+def generators() -> Iterator[Vector]:
+    rule = Rule("13.3", "Keys, lengths and positions are exact, because numpy reads at the given position")
+    for name, state in {
+        "mt19937": TWISTER,
+        "pcg64": PCG,
+        "pcg64dxsm": {**PCG, "bit_generator": "PCG64DXSM"},
+        "philox": PHILOX,
+        "sfc64": SFC,
+    }.items():
+        yield rule.accepts(f"space-generator-{name}", with_generator(generator(state)), KNOWN, ASKED)
+    for name, odd in {
+        "pos-too-large": changed(TWISTER, pos=625), "pos-negative": changed(TWISTER, pos=-1), "key-short": changed(TWISTER, key=words("u4", 623)),
+        "key-of-u8": changed(TWISTER, key=words("u8", 624)), "inc-too-large": changed(PCG, inc=2**128), "state-bool": changed(PCG, state=True),
+        "buffer-pos": {**PHILOX, "buffer_pos": 5}, "counter-short": changed(PHILOX, counter=words("u8", 3)), "uinteger": {**PCG, "uinteger": 2**32},
+        "has-uint32": {**PCG, "has_uint32": 2}, "another-key": {**PCG, "mine": 0}, "another-inner-key": changed(PCG, mine=0),
+        "gauss": {**PCG, **GAUSS}, "without-uinteger": {k: v for k, v in PCG.items() if k != "uinteger"},
+    }.items():  # fmt: skip
+        yield rule.accepts(f"space-generator-{name}", with_generator(generator(odd)), ABSENT, ASKED)
+    rule = Rule("13.3", "The callables are `numpy.random.__RandomState_ctor`, and of `numpy.random._pickle`")
+    constructor = Name(NUMPY, "__bit_generator_ctor")
+    yield rule.accepts(
+        "space-generator-with-constructor", with_generator(generator(PCG, "PCG64", constructor)), KNOWN, ASKED
+    )
+    yield rule.accepts(
+        "space-generator-with-another-constructor",
+        with_generator(generator(PCG, "PCG64", Name("posix", "_exit"))),
+        ABSENT,
+        ASKED,
+    )
+    yield rule.accepts("space-generator-of-another-name", with_generator(generator(PCG, "PCG32")), ABSENT, ASKED)
+    yield rule.accepts("space-generator-of-two-names", with_generator(generator(PCG, "Philox")), ABSENT, ASKED)
+    state = {**TWISTER, **GAUSS}
+    yield rule.accepts(
+        "space-random-state",
+        with_generator(generator(state, "MT19937", constructor, name="__randomstate_ctor")),
+        KNOWN,
+        ASKED,
+    )
+    yield rule.accepts(
+        "space-random-state-without-gauss",
+        with_generator(generator(TWISTER, "MT19937", name="__randomstate_ctor")),
+        ABSENT,
+        ASKED,
+    )
+    bit = call("__bit_generator_ctor", ("PCG64",), (PCG, None))
+    rule = Rule("13.3", "A Generator created from a bit generator has no state of its own.")
+    yield rule.accepts(
+        "space-generator-of-a-bit-generator", with_generator(call("__generator_ctor", (bit,))), KNOWN, ASKED
+    )
+    named = call("__bit_generator_ctor", (Name("numpy.random._pcg64", "PCG64"),), (PCG, None))
+    yield rule.accepts("space-generator-of-a-class", with_generator(call("__generator_ctor", (named,))), KNOWN, ASKED)
+    other = call("__bit_generator_ctor", (Name("numpy.random", "PCG64"),), (PCG, None))
+    yield rule.accepts(
+        "space-generator-of-another-class", with_generator(call("__generator_ctor", (other,))), ABSENT, ASKED
+    )
+    yield rule.accepts("space-generator-is-a-bit-generator", with_generator(bit), ABSENT, ASKED)
+    rule = Rule("13.3", "Without a state, numpy creates a new generator each time: in doubt.")
+    yield rule.accepts(
+        "space-generator-without-state", with_generator(call("__generator_ctor", ("PCG64",))), ABSENT, ASKED
+    )
+    rule = Rule(
+        "13.3", "A RandomState of numpy 2 contains the state of its bit generator a second time, and both are equal."
+    )
+    inner = call("__bit_generator_ctor", ("MT19937",), (TWISTER, None))
+    yield rule.accepts(
+        "space-random-state-of-numpy-2", with_generator(call("__randomstate_ctor", (inner,), state)), KNOWN, ASKED
+    )
+    differs = {**changed(TWISTER, pos=3), **GAUSS}
+    yield rule.accepts(
+        "space-random-state-that-differs", with_generator(call("__randomstate_ctor", (inner,), differs)), ABSENT, ASKED
+    )
+    rule = Rule(
+        "13.3",
+        'the tuple ("MT19937", key, pos, has_gauss, gauss) before numpy 1.17, whose last two items may be missing',
+    )
+    for name, items, known in (
+        ("five", ("MT19937", words("u4", 624), 1, 0, 0.0), True), ("three", ("MT19937", words("u4", 624), 1), True),
+        ("four", ("MT19937", words("u4", 624), 1, 0), False), ("of-pcg64", ("PCG64", words("u4", 624), 1), False),
+    ):  # fmt: skip
+        made = call("__RandomState_ctor", (), items, "numpy.random")
+        yield rule.accepts(f"space-random-state-{name}", with_generator(made), KNOWN if known else ABSENT, ASKED)
+
+
+def seed(
+    entropy: object,
+    *,
+    pool: object = None,
+    size: object = 4,
+    checksum: int = 0x3EAA222,
+    spawned: object = (),
+    children: object = 0,
+) -> Apply:
+    """A SeedSequence."""
+    cls = Name("numpy.random.bit_generator", "SeedSequence")
+    state = (entropy, children, words("u4", 4) if pool is None else pool, size, spawned)
+    return Apply(
+        Name("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"), (cls, checksum, None), Change("BUILD", state)
+    )
+
+
+def seeds() -> Iterator[Vector]:
+    rule = Rule(
+        "13.3",
+        "The checksum is 0x3eaa222, 0xc464c19 or 0xf88304a. The pool is u4 and has as many items as the pool size",
+    )
+    for name, made, known in (
+        ("plain", seed(1), True), ("another-checksum", seed(1, checksum=0xC464C19), True), ("unknown-checksum", seed(1, checksum=1), False),
+        ("pool-of-u8", seed(1, pool=words("u8", 4)), False), ("pool-of-five", seed(1, pool=words("u4", 5)), False),
+        ("pool-of-three", seed(1, pool=words("u4", 3), size=3), False), ("pool-of-six", seed(1, pool=words("u4", 6), size=6), True),
+    ):  # fmt: skip
+        bit = call("__bit_generator_ctor", ("PCG64",), (PCG, made))
+        yield rule.accepts(
+            f"space-seed-{name}", with_generator(call("__generator_ctor", (bit,))), KNOWN if known else ABSENT, ASKED
+        )
+
+
+def sums() -> Iterator[Vector]:
+    rule = Rule("17.7", "A space that is referred to several times is written each time")
+    part: Any = discrete(2)
+    for _ in range(15):
+        part = space("tuple", "Tuple", {"spaces": (part, part)})
+    yield rule.refuses("space-shared-often", of(part), "limit exceeded", ASKED)
+    rule = Rule("17.7", "The sums of 16.3.4 do not apply.")
+    whole = numbers("u1", *bytes(1000))
+    seen = {f"k{i}": whole for i in range(60)}
+    kept = facts.ARRAYS | {f"old_obs/{key}": sample_array("u1", *bytes(1000)) for key in seen}
+    shared = expected_statistics(kept, old_obs=list(seen))
+    yield rule.accepts("norm-arrays-shared", pickled(old_obs=seen), shared, ASKED, "--limit", "expanded_items=1000")
