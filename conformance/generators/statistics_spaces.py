@@ -148,6 +148,7 @@ def bounds() -> Iterator[Vector]:
         "type": "Box", "library": "gymnasium", "shape": [], "dtype": "<f4", "low": facts.json_array("f4", [-1.0], []),
         "high": facts.json_array("f4", [1.0], []),
     }  # fmt: skip
+    rule = Rule("13.4", "A numpy scalar is an array of shape `()` here; a number or bool of Python is no array.")
     for name, value, code in (
         ("array", numbers("b1", 1, shape=()), True), ("scalar", scalar(b"\1", "b1"), True), ("bool", True, False), ("none", None, False),
     ):  # fmt: skip
@@ -188,6 +189,7 @@ def containers() -> Iterator[Vector]:
     yield rule.accepts(
         "space-gymnasium-dict-of-ordered-dict", of(made), found(facts.dict_space({"b": plain, "a": plain})), ASKED
     )
+    rule = Rule("13.4", "The keys of a Dict are text; of two equal ones, the last one applies.")
     twice = space("dict", "Dict", {"spaces": Pairs(("a", discrete(3)), ("a", two))})
     yield rule.accepts("space-dict-key-twice", of(twice), found(facts.dict_space({"a": plain})), ASKED)
     for label, odd in {"number": {1: two}, "none": None, "list": [two], "part-none": {"a": None}}.items():
@@ -352,7 +354,7 @@ def generators() -> Iterator[Vector]:
     )
     rule = Rule(
         "13.3",
-        'the tuple ("MT19937", key, pos, has_gauss, gauss) before numpy 1.17, whose last two items may be missing',
+        'the tuple ("MT19937", key, pos, has_gauss, gauss) before numpy 1.17, whose last two items may both be missing',
     )
     for name, items, known in (
         ("five", ("MT19937", words("u4", 624), 1, 0, 0.0), True), ("three", ("MT19937", words("u4", 624), 1), True),
