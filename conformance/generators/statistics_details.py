@@ -241,7 +241,7 @@ def keys() -> Iterator[Vector]:
     )
     both = {**KEYS["obs_rms"], "image": THREE}
     yield rule.refuses("norm-box-of-a-key-that-is-not-normalized", pickled(**{**KEYS, "obs_rms": both}), TENSOR, ASKED)
-    rule = Rule("17.1", 'require a Dict space ("tensor failure") that has those keys ("missing")')
+    rule = Rule("17.1", 'statistics by key require a Dict space ("tensor failure") that has those keys ("missing").')
     other = {**KEYS["obs_rms"], "other": THREE}
     yield rule.refuses("norm-key-of-no-space", pickled(**{**KEYS, "obs_rms": other}), MISSING, ASKED)
     yield rule.refuses(

@@ -212,7 +212,7 @@ def containers() -> Iterator[Vector]:
         "space-tuple-of-a-list", of(space("tuple", "Tuple", listed, "gym")), found(gym("Tuple", spaces=[plain])), ASKED
     )
     yield rule.accepts("space-gymnasium-tuple-of-a-list", of(space("tuple", "Tuple", listed)), ABSENT, ASKED)
-    rule = Rule("13.4", "Sequence, `sequence`: `feature_space`")
+    rule = Rule("13.4", "Sequence, `sequence`: `feature_space`, `stack`")
     fields = gym("Sequence", feature_space=plain, stack=False)
     yield rule.accepts(
         "space-gym-sequence-without-stack",
