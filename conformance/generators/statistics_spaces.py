@@ -9,18 +9,22 @@ from conformance.generators.build_bundles import ASKED, expected_statistics
 from conformance.generators.build_objects import (
     array,
     box,
+    dict_space,
     discrete,
     doubles,
     dtype,
+    encoded_bytes,
     floats,
     numbers,
     pack_items,
+    reconstructed_array,
+    running_mean,
     sample_array,
     scalar,
     space,
 )
 from conformance.generators.build_pth import Apply, Change, Name, Pairs, ordered
-from conformance.generators.normalisation import pickled
+from conformance.generators.normalisation import TENSOR, UNSUPPORTED, pickled
 from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
@@ -43,6 +47,8 @@ def vectors() -> Iterator[Vector]:
     yield from generators()
     yield from seeds()
     yield from sums()
+    yield from other_values()
+    yield from orders()
 
 
 def of(value: object) -> bytes:
@@ -148,6 +154,7 @@ def bounds() -> Iterator[Vector]:
         "type": "Box", "library": "gymnasium", "shape": [], "dtype": "<f4", "low": facts.json_array("f4", [-1.0], []),
         "high": facts.json_array("f4", [1.0], []),
     }  # fmt: skip
+    rule = Rule("13.4", "A numpy scalar is an array of shape `()` here; a number or bool of Python is no array.")
     for name, value, code in (
         ("array", numbers("b1", 1, shape=()), True), ("scalar", scalar(b"\1", "b1"), True), ("bool", True, False), ("none", None, False),
     ):  # fmt: skip
@@ -188,6 +195,7 @@ def containers() -> Iterator[Vector]:
     yield rule.accepts(
         "space-gymnasium-dict-of-ordered-dict", of(made), found(facts.dict_space({"b": plain, "a": plain})), ASKED
     )
+    rule = Rule("13.4", "The keys of a Dict are text; of two equal ones, the last one applies.")
     twice = space("dict", "Dict", {"spaces": Pairs(("a", discrete(3)), ("a", two))})
     yield rule.accepts("space-dict-key-twice", of(twice), found(facts.dict_space({"a": plain})), ASKED)
     for label, odd in {"number": {1: two}, "none": None, "list": [two], "part-none": {"a": None}}.items():
@@ -352,7 +360,7 @@ def generators() -> Iterator[Vector]:
     )
     rule = Rule(
         "13.3",
-        'the tuple ("MT19937", key, pos, has_gauss, gauss) before numpy 1.17, whose last two items may be missing',
+        'the tuple ("MT19937", key, pos, has_gauss, gauss) before numpy 1.17, whose last two items may both be missing',
     )
     for name, items, known in (
         ("five", ("MT19937", words("u4", 624), 1, 0, 0.0), True), ("three", ("MT19937", words("u4", 624), 1), True),
@@ -407,3 +415,60 @@ def sums() -> Iterator[Vector]:
     kept = facts.ARRAYS | {f"old_obs/{key}": sample_array("u1", *bytes(1000)) for key in seen}
     shared = expected_statistics(kept, old_obs=list(seen))
     yield rule.accepts("norm-arrays-shared", pickled(old_obs=seen), shared, ASKED, "--limit", "expanded_items=1000")
+
+
+# -- values and orders --------------------------------------------------------------------------------
+
+
+def other_values() -> Iterator[Vector]:
+    """Numbers and last steps in other forms."""
+    rule = Rule("17.1", "`clip_obs`, `clip_reward`, `gamma`, `epsilon`: numbers, of Python or numpy")
+    five = pickled(clip_obs=numbers("f8", 5, shape=()))
+    yield rule.accepts("norm-clip-of-no-dimensions", five, expected_statistics(clip_obs=5.0), ASKED)
+    yield rule.refuses("norm-clip-of-a-bool-scalar", pickled(clip_obs=scalar(b"\1", "b1")), TENSOR, ASKED)
+    odd = scalar(pack_items("c16", 5, 0), "c16")
+    yield rule.refuses("norm-clip-of-a-complex-scalar", pickled(clip_obs=odd), TENSOR, ASKED)
+    rule = Rule("17.1", "`old_reward`: the last rewards: an array; SB2 has `old_rews`, its first files neither")
+    for name, attribute, last in (
+        ("empty", "old_reward", sample_array("f8")), ("of-sb2-in-sb3", "old_rews", sample_array("f4", 0.5)),
+    ):  # fmt: skip
+        kept = expected_statistics(facts.ARRAYS | {"old_reward": last}, old_reward="array")
+        yield rule.accepts(f"norm-last-reward-{name}", pickled(**{attribute: last.tree()}), kept, ASKED)
+    rule = Rule(
+        "17.5", "A writer MUST refuse what these entries cannot represent exactly: complex observations and bounds"
+    )
+    part = numbers("c16", 1, 2, shape=(1,))
+    yield rule.refuses("norm-last-reward-complex", pickled(old_reward=part), UNSUPPORTED, ASKED)
+    yield rule.refuses("norm-last-observation-by-key-complex", pickled(old_obs={"a": part}), UNSUPPORTED, ASKED)
+    rule = Rule("13.2", "Codes: numbers as in 6.6")
+    swapped = reconstructed_array((1,), stated_order("u1", ">"), encoded_bytes(b"\1"))
+    yield rule.accepts("norm-array-of-bytes-swapped", pickled(old_obs=swapped), ABSENT, ASKED)
+
+
+def stated_order(code: str, order: str) -> Apply:
+    """A dtype with this byte order, whatever its size."""
+    return Apply(Name("numpy", "dtype"), (code, False, True), Change("BUILD", (3, order, None, None, None, -1, -1, 0)))
+
+
+def orders() -> Iterator[Vector]:
+    """The order of the keys of a file without ``norm_obs_keys``."""
+    rule = Rule("17.1", "Without `norm_obs_keys` all keys are normalized")
+    one, two = (running_mean(doubles(count), doubles(count), count) for count in (1.0, 2.0))
+    kept = facts.means("obs_rms/b", (1,), (1,), 1) | facts.means("obs_rms/a", (2,), (2,), 2) | facts.RETURNS
+    parts = {"b": discrete(2), "a": discrete(2)}
+    there = {"observation_space": facts.dict_space({name: facts.discrete(2) for name in parts})}
+    in_order = {"obs_rms": ["b", "a"], "norm_obs_keys": ["b", "a"]}
+    turned = {"obs_rms": ["a", "b"], "norm_obs_keys": ["b", "a"]}
+    space_ = {"observation_space": dict_space(parts)}
+    for name, made, found_ in (
+        ("of-the-space", pickled(obs_rms={"a": two, "b": one}, **space_), expected_statistics(kept, **turned, **there)),
+        ("of-the-statistics", pickled(obs_rms={"b": one, "a": two}), expected_statistics(kept, **in_order)),
+        ("not-asked-for", pickled(obs_rms={"b": one, "a": two}, norm_obs=False),
+            expected_statistics(kept, **in_order, norm_obs=False)),
+    ):  # fmt: skip
+        yield rule.accepts(f"norm-key-order-{name}", made, found_, ASKED)
+    made = facts.bundle({**facts.SETTINGS, "obs_rms": ["b", "a"]}, kept)
+    yield rule.accepts("bundle-key-order", made, expected_statistics(kept, **in_order), ASKED)
+    rule = Rule("17.1", "`norm_obs_keys`, SB3 1.4: a list of the keys that are normalized")
+    none = pickled(obs_rms={"b": one, "a": two}, norm_obs_keys=None, norm_obs=False)
+    yield rule.refuses("norm-keys-none-in-order", none, TENSOR, ASKED)

@@ -78,8 +78,11 @@ def _array(
 # -- safetensors --------------------------------------------------------------------------------------
 
 
+_NOT_PLAIN: Final = ("bfloat", "float8", "complex")
+
+
 def read_safetensors(
-    source: SourceLike, *, limits: Limits = DEFAULT_LIMITS
+    source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, is_plain: bool = False
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Read the arrays of a ``.safetensors`` file, and its metadata.
 
@@ -88,7 +91,9 @@ def read_safetensors(
 
     :param source: a path, bytes, or a binary file object
     :param limits: what it may ask for; the header counts as JSON
+    :param is_plain: refuse complex numbers, and dtypes that numpy itself does not have
     :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
+    :raises UnsupportedError: for a dtype that is not read
     """
     budget = Budget(limits)
     opened = open_source(source, budget=budget)
@@ -97,7 +102,11 @@ def read_safetensors(
     arrays = {}
     for name, (dtype, shape, (begin, end)) in rows.items():
         try:
-            held = little(numpy_dtype(dtype_of(dtype)))
+            torch_name = dtype_of(dtype)
+            if is_plain and torch_name.startswith(_NOT_PLAIN):
+                message = f"expected real numbers of numpy, got {torch_name}"
+                raise UnsupportedError(message)
+            held = little(numpy_dtype(torch_name))
             arrays[name] = _array(opened.view(start + begin, end - begin), held, shape, budget)
         except SbformatError as error:
             raise error.within(name) from None

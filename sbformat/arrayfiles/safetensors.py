@@ -113,8 +113,6 @@ def _refuse(message: str) -> NoReturn:
 
 def _row(name: str, row: object) -> Row:
     """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
-    if any("\ud800" <= character <= "\udfff" for character in name):
-        _refuse("expected Unicode text as the names of tensors")
     if type(row) is not dict:
         _refuse(f"expected an object that describes the tensor {quote(name)}")
     dtype, shape, span = (row.get(key, ()) for key in _ROW_KEYS)
@@ -123,6 +121,8 @@ def _row(name: str, row: object) -> Row:
     begin, end = span
     if begin > end:
         _refuse(f"the offsets of {quote(name)} end before they begin")
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        _refuse("expected Unicode text as the names of tensors")
     return dtype, tuple(shape), (begin, end)
 
 

@@ -14,7 +14,6 @@ from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorE
 from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_space
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
 from sbformat.limits import Budget
-from sbformat.pkl.numpy import ITEM_SIZES
 from sbformat.rendering import write_number
 
 if TYPE_CHECKING:
@@ -197,14 +196,10 @@ def _arrays(value: VecNormalize) -> dict[str, Any]:
 def _read_arrays(found: dict[str, Any], arrays: bytes, limits: Limits) -> dict[str, Any]:
     from sbformat.arrayfiles.reader import read_safetensors
 
-    held, metadata = read_safetensors(arrays, limits=limits)
+    held, metadata = read_safetensors(arrays, limits=limits, is_plain=True)
     if metadata:
         message = "expected arrays without metadata in a bundle"
         raise TensorError(message)
-    for name, array in held.items():
-        if array.dtype.kind not in _ARRAYS or array.dtype.str[1:] not in ITEM_SIZES:
-            message = f"expected numbers of numpy as {quote(name, 60)}, got {quote(array.dtype, 40)}"
-            raise UnsupportedError(message)
     made: dict[str, Any] = {}
     for base in ("obs_rms", "ret_rms"):
         parts = {key: _read_statistics(held, name) for key, name in _names(base, found[base]).items()}
