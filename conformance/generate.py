@@ -66,6 +66,7 @@ FAMILIES: Final = (
     "space_json",
     "replay_buffers",
     "policies",
+    "policy_details",
     "form_details",
     "container_details",
     "data_details",

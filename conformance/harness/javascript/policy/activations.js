@@ -88,6 +88,16 @@ const ACTIVATIONS = new Map(Object.entries({
   FeatureAlphaDropout: [['p'], same],
   Flatten: [[], same],
 }));
+// Arguments that torch does not compute with.
+const REFUSED = new Map(Object.entries({
+  Hardtanh: (args) => (args.get('min_val') ?? -1) >= (args.get('max_val') ?? 1),
+  Softshrink: (args) => !((args.get('lambd') ?? 0.5) >= 0 && Number.isFinite(args.get('lambd') ?? 0.5)),
+  CELU: (args) => args.get('alpha') === 0,
+  RReLU: (args) => {
+    const [lower, upper] = [args.get('lower') ?? 1 / 8, args.get('upper') ?? 1 / 3];
+    return !(lower <= upper && Number.isFinite(upper - lower));
+  },
+}));
 const MODULES = /^torch\.nn\.modules\.(activation|dropout|linear|flatten)\.(\w+)$/;
 const PRELU = 'PReLU';
 
@@ -105,6 +115,7 @@ function readActivation(value, fallback) {
   const [names, make] = ACTIVATIONS.get(name) ?? unsupported('an unknown activation');
   const args = new Map([...names.map((word, at) => [word, positional[at]]).filter(([, given]) => given !== undefined), ...keywords]);
   if (![undefined, null, 1, -1].includes(args.get('dim'))) unsupported('an activation over another axis');
+  if (REFUSED.get(name)?.(args)) unsupported('an activation with arguments that torch does not compute with');
   return () => make(args);
 }
 
