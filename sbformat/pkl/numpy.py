@@ -482,29 +482,3 @@ def checked_numel(shape: object, itemsize: int) -> int:
     if extent >= 2**63:
         _refuse(f"a numpy array of shape {shape} is too large for any memory")
     return numel
-
-
-# -- and back (WRITER.md 12.3) ------------------------------------------------------------------------
-
-_MULTIARRAY: Final = "numpy.core.multiarray"
-"""Its name before numpy 2, which both know."""
-
-
-def to_tree(info: ArrayInfo) -> Call:
-    """Return the call that numpy pickles an array or scalar as."""
-    if info.is_scalar:
-        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.read()))
-    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
-    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.read())
-    array.updates = [Update("BUILD", array, state)]
-    return array
-
-
-def dtype_tree(code: str) -> Call:
-    """Return the call that numpy pickles a dtype of numbers as.
-
-    :param code: in the array interface, ``<f4``
-    """
-    dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
-    dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
-    return dtype

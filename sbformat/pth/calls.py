@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
-from sbformat.pkl.numpy import ArrayInfo, to_tree
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.numpy_calls import to_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
 from sbformat.pth.addresses import key_text
 from sbformat.pth.dtypes import DTYPES

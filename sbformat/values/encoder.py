@@ -18,7 +18,8 @@ from sbformat.globals.spaces import SPACE_MODULES
 from sbformat.globals.torch import NUMPY_NDARRAY
 from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.pkl.encode import encode_pickle
-from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, dtype_tree
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
+from sbformat.pkl.numpy_calls import dtype_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.values.types import (
     Box,
