@@ -10,8 +10,8 @@ import binascii
 import io
 import json
 import pickle
-import re
 import pickletools
+import re
 import warnings
 import zipfile
 import zlib
