@@ -45,7 +45,8 @@ def tagged_tensors(value: Any) -> Iterator[tuple[str, list[int], str, bool]]:
             todo.extend(reversed(part))
         elif isinstance(part, dict) and "tensor" in part:
             found = part["tensor"]
-            yield found["dtype"], found["shape"], found["sha256"], part.get("requires_grad", False)
+            shape = [int(size["int"], 16) if isinstance(size, dict) else size for size in found["shape"]]
+            yield found["dtype"], shape, found["sha256"], part.get("requires_grad", False)
         elif isinstance(part, dict):
             todo.extend(reversed(list(part.values())))
 
