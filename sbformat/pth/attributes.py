@@ -21,7 +21,7 @@ def check_attributes(state: Dict, context: DecodeContext) -> int:
     :return: the number of levels of containers
     :raises TensorError: for keys that no dict may have, and for a container that contains itself
     """
-    heights: dict[int, int] = {}
+    heights = context.heights
     opened: set[int] = set()
     todo: list[Any] = [state]
     while todo:

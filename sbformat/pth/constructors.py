@@ -236,6 +236,10 @@ def _refuse_part(value: object, what: str) -> NoReturn:
 
 
 def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
+    known = context.states.get(id(value))
+    if known is not None:
+        _, attributes, context.height = known
+        return attributes
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         refuse("expected a dict of attributes as the state of a tensor, got another value")
     attributes = {str(key): item for key, item in value}
@@ -244,8 +248,8 @@ def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
             raise UnsupportedError(message)
     context.height = check_attributes(value, context)
-    context.check_all(value)
-    context.resolve(value)
+    context.keep(value)
+    context.states[id(value)] = value, attributes, context.height
     return attributes
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.tree import Dict
     from sbformat.pth.values import Storage
 
 INT64: Final = 2**63
@@ -46,8 +47,8 @@ class DecodeContext:
     """
 
     __slots__ = (
-        "_open_storage", "_storages", "budget", "copied", "expanded", "height", "id_items", "items", "limits",
-        "ordered_dict", "tensors",
+        "_kept", "_open_storage", "_storages", "budget", "copied", "expanded", "height", "heights", "id_items", "items",
+        "limits", "ordered_dict", "states", "tensors",
     )  # fmt: skip
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
@@ -63,6 +64,11 @@ class DecodeContext:
         """The number of items of tensors that have more than four times those of their storage."""
         self.height = 0
         """The levels of containers in the last value that was built without a frame: attributes, or a set."""
+        self.heights: dict[int, int] = {}
+        """The levels of each container in attributes by its ``id()``: containers may be shared by all tensors."""
+        self.states: dict[int, tuple[Dict, dict[str, object], int]] = {}
+        """Attributes that were checked by the ``id()`` of their dict: the dict, the attributes, and their levels."""
+        self._kept: set[int] = set()
         self.ordered_dict: Global | None = None
         """The name ``collections.OrderedDict`` in the last tensor's hooks: as a rule, all tensors share this node."""
         self._open_storage = open_storage
@@ -89,6 +95,12 @@ class DecodeContext:
         for node in walk(kept):
             if type(node) is Persistent:
                 self.storage(node)
+
+    def keep(self, state: Dict) -> None:
+        """Check the persistent ids in attributes and replace them; what attributes share is visited once."""
+        for node in walk(state, self._kept):
+            if type(node) is Persistent:
+                node.id = StorageId(self.storage(node))
 
     def resolve(self, kept: object) -> None:
         """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew."""

@@ -48,18 +48,21 @@ class _ZipStorage(Storage):
     :param name: the record
     """
 
-    __slots__ = ("_records",)
+    __slots__ = ("_is_checked", "_records")
 
     def __init__(
         self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
     ) -> None:
         super().__init__(key, dtype, numel, location, byte_order, records.read, name)
         self._records = records
+        self._is_checked = False
 
     def check(self) -> None:
-        """Check its CRC, without keeping it."""
-        for _ in self.chunks():
-            pass
+        """Check its CRC once, without keeping it."""
+        if not self._is_checked:
+            for _ in self.chunks():
+                pass
+            self._is_checked = True
 
 
 class RecordStorage(_Unkept, _ZipStorage):
