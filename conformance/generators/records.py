@@ -201,6 +201,7 @@ def versions() -> Iterator[Vector]:
         "0": b"0\n",
         "11": b"11\n",
         "003": b"003",
+        "not-utf-8": b"3\xff",
         "superscript": "³".encode(),
         "arabic-digit": "٣".encode(),
     }.items():
