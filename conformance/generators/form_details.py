@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators import expected
+from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import POLICY, Member, build_zip, state_dict_pickle, state_dict_zip
 from conformance.generators.forms import zipped
 from conformance.generators.vectors import Rule, Vector
@@ -28,6 +29,7 @@ def files() -> Iterator[Vector]:
     rule = Rule("1.1", "A reader identifies a file by its first 512 bytes.")
     yield rule.accepts("form-bare-data-at-byte-511", b" " * 511 + b"{}", expected.bare(EMPTY))
     yield rule.refuses("form-bare-data-at-byte-512", b" " * 512 + b"{}", REFUSED)
+    yield from arrays()
     rule = Rule("1.1", "`\\x80` and a byte of at most 5 (or the end of the file)")
     yield rule.refuses("file-pickle-protocol-5", b"\x80\x05K\x01.", "unsupported")
     yield rule.refuses("file-pickle-protocol-6", b"\x80\x06K\x01.", REFUSED)
@@ -35,6 +37,28 @@ def files() -> Iterator[Vector]:
     yield rule.refuses("file-legacy-magic-at-byte-20", b"\x80\x02" + b"N0" * 9 + MAGIC, "unsupported")
     rule = Rule("1.1", "`{`, or a UTF-8 byte order mark and `{`: a bare `data`.")
     yield rule.refuses("form-byte-order-mark-and-a-space", b"\xef\xbb\xbf {}", REFUSED)
+
+
+def arrays() -> Iterator[Vector]:
+    """What distinguishes a ``.safetensors`` file from one of unknown bytes."""
+    rule = Rule("1.1", "A `.safetensors` file: eight bytes that are the length of a header (2 or more, little-endian)")
+    for name, size, start in (
+        ("length-1", 1, b'{"'),
+        ("of-9-bytes", 2, b"{"),
+        ("length-beyond-the-file", 3, b'{"'),
+        ("space-before-the-brace", 8, b' {"a": 1'),
+    ):
+        yield rule.refuses(f"file-safetensors-{name}", size.to_bytes(8, "little") + start, REFUSED)
+    rule = Rule("1.1", 'then `{`, then a `"` within the next 7 bytes.')
+    for name, space, outcome in (
+        ("at-once", b"", "unsupported"),
+        ("after-lf", b"\n", "unsupported"),
+        ("after-6-spaces", b" " * 6, "unsupported"),
+        ("after-7-spaces", b" " * 7, REFUSED),
+    ):
+        header = b"{" + space + b'"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
+        made = len(header).to_bytes(8, "little") + header
+        yield rule.refuses(f"file-safetensors-quote-{name}", made, outcome)
 
 
 def zips() -> Iterator[Vector]:
@@ -70,6 +94,9 @@ def zips() -> Iterator[Vector]:
     held = expected.lone(expected.POLICY)
     yield rule.accepts("limit-version-bytes-byteorder-at", made, held, "--limit", "version_bytes=6")
     yield rule.refuses("limit-version-bytes-byteorder-above", made, "limit exceeded", "--limit", "version_bytes=5")
+    made = pth({}, byte_order=None)
+    yield rule.accepts("limit-version-bytes-version-at", made, expected.lone(EMPTY), "--limit", "version_bytes=2")
+    yield rule.refuses("limit-version-bytes-version-above", made, "limit exceeded", "--limit", "version_bytes=1")
 
 
 def safetensors() -> Iterator[Vector]:

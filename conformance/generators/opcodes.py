@@ -209,6 +209,7 @@ def others() -> Iterator[Vector]:
     node = name()
     yield rule_of("readonly-buffer").gives("opcode-readonly-buffer-of-a-node", GLOBAL + b"\x98.", tree(node, node))
     yield rule_of("next-buffer").fails("opcode-next-buffer", b"\x80\x05\x97.")
+    yield rule_of("next-buffer").fails("opcode-next-buffer-above-a-value", b"\x80\x05N\x97.")
 
 
 # -- misused ------------------------------------------------------------------------------------------

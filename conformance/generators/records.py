@@ -181,6 +181,10 @@ def folded_names() -> Iterator[Vector]:
         "data-pkl": {"version": b"3\n", "DATA.PKL": dumps({})},
         "byteorder": {**records({}, byte_order=None), "ByteOrder": b"little"},
         "constants-pkl": {**records({}), "Constants.pkl": dumps(())},
+        "version-beside-another": {**records({}, version=None), ".data/version": b"3\n", "VERSION": b"3\n"},
+        "data-version": {**records({}), ".DATA/version": b"3\n"},
+        "storage-alignment": {**records({}), ".Storage_alignment": b"64"},
+        "serialization-id": {**records({}), ".data/Serialization_id": b"0" * 40},
         "format-version": {**records({}), ".Format_version": b"1"},
     }.items():
         yield rule.refuses(f"record-folded-{name}", in_folder(made), "tensor failure")
@@ -197,6 +201,7 @@ def versions() -> Iterator[Vector]:
         "0": b"0\n",
         "11": b"11\n",
         "003": b"003",
+        "not-utf-8": b"3\xff",
         "superscript": "³".encode(),
         "arabic-digit": "٣".encode(),
     }.items():

@@ -55,6 +55,9 @@ def lone() -> Iterator[Vector]:
         ("unicode-low-then-high", b"V\\ude00\\ud83d\n", "\ude00\ud83d"),
         ("unicode-apart", b"V\\ud83da\\ude00\n", "\ud83da\ude00"),
         ("unicode-beyond-16-bits", b"V\\U0001f600\\ud83d\n", "\U0001f600\ud83d"),
+        ("unicode-low-at-1", b"Va\\ude00\n", "a\ude00"),
+        ("lowest-low-then-low", b"X" + counted(4, b"\xed\xb0\x80" + LOW), "\udc00\ude00"),
+        ("high-before-e000", b"X" + counted(4, HIGH + "\ue000".encode()), "\ud83d\ue000"),
         ("character", b"X" + counted(4, "\U0001f600".encode()), "\U0001f600"),
     ):
         yield rule.gives(f"pickle-surrogate-{name}", opcodes + b".", tree(text))

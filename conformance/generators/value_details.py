@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.generators import expected
-from conformance.generators.build_pth import DEVICE, ORDERED_DICT, Apply, Change, Pairs, Raw, ordered
+from conformance.generators.build_pth import (
+    DEVICE,
+    ORDERED_DICT,
+    Apply,
+    Change,
+    Pairs,
+    Raw,
+    dumps,
+    legacy_stream,
+    ordered,
+)
 from conformance.generators.build_torch_zips import pth
 from conformance.generators.other_tensors import CHANNELS, QUANTIZED, as_quantized, quantized
 from conformance.generators.small_values import BYTEARRAY, COMPLEX, FROZENSET, SET, accepts, refuses
@@ -98,3 +108,8 @@ def copies() -> Iterator[Vector]:
     rule = Rule("8.1", "copied += 8 x items of the argument, if there is one")
     sets = Raw(b"]c__builtin__\nset\nq\x000(" + b"h\x00)R" * 200 + b"e")
     yield rule.accepts("copied-sets-of-nothing", pth(sets), expected.lone({"list": [{"set": []}] * 200}), *limits)
+    count = Counted("expanded_items", "or the fourth one of a legacy stream, STOP included.")
+    arrays = [Apply(BYTEARRAY, shared.args) for _ in range(3)]
+    excess = 3 * len(RAW) - len(dumps(arrays))
+    assert excess > 1
+    yield from count.file_needs("copied-bytearrays-of-a-stream", excess, legacy_stream(arrays), held, "legacy")

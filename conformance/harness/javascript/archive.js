@@ -30,7 +30,7 @@ const isStateDict = (name) => name.endsWith('.pth') && name !== '.pth' && !name.
 
 /** Whether a file begins as a .safetensors: the size of a JSON header that fits in it, and the header's start. */
 function isSafetensors(head, size) {
-  if (head.length < 10 || !/^\{[^]{0,6}"/.test(head.toString('latin1', 8, 16))) return false;
+  if (!/^\{[^]{0,6}"/.test(head.toString('latin1', 8))) return false;
   const header = head.readBigUInt64LE();
   return header >= 2n && header + 8n <= BigInt(size);
 }

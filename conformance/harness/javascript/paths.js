@@ -25,7 +25,8 @@ function floatText(hex) {
   if (power >= EXPONENTS[0] && power <= EXPONENTS[1]) {
     const all = digits.replace('.', '');
     if (power < 0) return `${sign}0.${'0'.repeat(-power - 1)}${all}`;
-    return `${sign}${all.padEnd(power + 1, '0').slice(0, power + 1)}.${all.slice(power + 1) || '0'}`;
+    const point = power + 1;
+    return `${sign}${all.padEnd(point, '0').slice(0, point)}.${all.slice(point) || '0'}`;
   }
   return `${sign}${digits}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }

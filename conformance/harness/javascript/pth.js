@@ -69,7 +69,7 @@ class TorchZip {
     const record = ['version', '.data/version'].find((name) => this.has(name));
     if (record === undefined) tensorFailure('there is no version');
     const text = decodeUtf8(this.read(record, 'version_bytes'));
-    const number = text !== null && VERSION.test(text) ? Number(text) : 0;
+    const number = VERSION.test(text ?? '') ? Number(text) : 0;
     if (number < 1 || number > HIGHEST_VERSION) tensorFailure('unknown version of the torch zip');
   }
 
