@@ -22,7 +22,6 @@ def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from files()
     yield from zips()
-    yield from safetensors()
 
 
 def files() -> Iterator[Vector]:
@@ -97,26 +96,3 @@ def zips() -> Iterator[Vector]:
     made = pth({}, byte_order=None)
     yield rule.accepts("limit-version-bytes-version-at", made, expected.lone(EMPTY), "--limit", "version_bytes=2")
     yield rule.refuses("limit-version-bytes-version-above", made, "limit exceeded", "--limit", "version_bytes=1")
-
-
-def safetensors() -> Iterator[Vector]:
-    """Files that begin as a ``.safetensors`` does, and files that hardly do; both are refused."""
-    rule = Rule("1.1", 'the header fits in the file, then `{`, then a `"` within the next 7 bytes')
-
-    def file(length: int, header: bytes) -> bytes:
-        return length.to_bytes(8, "little") + header
-
-    for name, header in {
-        "fits-exactly": b'{"__metadata__":{}}     ',
-        "quote-last": b'{      "__metadata__":{}}       ',
-    }.items():
-        yield rule.refuses(f"file-safetensors-{name}", file(len(header), header), "unsupported")
-    for name, data in {
-        "of-one-byte": file(1, b'{"'),
-        "quote-too-late": file(9, b'{       "'),
-        "does-not-fit": file(11, b'{"a":null}'),
-        "brace-second": file(10, b' {"a":nul}'),
-        "without-quote": file(2, b"{}"),
-        "of-nine-bytes": file(2, b"{"),
-    }.items():
-        yield rule.refuses(f"file-safetensors-{name}", data, "container failure")
