@@ -15,6 +15,8 @@ LENGTHS: Final = {-2: "<B", -3: "<i", -4: "<I", -5: "<Q"}
 """Layouts of lengths, by what ``pickletools`` says of them."""
 INTS: Final = {"uint1": "<B", "uint2": "<H", "int4": "<i", "uint4": "<I", "uint8": "<Q"}
 MOST_TOKENS: Final = 20_000
+_MOST_PICKLES: Final = 6
+"""A legacy stream has five."""
 
 
 class Span(NamedTuple):
@@ -44,6 +46,16 @@ def split(data: bytes) -> tuple[Tokens, bytes]:
         if found[-1] == STOP:
             break
     return found, data[at:]
+
+
+def split_stream(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the pickles that follow each other, and what follows them."""
+    found: list[bytes] = []
+    while len(found) < _MOST_PICKLES and is_pickle(data):
+        rest = split(data)[1]
+        found.append(data[: len(data) - len(rest)])
+        data = rest
+    return found, data
 
 
 def _end_of(data: bytes, at: int) -> int | None:

@@ -7,18 +7,27 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from conformance.file_mutants.chance import NUMBERS, ODD_TEXTS
+from conformance.file_mutants.opcode_changes import (
+    WRAPPERS,
+    change_opcode,
+    change_protocol,
+    drop_opcodes,
+    drop_value,
+    repeat_opcodes,
+    share_value,
+    wrap,
+)
 from conformance.file_mutants.opcodes import (
     INTS,
     LENGTHS,
     MOST_TOKENS,
     OPCODES,
-    STOP,
     Tokens,
     anchored,
-    is_pickle,
     join,
     spans,
     split,
+    split_stream,
 )
 
 if TYPE_CHECKING:
@@ -26,20 +35,13 @@ if TYPE_CHECKING:
 
     from conformance.file_mutants.chance import Chance
 
+    _Change = Callable[[Chance, Tokens, Sequence[bytes]], None]
+
 __all__ = ["change_pickle", "change_stream", "collect_values"]
 
-_MOST_PICKLES: Final = 6
-"""A legacy stream has five."""
 _MOST_DONATED: Final = 40
 """Opcodes of a value that is put into another pickle."""
-_BARE: Final = [code for code, opcode in OPCODES.items() if opcode.arg is None and code != STOP]
 _TEXT_CODES: Final = (b"\x8c", b"X", b"\x8d", b"U", b"T", b"B", b"C", b"\x8e", b"\x96")
-_WRAPPERS: Final = (
-    (b"", b"\x85"), (b"]", b"a"), (b"(", b"t"), (b"(", b"l"), (b"}K\x00", b"s"), (b"}", b"Ns"), (b"", b"Q"),
-    (b"\x8f(", b"\x90"), (b"(", b"\x91"), (b"", b")R"), (b"", b"2\x86"), (b"", b"0"), (b"N", b"\x86"),
-)  # fmt: skip
-"""Opcodes before and after a value: containers, calls, persistent ids, a copy, a value that is dropped."""
-_MEMO_INDICES: Final = (200, 256)
 
 
 def collect_values(pickles: Sequence[bytes]) -> list[bytes]:
@@ -70,11 +72,7 @@ def change_pickle(chance: Chance, data: bytes, donors: Sequence[bytes]) -> bytes
 
 def change_stream(chance: Chance, data: bytes, donors: Sequence[bytes]) -> bytes:
     """Change one of the pickles that follow each other, or what follows them."""
-    found: list[bytes] = []
-    while len(found) < _MOST_PICKLES and is_pickle(data):
-        rest = split(data)[1]
-        found.append(data[: len(data) - len(rest)])
-        data = rest
+    found, data = split_stream(data)
     if not found or (data and chance.one_in(6)):
         return b"".join(found) + chance.bytes_of(data)
     index = chance.randrange(len(found))
@@ -159,59 +157,22 @@ def _add_value(chance: Chance, tokens: Tokens, donors: Sequence[bytes]) -> None:
     tokens[at:at] = _donate(chance, tokens, donors)
 
 
-def _drop_value(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
-    found = spans(tokens)
-    if found:
-        start, stop = chance.choice(found)
-        del tokens[start:stop]
-
-
 def _wrap_value(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
     found = spans(tokens)
     if found:
-        start, stop = chance.choice(found)
-        head, tail = chance.choice(_WRAPPERS)
-        times = chance.choice((1, 1, 1, 2, 64, 201))
-        tokens[stop:stop] = split(tail)[0] * times
-        tokens[start:start] = split(head)[0] * times
+        span = chance.choice(found)
+        head, tail = chance.choice(WRAPPERS)
+        wrap(tokens, span, head, tail, chance.choice((1, 1, 1, 2, 64, 201)))
 
 
-def _share_value(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
-    """Put a value into the memo and get it in the place of another: a later one, or a part of itself."""
-    found = spans(tokens)
-    if not found:
-        return
-    index = bytes([chance.randrange(*_MEMO_INDICES)])
-    one, other = sorted((chance.choice(found), chance.choice(found)), key=lambda span: span.stop)
-    is_part = other.start < one.stop
-    replaced, at = (one, other.start + 1) if is_part else (other, one.stop)
-    tokens[replaced.start : replaced.stop] = [b"h" + index]
-    tokens[at:at] = [b"q" + index]
+def _alone(change: Callable[[Chance, Tokens], None]) -> _Change:
+    """A change that takes nothing from other pickles."""
+    return lambda chance, tokens, _: change(chance, tokens)
 
 
-def _change_opcode(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
-    if tokens:
-        tokens[chance.randrange(len(tokens))] = chance.choice(_BARE)
-
-
-def _drop_opcodes(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
-    start, stop = chance.part(tokens)
-    del tokens[start : start + 1 if chance.one_in(2) else stop]
-
-
-def _repeat_opcodes(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
-    start, stop = chance.part(tokens)
-    tokens[start:stop] = tokens[start:stop] * chance.randrange(2, 40)
-
-
-def _change_protocol(chance: Chance, tokens: Tokens, _: Sequence[bytes]) -> None:
-    at = 0 if tokens and tokens[0][:1] == b"\x80" else chance.place(len(tokens))
-    tokens[at : at + 1 - bool(at)] = [b"\x80" + bytes([chance.randrange(7)])]
-
-
-_CHANGES: Final[tuple[Callable[[Chance, Tokens, Sequence[bytes]], None], ...]] = (
+_CHANGES: Final[tuple[_Change, ...]] = (
     _change_argument, _change_argument, _change_argument, _change_argument, _replace_leaf, _replace_leaf,
     _replace_leaf, _replace_value, _replace_value, _exchange_values, _exchange_values, _add_value, _wrap_value,
-    _wrap_value, _share_value, _share_value, _drop_value, _change_opcode, _drop_opcodes, _repeat_opcodes,
-    _change_protocol,
+    _wrap_value, _alone(share_value), _alone(share_value), _alone(drop_value), _alone(change_opcode), _alone(drop_opcodes), _alone(repeat_opcodes),
+    _alone(change_protocol),
 )  # fmt: skip

@@ -20,44 +20,48 @@ _TEXTS: Final = (
 )  # fmt: skip
 _NOISE: Final = ("\n", "=", " ", "*", "-_", "A", "====", "\u0660", "\u2028")
 """What lenient base64 decoders skip, or do not."""
-_LAYOUTS: Final[tuple[dict[str, Any], ...]] = (
+LAYOUTS: Final[tuple[dict[str, Any], ...]] = (
     {"indent": 4}, {}, {"separators": (",", ":")}, {"ensure_ascii": False, "indent": 1},
 )  # fmt: skip
+"""Options of ``json.dumps``."""
 
 
 def change_json(chance: Chance, data: bytes) -> bytes:
     """Change a JSON text: its bytes, a value, or the base64 of a pickle."""
     if chance.one_in(3):
-        return _change_text(chance, data)
+        return change_text(chance, data)
     try:
         root = json.loads(data)
     except (ValueError, RecursionError):
-        return _change_text(chance, data)
-    containers = _list_containers(root)
+        return change_text(chance, data)
+    containers = list_containers(root)
     if not containers:
-        return _change_text(chance, data)
+        return change_text(chance, data)
     texts = [value for value in containers if isinstance(value, dict) and isinstance(value.get(SERIALIZED), str)]
     if texts and chance.one_in(3):
         value = chance.choice(texts)
-        value[SERIALIZED] = _change_base64(chance, value[SERIALIZED])
+        value[SERIALIZED] = change_base64(chance, value[SERIALIZED])
     else:
         _change_container(chance, chance.choice(containers))
-    return json.dumps(root, **chance.choice(_LAYOUTS)).encode("utf-8", "surrogatepass")
+    return json.dumps(root, **chance.choice(LAYOUTS)).encode("utf-8", "surrogatepass")
 
 
-def _change_text(chance: Chance, data: bytes) -> bytes:
+def change_text(chance: Chance, data: bytes) -> bytes:
+    """Change the bytes of a JSON text, or put another piece of one into it."""
     if chance.one_in(2):
         return chance.bytes_of(data)
     start, stop = chance.part(data)
     return data[:start] + chance.choice(_TEXTS) + data[stop if chance.one_in(2) else start :]
 
 
-def _change_base64(chance: Chance, text: str) -> str:
+def change_base64(chance: Chance, text: str) -> str:
+    """Change how base64 is spelled."""
     at = chance.place(len(text)) if chance.one_in(2) else len(text) - chance.randrange(min(len(text), 4) + 1)
     return text[:at] + chance.choice(_NOISE) + text[at + chance.randrange(3) :]
 
 
-def _list_containers(root: Any) -> list[Any]:
+def list_containers(root: Any) -> list[Any]:
+    """The dicts and lists in a value of JSON, with itself."""
     found, todo = [], [root]
     while todo:
         value = todo.pop()

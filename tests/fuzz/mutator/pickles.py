@@ -6,13 +6,22 @@ import pickletools
 import struct
 from typing import TYPE_CHECKING, Final
 
+from conformance.file_mutants.opcode_changes import (
+    WRAPPERS,
+    change_opcode,
+    change_protocol,
+    drop_opcodes,
+    drop_value,
+    repeat_opcodes,
+    share_value,
+    wrap,
+)
 from conformance.file_mutants.opcodes import (
     FRAME,
     INTS,
     LENGTHS,
     MOST_TOKENS,
     OPCODES,
-    STOP,
     Tokens,
     anchored,
     is_pickle,
@@ -29,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["argument", "changed", "is_pickle", "join", "name_code", "spans", "split", "value"]
 
-_BARE: Final = [code for code, opcode in OPCODES.items() if opcode.arg is None and code != STOP]
 _TEXTS: Final = ("unicodestring1", "unicodestring4", "unicodestring8")
 _DEEPEST: Final = 250
 """How often a value is wrapped at most: just past ``value_depth``."""
@@ -114,27 +122,15 @@ def _add_value(chance: Chance, tokens: Tokens) -> None:
     tokens[at:at] = value(chance, tokens)
 
 
-def _drop_value(chance: Chance, tokens: Tokens) -> None:
-    found = spans(tokens)
-    if found:
-        span = chance.choice(found)
-        del tokens[span.start : span.stop]
-
-
 def _wrap_value(chance: Chance, tokens: Tokens) -> None:
     """Put a value into a container, call or reference, once or deeper than any reader goes."""
     found = spans(tokens)
     if not found:
         return
     span = chance.choice(found)
-    head, tail = chance.choice(
-        ((b"", b"\x85"), (b"]", b"a"), (b"(", b"t"), (b"(", b"l"), (b"}K\x00", b"s"), (b"}", b"Ns"), (b"", b"Q"),
-         (b"\x8f(", b"\x90"), (b"(", b"\x91"), (b"", b")R"), (name_code(chance), b"\x85R"), (name_code(chance), b"b"),
-         (b"", b"2\x86"), (b"", b"0"), (b"N", b"\x86"))
-    )  # fmt: skip
-    times = chance.randrange(1, _DEEPEST) if chance.one_in(8) else 1
-    tokens[span.stop : span.stop] = split(tail)[0] * times
-    tokens[span.start : span.start] = split(head)[0] * times
+    calls = ((name_code(chance), b"\x85R"), (name_code(chance), b"b"))
+    head, tail = chance.choice((*WRAPPERS, *calls))
+    wrap(tokens, span, head, tail, chance.randrange(1, _DEEPEST) if chance.one_in(8) else 1)
 
 
 def name_code(chance: Chance, old: tuple[str, str] = ("", "")) -> bytes:
@@ -175,24 +171,9 @@ def _change_argument(chance: Chance, tokens: Tokens) -> None:
         tokens[index] = argument(chance, tokens[index][:1], tokens[index])
 
 
-def _change_opcode(chance: Chance, tokens: Tokens) -> None:
-    if tokens:
-        tokens[chance.randrange(len(tokens))] = chance.choice(_BARE)
-
-
 def _add_opcode(chance: Chance, tokens: Tokens) -> None:
     at = chance.place(len(tokens))
     tokens[at:at] = [argument(chance, chance.choice(list(OPCODES)))]
-
-
-def _drop_opcodes(chance: Chance, tokens: Tokens) -> None:
-    start, stop = chance.part(tokens)
-    del tokens[start : start + 1 if chance.one_in(2) else stop]
-
-
-def _repeat_opcodes(chance: Chance, tokens: Tokens) -> None:
-    start, stop = chance.part(tokens)
-    tokens[start:stop] = tokens[start:stop] * chance.randrange(2, 40)
 
 
 def _move_opcode(chance: Chance, tokens: Tokens) -> None:
@@ -201,35 +182,17 @@ def _move_opcode(chance: Chance, tokens: Tokens) -> None:
         tokens.insert(chance.place(len(tokens)), token)
 
 
-def _share_value(chance: Chance, tokens: Tokens) -> None:
-    """Put a value into the memo and get it in the place of another one: a later one, or a part of itself."""
-    found = spans(tokens)
-    if not found:
-        return
-    index = bytes([chance.randrange(200, 256)])
-    one, other = sorted((chance.choice(found), chance.choice(found)), key=lambda span: span.stop)
-    is_part = other.start < one.stop
-    replaced, at = (one, other.start + 1) if is_part else (other, one.stop)
-    tokens[replaced.start : replaced.stop] = [b"h" + index]
-    tokens[at:at] = [b"q" + index]
-
-
-def _change_protocol(chance: Chance, tokens: Tokens) -> None:
-    at = 0 if tokens and tokens[0][:1] == b"\x80" else chance.place(len(tokens))
-    tokens[at : at + 1 - bool(at)] = [b"\x80" + bytes([chance.randrange(7)])]
-
-
 def _frame(chance: Chance, tokens: Tokens) -> None:
     tokens.insert(chance.place(len(tokens)), FRAME + bytes(8))
 
 
 _LIKELY: Final[tuple[Callable[[Chance, Tokens], None], ...]] = (
     _replace_leaf, _replace_leaf, _replace_leaf, _replace_value, _replace_value, _add_value, _wrap_value, _change_name,
-    _change_argument, _share_value,
+    _change_argument, share_value,
 )  # fmt: skip
 """Mostly give a pickle again."""
 _UNLIKELY: Final[tuple[Callable[[Chance, Tokens], None], ...]] = (
-    _drop_value, _change_opcode, _add_opcode, _drop_opcodes, _repeat_opcodes, _move_opcode, _change_protocol, _frame,
+    drop_value, change_opcode, _add_opcode, drop_opcodes, repeat_opcodes, _move_opcode, change_protocol, _frame,
 )  # fmt: skip
 """Mostly break it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.file_mutants import archives, zips
+from conformance.file_mutants.opcodes import split_stream
 from tests.fuzz.mutator import pickles, texts
 from tests.fuzz.mutator.chance import Chance
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 _MOST_TRIES: Final = 4
 _OTHER_ORDER: Final = {b"little": b"big", b"big": b"little"}
 """Of a torch zip: a record of one word, which no change of its bytes would make the other."""
-_MOST_PICKLES: Final = 6
-"""A legacy stream has five."""
 
 
 def mutate(data: bytes, max_size: int, seed: int, change_bytes: Callable[[bytes, int], bytes] | None = None) -> bytes:
@@ -71,11 +70,7 @@ def _weight(name: bytes) -> int:
 
 def _stream(chance: Chance, data: bytes) -> bytes:
     """Change one of the pickles that follow each other, or what follows them."""
-    found: list[bytes] = []
-    while len(found) < _MOST_PICKLES and pickles.is_pickle(data):
-        rest = pickles.split(data)[1]
-        found.append(data[: len(data) - len(rest)])
-        data = rest
+    found, data = split_stream(data)
     index = chance.place(len(found)) if data else chance.randrange(len(found))
     if index == len(found):
         data = chance.bytes_of(data)
