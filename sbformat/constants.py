@@ -41,6 +41,11 @@ DESCRIPTOR_SIGNATURE: Final = b"PK\x07\x08"
 TYPE_MARKER: Final = ":type:"
 SERIALIZED_MARKER: Final = ":serialized:"
 
+# -- FORMAT.md 5, pickles -----------------------------------------------------------------------------
+
+SURROGATE_PAIR: Final = r"[\ud800-\udbff][\udc00-\udfff]"
+"""A pattern of two surrogates, which are one character in UTF-16 (5.1)."""
+
 # -- FORMAT.md 6, the torch zip -----------------------------------------------------------------------
 
 PICKLE_RECORD: Final = "data.pkl"
@@ -58,16 +63,16 @@ LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 LEGACY_MAGIC_BYTES: Final = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # LONG1, ten bytes, STOP
 LEGACY_PROTOCOL: Final = 1001
 
-# -- SB2.md 16.2, a .npy ---------------------------------------------------------------------------
+# -- SB2.md 16.2, a .npy ------------------------------------------------------------------------------
 
 NPY_MAGIC: Final = b"\x93NUMPY"
 
-# -- STATISTICS.md 17.5, a bundle -------------------------------------------------------------------------
+# -- STATISTICS.md 17.5, a bundle ---------------------------------------------------------------------
 
 SETTINGS_ENTRY: Final = "vecnormalize.json"
 ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
 
-# -- SCANNING.md 14, scanning ---------------------------------------------------------------------------
+# -- SCANNING.md 14, scanning -------------------------------------------------------------------------
 
 PICKLE_SUFFIXES: Final = (".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib")
 """Suffixes of files that programs load as pickles (14.2)."""

@@ -103,7 +103,7 @@ class Zip:
     def read(self) -> Zip:
         """Read all of it."""
         sizes = self.list_sizes()
-        while (signature := self.data[self.at : self.at + 4]) == b"PK\x03\x04":
+        while self.data[self.at : self.at + 4] == b"PK\x03\x04":
             fields = self.read_fields(LOCAL)
             name = self.add(fields[-2], "name").decode()
             if fields[-1]:

@@ -22,6 +22,7 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from sbformat.constants import SURROGATE_PAIR
 from sbformat.pkl.canonical import (
     CODE,
     INT4,
@@ -241,7 +242,7 @@ class _Pass:
             raw = value.encode()
         except UnicodeEncodeError:
             raw = value.encode("utf-8", "surrogatepass")
-            if re.search(r"[\ud800-\udbff][\udc00-\udfff]", value):
+            if re.search(SURROGATE_PAIR, value):
                 refuse("a pickle cannot contain a text with a pair of surrogates, which is one character in UTF-16")
         if self.protocol >= 4 and len(raw) <= MAX8:
             self.out += CODE["SHORT_BINUNICODE"] + bytes([len(raw)])

@@ -10,6 +10,7 @@ import re
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from sbformat.constants import SURROGATE_PAIR
 from sbformat.errors import LimitError, PickleError, quote
 from sbformat.pkl.changes import Notes, change_plain
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
@@ -40,7 +41,6 @@ _FOUR_BYTES: Final = rb"[\xf0-\xff]"
 REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
 """Types of values that have parts or can be changed. A Global can be changed too, but two equal ones are the same."""
 
-_PAIR: Final = r"[\ud800-\udbff][\udc00-\udfff]"
 
 # Patterns are compiled when first used: text opcodes are rare, and compiling takes longer than reading an archive.
 _ODD_INDEX: Final = rb"(?=.{1,4000}$)(?:\+?[0-9]+(?:_[0-9]+)*|-[0_]*0)"
@@ -101,7 +101,7 @@ class State:
 
     def check_surrogates(self, text: str) -> str:
         """Return text, unless it contains two surrogates that are one character in UTF-16 (FORMAT.md 5.1)."""
-        if re.search(_PAIR, text):
+        if re.search(SURROGATE_PAIR, text):
             if not self.is_lenient:
                 message = "expected text without a pair of surrogates, got one"
                 raise PickleError(message)

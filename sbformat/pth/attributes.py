@@ -15,10 +15,9 @@ _CONTAINERS: Final = frozenset({Dict, list, tuple})
 """Types that are containers in attributes too. Everything else is a value without parts there."""
 
 
-def check_attributes(state: Dict, context: DecodeContext) -> int:
-    """Check the dicts in the attributes of a tensor, without recursion.
+def check_attributes(state: Dict, context: DecodeContext) -> None:
+    """Check the dicts in the attributes of a tensor, without recursion; ``context.heights`` gets their levels.
 
-    :return: the number of levels of containers
     :raises TensorError: for keys that no dict may have, and for a container that contains itself
     """
     heights = context.heights
@@ -29,7 +28,7 @@ def check_attributes(state: Dict, context: DecodeContext) -> int:
         if id(value) in heights:
             todo.pop()
             continue
-        parts = parts_of(value)
+        parts = _parts_of(value)
         if id(value) in opened:
             opened.discard(id(value))
             heights[id(value)] = 1 + max((heights[id(part)] for part in parts), default=0)
@@ -43,10 +42,9 @@ def check_attributes(state: Dict, context: DecodeContext) -> int:
                 raise TensorError(message)
             if id(part) not in heights:
                 todo.append(part)
-    return heights[id(state)]
 
 
-def parts_of(value: Any) -> list[Any]:
+def _parts_of(value: Any) -> list[Any]:
     """Return the containers that are directly in a container of attributes."""
     items = [part for _, part in value] if type(value) is Dict else value
     return [part for part in items if type(part) in _CONTAINERS]

@@ -236,10 +236,14 @@ def _refuse_part(value: object, what: str) -> NoReturn:
 
 
 def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
-    known = context.states.get(id(value))
-    if known is not None:
-        _, attributes, context.height = known
-        return attributes
+    attributes = context.states.get(id(value))
+    if attributes is None:
+        attributes = context.states[id(value)] = _checked_attributes(context, value)
+    context.height = context.heights[id(value)]
+    return attributes
+
+
+def _checked_attributes(context: DecodeContext, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         refuse("expected a dict of attributes as the state of a tensor, got another value")
     attributes = {str(key): item for key, item in value}
@@ -247,9 +251,8 @@ def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
             raise UnsupportedError(message)
-    context.height = check_attributes(value, context)
+    check_attributes(value, context)
     context.keep(value)
-    context.states[id(value)] = value, attributes, context.height
     return attributes
 
 

@@ -66,8 +66,8 @@ class DecodeContext:
         """The levels of containers in the last value that was built without a frame: attributes, or a set."""
         self.heights: dict[int, int] = {}
         """The levels of each container in attributes by its ``id()``: containers may be shared by all tensors."""
-        self.states: dict[int, tuple[Dict, dict[str, object], int]] = {}
-        """Attributes that were checked by the ``id()`` of their dict: the dict, the attributes, and their levels."""
+        self.states: dict[int, dict[str, object]] = {}
+        """The attributes that were checked, by the ``id()`` of their dict in the pickle, which keeps it alive."""
         self._kept: set[int] = set()
         self.ordered_dict: Global | None = None
         """The name ``collections.OrderedDict`` in the last tensor's hooks: as a rule, all tensors share this node."""

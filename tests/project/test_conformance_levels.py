@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat import SbformatError
 from tests.helpers.bundled import ROOT
+from tests.helpers.programs import import_from
 
 if TYPE_CHECKING:
     import pytest
@@ -23,20 +22,10 @@ CONFORMANCE: Final = (
 )
 
 
-def load_decoder() -> Any:
-    """The Python harness."""
-    folder = str(HERE / "harness" / "python")
-    sys.path.insert(0, folder)
-    try:
-        return importlib.import_module("decode")
-    finally:
-        sys.path.remove(folder)
-
-
 def test_level_0_reads_no_state_dict(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     read = sbformat.Archive.state_dict
-    decode = load_decoder().decode
+    decode = import_from(HERE / "harness" / "python", "decode").decode
 
     def state_dict(archive: sbformat.Archive, name: str) -> Any:
         found.append(vector["name"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import importlib.util
 import json
 import re
 import shutil
@@ -20,10 +19,10 @@ from sbformat import Limits
 from sbformat.pkl import numpy as pkl_numpy
 from sbformat.pkl.state import _MODULES
 from tests.helpers.bundled import ROOT
+from tests.helpers.programs import import_from
 from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
-    import types
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -34,17 +33,7 @@ TABLES: dict[str, dict[str, Any]] = {
 SCHEMA = json.loads((FOLDER / "tables.schema.json").read_bytes())
 
 
-def load_generator() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_tables", ROOT / "schema" / "generate_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["generate_tables"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-generator = load_generator()
+generator = import_from(ROOT / "schema", "generate_tables")
 
 
 def rows(name: str) -> list[dict[str, Any]]:

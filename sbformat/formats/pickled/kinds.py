@@ -35,7 +35,7 @@ def classify_pickle(pickle: Pickle) -> Kind:
         return "sb2-pickle"
     kind = _kind_of_object(root)
     if kind is not None:
-        require_distinct_names(root)
+        _check_names(root)
         return kind
     message = (
         f"a pickle of {_named(root)}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
@@ -79,8 +79,11 @@ def require_distinct_names(root: object) -> None:
 
     :raises PickleError: if names of attributes are not distinct texts
     """
-    if _kind_of_object(root) is None:
-        return
+    if _kind_of_object(root) is not None:
+        _check_names(root)
+
+
+def _check_names(root: object) -> None:
     names = [key for key, _ in attributes_of(root)]
     if not all(type(name) is str for name in names) or len({*names}) != len(names):
         message = "expected distinct texts as the names of its attributes"
