@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import threading
@@ -331,3 +332,18 @@ def test_other_buffers_are_bytes_too(tmp_path: Path) -> None:
 def test_a_file_called_pth_is_the_policy(tmp_path: Path) -> None:
     (tmp_path / ".pth").write_bytes(entries()["policy.pth"])
     assert list(sbformat.read(tmp_path / ".pth").parameters) == ["policy"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not list open files")
+def test_a_file_is_closed_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        before = os.listdir("/proc/self/fd")
+        for path in (PPO, PPO):
+            with sbformat.safe_open(path) as opened:
+                assert len(list(opened.keys())) > 5
+            del opened
+        assert os.listdir("/proc/self/fd") == before
+    finally:
+        gc.enable()

@@ -23,6 +23,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from sbformat.container.layout import Unread
     from sbformat.io.source import Source
 
 INFLATED_WHOLE_BYTES: Final = 1 << 20
@@ -51,6 +52,17 @@ class Unchecked(NamedTuple):
     """Its local header was not compared with the directory."""
     crc: bool
     """The CRC-32 of its bytes was not computed."""
+
+
+def _read_header(source: Source, entries: dict[str, Entry], unread: dict[str, Unread], name: str) -> None:
+    entries[name] = read_local(source, unread[name])
+    del unread[name]
+
+
+def _read_headers(source: Source, entries: dict[str, Entry], unread: dict[str, Unread]) -> None:
+    """Read the local headers that were left unread, in the order of the file."""
+    for name in sorted(unread, key=lambda name: entries[name].offset):
+        _read_header(source, entries, unread, name)
 
 
 class Container:
@@ -97,7 +109,8 @@ class Container:
         self._sources: dict[str, InflatedSource] = {}
         self._inflated = (0, 0)
         self.entries, self._unread = read_layout(source, self._budget, entry_limit)
-        self._checksums = Checksums(source, self.entries, self._read_headers, unchecked_crc=unchecked_crc)
+        read_headers = partial(_read_headers, source, self.entries, self._unread)  # a method would refer to the zip
+        self._checksums = Checksums(source, self.entries, read_headers, unchecked_crc=unchecked_crc)
         if names == "path":
             self.require_paths()
 
@@ -138,17 +151,11 @@ class Container:
         :raises ContainerError: when its local header differs from the directory
         """
         if name in self._unread:
-            self.entries[name] = read_local(self._source, self._unread[name])
-            del self._unread[name]
+            _read_header(self._source, self.entries, self._unread, name)
         try:
             return self.entries[name]
         except KeyError:
             raise MissingEntryError(name, present=self.entries) from None
-
-    def _read_headers(self) -> None:
-        """Read the local headers that were left unread, in the order of the file."""
-        for name in sorted(self._unread, key=lambda name: self.entries[name].offset):
-            self.entry(name)
 
     def prefetch(self) -> None:
         """Of an archive that is fetched by ranges, fetch where its members meet: headers, directories and pickles."""
