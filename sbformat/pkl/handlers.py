@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import PickleError, quote
 from sbformat.pkl.opcodes import BY_CODE
-from sbformat.pkl.state import REFERRED, State, cut_short, make_call, make_global
-from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Node, Persistent, Set, Unread
+from sbformat.pkl.state import State, cut_short, make_call, make_global
+from sbformat.pkl.tree import COMPOSITES, Call, Dict, Extension, FrozenSet, Node, Persistent, Set, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def _pop(state: State, position: int) -> int:
 
 
 def _pop_mark(state: State, position: int) -> int:
-    state.discarded.extend(value for value in state.pop_mark() if type(value) in REFERRED)
+    state.discarded.extend(value for value in state.pop_mark() if type(value) in COMPOSITES)
     return position
 
 

@@ -57,8 +57,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import PickleError
 from sbformat.pkl.handlers import HANDLERS
-from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
-from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
+from sbformat.pkl.state import State, cut_short, make_call, too_long
+from sbformat.pkl.tree import COMPOSITES, Call, Dict, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,7 @@ class Machine(State):
         far_memo = self.far_memo
         referred = self.referred
         log = self.log
-        has_parts = REFERRED
+        has_parts = COMPOSITES
         marks_allowed = self.limits.pickle_marks
         take = next
         new = object.__new__  # takes two thirds of the time of calling the class

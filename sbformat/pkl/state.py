@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sbformat.constants import SURROGATE_PAIR
 from sbformat.errors import LimitError, PickleError, quote
 from sbformat.pkl.changes import Notes, change_plain
-from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
+from sbformat.pkl.tree import COMPOSITES, Call, Dict, Extension, Global, Node, Set, Update
 
 if TYPE_CHECKING:
     from sbformat.limits import Limits
@@ -37,9 +37,6 @@ _FAR_COST: Final = 160
 _TWO_BYTES: Final = rb"[\xc4-\xff]"
 _FOUR_BYTES: Final = rb"[\xf0-\xff]"
 """Bytes that occur in the UTF-8 of text whose characters take two bytes of memory, or four."""
-
-REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
-"""Types of values that have parts or can be changed. A Global can be changed too, but two equal ones are the same."""
 
 
 # Patterns are compiled when first used: text opcodes are rare, and compiling takes longer than reading an archive.
@@ -228,7 +225,7 @@ class State:
 
     def refer(self, value: object) -> object:
         """Note a second reference to a value, and return the value."""
-        if type(value) in REFERRED:
+        if type(value) in COMPOSITES:
             self.referred[id(value)] = value
         return value
 

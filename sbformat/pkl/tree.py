@@ -8,10 +8,10 @@ walk it with a visited set, never by recursion.
 from __future__ import annotations
 
 from _weakref import ref  # the module weakref takes a millisecond to import
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sbformat.io.source import Source
 
@@ -233,32 +233,40 @@ class Unread:
 
 LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None)})
 """Types of most parts that are neither composite values nor nodes."""
+COMPOSITES: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
+"""Types of all values that have parts or can be changed. A name can be changed too, but two equal ones are the same."""
+WALKED: Final = COMPOSITES | {Global}
+"""Types of all composite values and nodes."""
+BYTES: Final = frozenset({bytes, bytearray, Unread})
 
 
-def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:
+def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WALKED) -> Iterator[object]:
     """Yield every composite value and node of a tree once, parents before children.
 
     It is iterative, with a visited set: shared parts and cycles are visited once.
 
     :param seen: the ``id()`` of each value to skip; those of the values that are yielded are added
+    :param kinds: the types to yield, if more than these are wanted
     """
     seen = set() if seen is None else seen
-    todo = [root]
+    todo = [root] if type(root) in kinds else []
     while todo:
         value = todo.pop()
-        if id(value) in seen or not isinstance(value, (Node, list, tuple)):
+        if id(value) in seen:
             continue
         seen.add(id(value))
         yield value
-        todo += [part for part in reversed(children(value)) if type(part) not in LEAVES]
+        kind = type(value)
+        parts: Any = value if kind is tuple or kind is list else children(value)
+        todo += [part for part in reversed(parts) if type(part) in kinds]
 
 
-def children(value: object) -> list[object]:
+def children(value: object) -> Sequence[object]:
     """Return the parts of a composite value or node, in the order of the pickle."""
     if isinstance(value, Dict):
         return [part for pair in value for part in pair]
     if isinstance(value, (list, tuple)):
-        return list(value)
+        return value
     parts: list[object] = []
     if isinstance(value, Call):
         parts = [value.func, value.args, value.kwargs]

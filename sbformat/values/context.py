@@ -41,7 +41,7 @@ from sbformat.globals.constructors import CALLS, INTERPOLATION, OBJECTS, PLAIN_O
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
+from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.pth.addresses import other_keys
 from sbformat.pth.context import DecodeContext
 from sbformat.values.types import Cycle, Reference
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     NodeDecoder: TypeAlias = "Callable[[Context, Call], object]"
 
-_TEXT: Final = {str}
+TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
 _FILLERS: Final = frozenset({"filled_function", "filled_class"})
@@ -158,11 +158,11 @@ class Context:
 
     def value(self, part: object) -> Any:
         """Return the value of a part of the tree; of a node that is still being decoded, a :class:`Cycle`."""
-        if type(part) is Global:
-            return self._decode_name(part)
-        if not has_parts(part):
-            return part
-        return self._values[id(part)] if id(part) in self._values else Cycle()
+        kind = type(part)
+        if kind not in COMPOSITES:
+            return self._decode_name(part) if kind is Global else part  # type: ignore[arg-type]
+        values = self._values
+        return values[id(part)] if id(part) in values else Cycle()
 
     def _decode_name(self, node: Global) -> object:
         if node.updates:
@@ -184,14 +184,14 @@ class Context:
 
     def make_dict(self, pairs: list[tuple[object, object]]) -> dict[Any, Any] | Dict:
         """Return pairs as a dict; as pairs again when a file could choose the hashes of their keys."""
-        keys = [self.value(key) for key, _ in pairs]
-        if set(map(type, keys)) <= _TEXT or self._may_hash(keys):
-            return dict(zip(keys, (self.value(value) for _, value in pairs)))
+        keys = [key if type(key) is str else self.value(key) for key, _ in pairs]
+        if set(map(type, keys)) <= TEXT or self._may_hash(keys):
+            return dict(zip(keys, [part if type(part) in LEAVES else self.value(part) for _, part in pairs]))
         return Dict([(key, self.value(value)) for key, (_, value) in zip(keys, pairs)])
 
     def make_set(self, values: list[object], *, is_frozen: bool) -> object:
         """Return values as a set; as a list of its own kind when a file could choose their hashes."""
-        if set(map(type, values)) <= _TEXT or self._may_hash(values):
+        if set(map(type, values)) <= TEXT or self._may_hash(values):
             return frozenset(values) if is_frozen else set(values)
         return FrozenSet(values) if is_frozen else Set(values)
 
@@ -209,7 +209,7 @@ class Context:
         updates = node.updates or []
         is_own = len(updates) == 1 and updates[0].how == "BUILD" and id(updates[0].value) not in self.pickle.shared
         state = self.value(updates[0].value) if is_own else None
-        if type(state) is not dict or set(map(type, state)) - _TEXT:
+        if type(state) is not dict or set(map(type, state)) - TEXT:
             reject("its state is not one dict of attributes of its own")
         return state
 
@@ -233,6 +233,8 @@ class Context:
 
     def state_setters(self, node: Call) -> list[Call]:
         """Return the calls of cloudpickle that set the state of a function or class."""
+        if not self.setters and not self.fillers:
+            return []
         return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
 
     # -- the record -----------------------------------------------------------------------------------
@@ -242,14 +244,18 @@ class Context:
 
         A name that was changed is not a known name any more.
         """
+        understood = self.understood
         for node in nodes:
-            if type(node) is Global and node.updates:
+            if not isinstance(node, Node):
+                understood.add(id(node))
                 continue
-            self.understood.add(id(node))
-            for update in (node.updates if isinstance(node, Node) else None) or ():
-                self.understood.add(id(update))
-            if isinstance(node, Call) and isinstance(node.func, Global) and not node.func.updates:
-                self.understood.add(id(node.func))
+            if node.updates:
+                if type(node) is Global:
+                    continue
+                understood.update(map(id, node.updates))
+            understood.add(id(node))
+            if type(node) is Call and type(node.func) is Global and not node.func.updates:
+                understood.add(id(node.func))
 
     def accept_if_by_value(self, *nodes: Node) -> None:
         """Record nodes as understood where something is pickled by value, and as unknown in any other pickle."""
@@ -279,6 +285,11 @@ class Context:
         """Have torch's constructors see another node in place of this one."""
         self._substitutes[id(node)] = other
 
+    @property
+    def has_substitutes(self) -> bool:
+        """Whether any node has a substitute."""
+        return bool(self._substitutes)
+
     def find_substitute(self, value: object) -> object:
         """Return the substitute of a node, or the value itself."""
         return self._substitutes.get(id(value), value)
@@ -296,11 +307,6 @@ _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins
 def _refuse_storage(*_: object) -> Any:
     message = "a persistent id in a pickle that has no storages"
     raise TensorError(message)
-
-
-def has_parts(value: object) -> bool:
-    """Return whether a part of the tree is decoded by the walk: it is a node other than a name, a list or a tuple."""
-    return isinstance(value, (Node, list, tuple)) and type(value) is not Global
 
 
 def find_role(node: Call) -> str | None:

@@ -6,49 +6,45 @@ deep its tree is, and charges what it copies, because a tree that shares parts c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.globals.jax import OBJECTS as JAX_OBJECTS
-from sbformat.pkl.tree import LEAVES, Call, Dict, FrozenSet, Global, Node, Persistent, Set
-from sbformat.values.context import Context, UnrecognizedError, find_role, has_parts
+from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set
+from sbformat.values.context import TEXT, Context, UnrecognizedError, find_role
 from sbformat.values.registry import find_node_decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import DecodeContext
 
 _STORING_ROLES: Final = frozenset({"cell", "function", "function_state", "record"})
+_CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})
 _NODES_PER_CALL: Final = 5
 """Cost of decoding a call, in nodes of a pickle."""
 
 
-class Size(NamedTuple):
-    """Size of a container with all nodes in it; a shared node counts wherever it is used."""
-
-    items: int
-    nbytes: int
-    """Bytes of text, bytes and numbers."""
-
-
-_SMALL: Final = Size(8, 64)
+_Size: TypeAlias = tuple[int, int]
+"""Size of a container with all nodes in it, of which a shared one counts wherever it is used: the number of items, and
+the bytes of text, bytes and numbers."""
+_SMALL: Final = (8, 64)
 """Every container up to this size is charged as this size."""
 
 
 class Decoder(Context):
     """A context that walks the tree; parameters as :class:`~sbformat.values.context.Context`."""
 
-    __slots__ = ("_calls", "_given", "_heights", "_open", "_sizes")
+    __slots__ = ("_calls", "_heights", "_items", "_nbytes", "_open", "_sizes")
 
     def __init__(
         self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
     ) -> None:
         super().__init__(pickle, budget, tensors, checks_unread=checks_unread)
-        self._sizes: dict[int, Size] = {}
-        self._given = Size(0, 0)
+        self._sizes: dict[int, _Size] = {}
+        self._items = self._nbytes = 0
         self._calls = 0
         self._heights: dict[int, int] = {}
         self._open: set[int] = set()
@@ -58,22 +54,33 @@ class Decoder(Context):
 
         :raises LimitError: when the value is deeper or larger than allowed
         """
-        if not has_parts(root) or id(root) in self._values:
+        values, is_open = self._values, self._open
+        if type(root) not in COMPOSITES or id(root) in values:
             return self.value(root)
-        frames: list[tuple[Any, Iterator[object]]] = [(root, self._parts(root))]
+        parts = self._parts(root)
+        frames: list[tuple[Any, Sequence[object], Iterator[object]]] = [(root, parts, iter(parts))]
         heights = [1]
         deepest = 1
-        self._open.add(id(root))
+        is_open.add(id(root))
         while frames:
-            node, parts = frames[-1]
-            for part in parts:
-                if type(part) in LEAVES or not has_parts(part) or id(part) in self._open:
+            node, parts, rest = frames[-1]
+            for part in rest:
+                if type(part) not in COMPOSITES or id(part) in is_open:
                     continue
-                if id(part) in self._values:
+                if id(part) in values:
                     heights[-1] = max(heights[-1], self._heights.get(id(part), 1) + 1)
                     continue
-                self._open.add(id(part))
-                frames.append((part, self._parts(part)))
+                inner = self._parts(part)
+                if type(part) in _CONTAINERS and LEAVES.issuperset(map(type, inner)):  # most of them
+                    if len(frames) == deepest:
+                        deepest += 1
+                        self.budget.spend("value_depth", deepest)
+                    values[id(part)] = self._decode_flat(part, inner)
+                    if heights[-1] == 1:
+                        heights[-1] = 2
+                    continue
+                is_open.add(id(part))
+                frames.append((part, inner, iter(inner)))
                 heights.append(1)
                 if len(frames) > deepest:
                     deepest = len(frames)
@@ -85,67 +92,72 @@ class Decoder(Context):
                     deepest = len(frames) + height - 1
                     self.budget.spend("value_depth", deepest)
                 frames.pop()
-                self._open.discard(id(node))
-                self._values[id(node)] = self._decode_node(node)
+                is_open.discard(id(node))
+                values[id(node)] = self._decode_node(node, parts)
                 if height > 1:
                     self._heights[id(node)] = height
                 if heights:
                     heights[-1] = max(heights[-1], height + 1)
-        return self._values[id(root)]
+        return values[id(root)]
 
     def is_pending(self, node: Call) -> bool:
         """Return whether a call has a node decoder, and the walk has not reached it."""
         is_reached = id(node) in self._values or id(node) in self.understood
         return not is_reached and find_node_decoder(node) is not None
 
-    def _parts(self, node: Any) -> Iterator[object]:
-        """Yield what has to be decoded before a node: the arguments of a call one by one, and what changes it."""
-        if isinstance(node, Dict):
-            for key, value in node:
-                yield key
-                yield value
-        elif isinstance(node, (list, tuple)):
-            yield from node
-        elif isinstance(node, Call):
-            yield node.func
-            if type(node.args) is tuple:
-                yield from node.args
-            else:
-                yield node.args
-            yield node.kwargs
-            for setter in self.state_setters(node):
-                yield from setter.args[1:]  # type: ignore[index]
-        for update in (node.updates if isinstance(node, Node) else None) or ():
-            state: Any = update.value
-            if update.how == "BUILD":
-                yield state
-            elif update.how == "SETITEMS":
-                for key, value in state:
-                    yield key
-                    yield value
-            else:
-                yield from state
-
-    def _decode_node(self, node: object) -> object:
+    def _parts(self, node: Any) -> Sequence[object]:
+        """Return what has to be decoded before a node: the arguments of a call one by one, and what changes it."""
         kind = type(node)
-        if isinstance(node, (list, tuple)):
-            size = self._measure(self._parts(node))
-            if size.items > _SMALL.items or size.nbytes > _SMALL.nbytes or (kind is Dict and not node):
-                self._sizes[id(node)] = size
         if kind is Dict:
-            return self.make_dict(node)  # type: ignore[arg-type]
-        if kind is list:
-            return [self.value(part) for part in node]  # type: ignore[attr-defined]
+            return [part for pair in node for part in pair]
+        if kind in _CONTAINERS:
+            return node  # type: ignore[no-any-return]
+        parts: list[object] = []
+        if kind is Call:
+            parts = [node.func, *node.args] if type(node.args) is tuple else [node.func, node.args]
+            parts.append(node.kwargs)
+            for setter in self.state_setters(node):
+                parts += setter.args[1:]  # type: ignore[index]
+        for update in node.updates or ():
+            if update.how == "BUILD":
+                parts.append(update.value)
+            elif update.how == "SETITEMS":
+                parts += [part for pair in update.value for part in pair]
+            else:
+                parts += update.value
+        return parts
+
+    def _decode_flat(self, node: Any, parts: Sequence[object]) -> object:
+        """Return the value of a container that contains only leaves."""
+        self._note_size(node, parts)
+        kind = type(node)
         if kind is tuple:
-            return tuple([self.value(part) for part in node])  # type: ignore[attr-defined]
-        if kind is Set or kind is FrozenSet:
-            return self.make_set([self.value(part) for part in node], is_frozen=kind is FrozenSet)  # type: ignore[attr-defined]
+            return node
+        if kind is Dict and TEXT.issuperset(map(type, parts[::2])):
+            return dict(node)
+        return self._decode_container(node, parts)
+
+    def _decode_node(self, node: object, parts: Sequence[object]) -> object:
+        """Return the value of a node whose parts have values."""
+        kind = type(node)
+        if kind is Call:
+            return self._decode_call(node, parts)  # type: ignore[arg-type]
+        if kind in _CONTAINERS:
+            self._note_size(node, parts)
+            return self._decode_container(node, parts)
         if kind is Persistent:
             return self._decode_persistent(node)  # type: ignore[arg-type]
-        if isinstance(node, Call):
-            return self._decode_call(node)
         self.add_issue(node, "unknown", "a copyreg extension code, which only its author can resolve")  # type: ignore[arg-type]
         return node
+
+    def _decode_container(self, node: object, parts: Sequence[object]) -> object:
+        kind = type(node)
+        if kind is Dict:
+            return self.make_dict(node)  # type: ignore[arg-type]
+        made = [part if type(part) in LEAVES else self.value(part) for part in parts]
+        if kind is tuple:
+            return tuple(made)
+        return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
 
     def _decode_persistent(self, node: Persistent) -> object:
         try:
@@ -154,11 +166,11 @@ class Decoder(Context):
             self.add_issue(node, "arguments", f"a persistent reference: {error.message}")
             return node
 
-    def _decode_call(self, node: Call) -> object:
+    def _decode_call(self, node: Call, parts: Sequence[object]) -> object:
         decode = find_node_decoder(node)
         if decode is None:
             return node
-        self._charge(node)
+        self._charge(parts)
         if self.pickle.changed and not self._only_stores(node) and self._uses_changed_value(node):
             self.add_issue(node, "arguments", "it is given a value that is changed afterwards")
             return node
@@ -198,29 +210,36 @@ class Decoder(Context):
                 todo.extend(self._parts(part))
         return False
 
-    def _charge(self, node: Call) -> None:
-        """Charge a call's arguments, which its node decoder may copy: shared parts wherever they are used.
+    def _charge(self, parts: Sequence[object]) -> None:
+        """Charge what a call is given, which its node decoder may copy: shared parts wherever they are used.
 
         What a pickler writes has no more items, or bytes, than the pickle has bytes, and is not charged.
         """
-        items, nbytes = self._measure(self._parts(node))
-        self._given = Size(self._given.items + items, self._given.nbytes + nbytes)
+        items, nbytes = self._measure(parts)
+        self._items += items
+        self._nbytes += nbytes
         self._calls += 1
-        excess = self._given.items - self.pickle.size
-        self.budget.spend("pickle_nodes", max(excess, self._calls * _NODES_PER_CALL))
-        self.budget.spend("blob_bytes", self._given.nbytes - self.pickle.size)
+        nodes = max(self._items - self.pickle.size, self._calls * _NODES_PER_CALL)
+        limits = self.budget.limits
+        if nodes > limits.pickle_nodes or self._nbytes - self.pickle.size > limits.blob_bytes:
+            self.budget.spend("pickle_nodes", nodes)
+            self.budget.spend("blob_bytes", self._nbytes - self.pickle.size)
 
-    def _measure(self, parts: Iterator[object]) -> Size:
-        items = nbytes = 0
+    def _note_size(self, node: object, parts: Sequence[object]) -> None:
+        items, nbytes = self._measure(parts)
+        if items > _SMALL[0] or nbytes > _SMALL[1] or (type(node) is Dict and not node):
+            self._sizes[id(node)] = items, nbytes
+
+    def _measure(self, parts: Sequence[object]) -> _Size:
+        items, nbytes = len(parts), 0
         for part in parts:
-            items += 1
             kind = type(part)
             if kind is str or kind is bytes or kind is bytearray:
                 nbytes += len(part)  # type: ignore[arg-type]
             elif kind is int:
                 nbytes += part.bit_length() >> 3  # type: ignore[attr-defined]
-            elif kind is tuple or kind is list or kind is Dict or kind is Set or kind is FrozenSet:
-                inner = self._sizes.get(id(part), _SMALL)
-                items += inner.items
-                nbytes += inner.nbytes
-        return Size(items, nbytes)
+            elif kind in _CONTAINERS:
+                more, longer = self._sizes.get(id(part), _SMALL)
+                items += more
+                nbytes += longer
+        return items, nbytes

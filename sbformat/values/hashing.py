@@ -26,6 +26,7 @@ _UNHASHABLE_ROLES: Final = frozenset(
 )
 _UNHASHABLE_OBJECTS: Final = frozenset(SPACES) | {pair for pair, role in OBJECTS.items() if role in _UNHASHABLE_ROLES}
 """Objects whose classes have an ``__eq__`` and no ``__hash__``."""
+_WITH_KEYS: Final = (Dict, Set, FrozenSet, Call)
 _NUMBERS: Final = (int, float, bool)
 _LINEAR_PROBES: Final = 9
 """Adjacent slots that CPython's sets probe before they jump; dicts probe none."""
@@ -43,6 +44,8 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     """
     costs = _Costs(limits.pickle_nodes, limits.value_depth)
     for part in parts:
+        if type(part) not in _WITH_KEYS:
+            continue
         for keys, is_set in _tables(part):
             fault = costs.add(keys)
             if fault is None and len(keys) > limits.other_keys:
@@ -56,7 +59,8 @@ def _tables(part: object) -> list[tuple[list[object], bool]]:
     """Return the keys of each hash table in a value, with True for those of a set."""
     kind = type(part)
     if kind is Dict:
-        return [(_others(key for key, _ in part), False)]  # type: ignore[attr-defined]
+        others = [key for key, _ in part if type(key) is not str]  # type: ignore[attr-defined]
+        return [(others, False)] if others else []
     if kind is Set or kind is FrozenSet:
         return [(_others(part), True)]  # type: ignore[arg-type]
     if not isinstance(part, Call):

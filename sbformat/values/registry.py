@@ -109,12 +109,15 @@ _OBJECT_DECODERS: Final[dict[str, NodeDecoder]] = {
 def find_node_decoder(node: Call) -> NodeDecoder | None:
     """Return the node decoder of a call, or None when its constructor is not known."""
     func = node.func
-    if isinstance(func, Call) and find_role(func) in _CLASSES:
-        return _load_by_value("classes.decode_object") if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
-    if node.how == "REDUCE":
-        if isinstance(func, Call):
+    if type(func) is Call:
+        if find_role(func) in _CLASSES:
+            return _load_by_value("classes.decode_object") if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
+        if node.how == "REDUCE":
             return _find_for_computed(func)
-        role = find_role(node) or ""
+    if node.how == "REDUCE":
+        role = find_role(node)
+        if role is None:
+            return None
         if role == "reconstructor" and node.args and isinstance(node.args[0], Call):  # type: ignore[index]
             return _load_by_value("classes.decode_reconstructed_object")
         return _CALL_DECODERS.get(role) or _load_by_value(_BY_VALUE_DECODERS.get(role))

@@ -71,11 +71,13 @@ def decode_tensor(context: Context, node: Call) -> object:
     role = find_role(node)
     if node.updates or role is None:
         reject("a value of torch is changed after it was constructed")
-    args = tuple(_with_storages(context, arg) for arg in node.args)  # type: ignore[attr-defined]
+    args: tuple[object, ...] = node.args  # type: ignore[assignment]
+    if context.has_substitutes:
+        args = tuple(_with_storages(context, arg) for arg in args)
     value = CONSTRUCTORS[role](context.tensors, args)
     if args != node.args:
         context.substitute(node, Call("REDUCE", node.func, args))
-    context.accept(node, *(arg for arg in args if isinstance(arg, Global)))
+    context.accept(node, *[arg for arg in args if type(arg) is Global])
     return value
 
 

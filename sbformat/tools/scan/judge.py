@@ -43,7 +43,7 @@ from sbformat.globals.constructors import CALLS, REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Global, Node, Pickle, Update, trace
-from sbformat.pkl.tree import walk
+from sbformat.pkl.tree import BYTES, WALKED, walk
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_late_changes
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from sbformat.tools.scan.report import Finding, Rule, Verdict
     from sbformat.values import Decoder, Issue
 
+_EXAMINED: Final = WALKED | BYTES
 _CARRIED: Final = {"function": "carried-function", "class": "carried-class"}
 """Issues of functions and classes that are pickled by value, and their rules."""
 _MODEL_CLASS: Final = "model_class"
@@ -81,7 +82,7 @@ class Judged(NamedTuple):
     value: object
     """The decoded value."""
     parts: list[object]
-    """Every composite value and node of the pickle, once."""
+    """Every composite value, node and bytes object of the pickle, once."""
     is_cut: bool
     """Decoding exceeded a limit, so that some nodes were judged by their names only."""
     omitted: int
@@ -198,7 +199,7 @@ class _PickleJudge:
         attempt, location = self.attempt, self.location
         for fault in attempt.faults:
             self.findings.append(location.finding("broken", f"pickle failure: {fault}"))
-        self.parts = list(walk([*self.log, pickle.value, *pickle.discarded]))
+        self.parts = list(walk([*self.log, pickle.value, *pickle.discarded], kinds=_EXAMINED))
         key_fault = find_key_fault(self.parts, budget.limits)
         if key_fault is not None:
             self.findings.append(location.finding("broken", f"pickle failure: {key_fault}"))

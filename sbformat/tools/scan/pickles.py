@@ -20,7 +20,7 @@ from sbformat.globals.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
-from sbformat.pkl.tree import Call, Global, Unread, Update, children
+from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
 from sbformat.tools.scan.judge import judge
 from sbformat.tools.scan.report import FindingCounter
 
@@ -231,15 +231,14 @@ class PickleScanner(ABC):
         self.counter.omitted += judged.omitted
         self.counter.is_harmful = self.counter.is_harmful or judged.is_harmful
         self.add(*judged.findings)
-        seen: set[int] = set()
-        for composite in judged.parts:
-            for part in children(composite):
-                if isinstance(part, (bytes, bytearray, Unread)) and id(part) not in seen and len(part) > 1:
-                    seen.add(id(part))
-                    self._scan_or_postpone(part, location, depth)
-            encoded = _decode_encoded_bytes(composite)
-            if encoded:
-                self._scan_or_postpone(encoded, location, depth)
+        for part in judged.parts:
+            if type(part) in BYTES:
+                if len(part) > 1:  # type: ignore[arg-type]
+                    self._scan_or_postpone(part, location, depth)  # type: ignore[arg-type]
+            elif type(part) is Call:
+                encoded = _decode_encoded_bytes(part)
+                if encoded:
+                    self._scan_or_postpone(encoded, location, depth)
 
     def _scan_or_postpone(self, part: bytes | bytearray | Unread, location: Location, depth: int) -> None:
         if self._postponed is None:
@@ -277,10 +276,8 @@ class PickleScanner(ABC):
             self.add(location.broken(error))
 
 
-def _decode_encoded_bytes(node: object) -> bytes | None:
+def _decode_encoded_bytes(node: Call) -> bytes | None:
     """Return the bytes that a call of ``_codecs.encode`` returns, as protocol 2 pickles them."""
-    if not isinstance(node, Call):
-        return None
     try:
         return encoded_bytes(node)
     except TensorError:

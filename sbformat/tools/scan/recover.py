@@ -145,9 +145,12 @@ def is_tar(data: memoryview) -> bool:
     header = bytes(data[:_TAR_BLOCK])
     if len(header) < _TAR_BLOCK:
         return False
+    expected = _parse_tar_number(header[148:156])
+    if expected is None:
+        return False
     summed = header[:148] + b" " * 8 + header[156:]
     unsigned = sum(summed)
-    return _parse_tar_number(header[148:156]) in (unsigned, unsigned - 256 * sum(byte > 127 for byte in summed))
+    return expected in (unsigned, unsigned - 256 * sum(byte > 127 for byte in summed))
 
 
 def _parse_tar_number(field: bytes) -> int | None:

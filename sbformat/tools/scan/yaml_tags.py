@@ -73,7 +73,16 @@ class TooManyTokensError(ValueError):
 
 def may_hold_tags(data: bytes | memoryview) -> bool:
     """Return whether a file can contain such a tag, much faster than by reading its tokens."""
-    return bytes(data[:2]) in _WIDE or any(pattern.search(data) for pattern in _LIKELY)
+    if bytes(data[:2]) in _WIDE:
+        return True
+    end = _find_end(data)
+    return any(pattern.search(data, 0, end) for pattern in _LIKELY)
+
+
+def _find_end(data: bytes | memoryview) -> int:
+    """Return where the first control character is, which is an error to a YAML loader: it reads nothing beyond it."""
+    control = _CONTROL.search(data)
+    return control.start() if control else len(data)
 
 
 def iter_python_tags(data: bytes | memoryview) -> Iterator[Tag]:
@@ -83,11 +92,7 @@ def iter_python_tags(data: bytes | memoryview) -> Iterator[Tag]:
     :raises TooManyTokensError: for more than :data:`MAX_TOKENS`
     """
     wide = _WIDE.get(bytes(data[:2]))
-    if wide is not None:
-        text = wide(data, "replace", True)[0]
-    else:
-        control = _CONTROL.search(data)
-        text = str(data[: control.start()] if control else data, "utf-8", "replace")
+    text = wide(data, "replace", True)[0] if wide is not None else str(data[: _find_end(data)], "utf-8", "replace")
     text = text.removeprefix("\ufeff")
     end = _NOT_PRINTABLE.search(text)
     text = _BREAKS.sub("\n", text[: end.start()] if end else text)
