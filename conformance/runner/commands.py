@@ -25,6 +25,8 @@ REFUSED: Final = 1
 WRONG_ARGUMENTS: Final = 2
 FAULT: Final = 70
 NOT_AN_ARGUMENT_OF_A_FEATURE: Final = "--entry"
+LEVELS_ALLOWED: Final = 2000
+"""Deeper answers are malformed: values nest 200 deep, and each takes a few levels of JSON."""
 ERROR_BYTES: Final = 4096
 """How much of standard error is searched for its last line."""
 
@@ -89,6 +91,43 @@ def find_last_line(text: bytes) -> str:
     return lines[-1].strip() if lines else ""
 
 
+def parse_json(text: bytes, description: str) -> Any:
+    """Parse the JSON that a command printed.
+
+    :param description: what follows the reason if it is malformed
+    """
+    reason = f"its output is nested more than {LEVELS_ALLOWED} levels deep"
+    try:
+        value = json.loads(text)
+        if not is_nested_deeper(value, LEVELS_ALLOWED):
+            return value
+    except RecursionError:
+        pass
+    except ValueError:
+        reason = "its output is not JSON"
+    raise Crash(reason + f": {description}" * bool(description))
+
+
+def is_nested_deeper(value: Any, levels: int) -> bool:
+    """Say whether arrays and objects are nested more than this number of levels deep."""
+    parts = [value]
+    for _ in range(levels + 1):
+        containers = [part for part in parts if isinstance(part, (list, dict))]
+        if not containers:
+            return False
+        parts = [item for part in containers for item in (part.values() if isinstance(part, dict) else part)]
+    return True
+
+
+def decode_base64(text: Any) -> bytes:
+    """Decode the bytes that an encoder wrote."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        message = f"its output is not base64: {str(text)[:80]!r}"
+        raise Crash(message) from None
+
+
 class SingleRuns:
     """A command that is run once for each file."""
 
@@ -116,10 +155,7 @@ class SingleRuns:
             raise Crash(f"exit code {done.returncode}" + f": {last}" * bool(last))
         if self.is_encoder and done.returncode == ACCEPTED:
             return Answer(is_accepted=True, written=done.stdout)
-        try:
-            return Answer(done.returncode == ACCEPTED, json.loads(done.stdout))
-        except ValueError:
-            raise Crash("its output is not JSON" + f": {last}" * bool(last)) from None
+        return Answer(done.returncode == ACCEPTED, parse_json(done.stdout, last))
 
     def close(self) -> None:
         """Nothing remains to be ended."""
@@ -209,31 +245,25 @@ class Batch:
             worker = Worker(self.command, self._environment)
         is_intact = False
         try:
-            code, found = self._parse(worker.ask(request, self.timeout))
+            code, found, written = self._parse(worker.ask(request, self.timeout))
             is_intact = True
         finally:
             if is_intact:
                 self._idle.append(worker)
             else:
                 worker.end()
-        check_code(code, request.arguments, str(found.get("message", "")))
-        if self.is_encoder and code == ACCEPTED:
-            return Answer(is_accepted=True, written=base64.b64decode(found["base64"]))
-        return Answer(code == ACCEPTED, found["answer"])
+        check_code(code, request.arguments, str(found.get("message", "")).encode("utf-8", "replace").decode())
+        return Answer(code == ACCEPTED, found.get("answer"), written)
 
-    def _parse(self, line: bytes) -> tuple[int, dict[str, Any]]:
-        try:
-            found = json.loads(line)
-        except ValueError:
-            message = f"its output is not JSON: {line[:80]!r}"
-            raise Crash(message) from None
+    def _parse(self, line: bytes) -> tuple[int, dict[str, Any], bytes]:
+        found = parse_json(line, repr(line[:80]))
         code = found.get("code") if isinstance(found, dict) else None
         word = "base64" if self.is_encoder and code == ACCEPTED else "answer"
         known = (ACCEPTED, REFUSED, WRONG_ARGUMENTS, FAULT)
         if type(code) is not int or code not in known or (code in (ACCEPTED, REFUSED) and word not in found):
             message = f"not a response of a batch: {line[:80]!r}"
             raise Crash(message)
-        return code, found
+        return code, found, decode_base64(found[word]) if word == "base64" else b""
 
     def close(self) -> None:
         """End the processes."""

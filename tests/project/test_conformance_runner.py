@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from conformance.runner.commands import Batch, Crash, Request, SingleRuns, supports_batch
+from conformance.runner.comparison import compare_predictions
 from tests.helpers.bundled import ROOT
 
 HERE: Final = ROOT / "conformance"
@@ -282,6 +283,10 @@ FAULTS_OF_A_WORKER: Final = {
     """print('{"code": 3}', flush=True); continue""": "crash: not a response of a batch",
     """print('{"code": true, "answer": {}}', flush=True); continue""": "crash: not a response of a batch",
     """print('{"code": 0}', flush=True); continue""": "crash: not a response of a batch",
+    "print('[' * 100000 + ']' * 100000, flush=True); continue": "crash: its output is nested more than 2000 levels deep",
+    """print('{"code": 0, "answer": ' + '[' * 8000 + ']' * 8000 + '}', flush=True); continue""":
+        "crash: its output is nested more than 2000 levels deep",
+    """print('{"code": 70, "message": "' + chr(92) + 'ud800"}', flush=True); continue""": "crash: exit code 70: ?",
     """print('{"code": 70, "message": "why"}', flush=True); continue""": "crash: exit code 70: why",
 }
 
@@ -294,7 +299,37 @@ def test_a_fault_of_a_worker_is_a_crash_of_one_vector(fault: str, tmp_path: Path
     assert [result["name"] for result in crashed] == ["file-text"]
     assert crashed[0]["reason"].startswith(FAULTS_OF_A_WORKER[fault])
     assert report["totals"]["passed"] >= 4
-    assert started == {"batch": 2 if "70" in fault else 3}  # a fault that is reported leaves the process intact
+    assert started == {"batch": 2 if '"code": 70' in fault else 3}  # a fault that is reported leaves the process intact
+
+
+@pytest.mark.parametrize("answer", ["[" * 100_000 + "]" * 100_000, "[" * 8000 + "]" * 8000])
+def test_deeply_nested_output_is_a_crash_of_a_single_run(answer: str, tmp_path: Path) -> None:
+    program = "import sys\nif '--batch' in sys.argv: sys.exit(2)\n" + f"print('{answer}')\n"
+    done = run_runner("--decoder", write_program(tmp_path, program), "--only", "form-zip")
+    assert done.returncode == 1
+    assert done.stderr == ""
+    assert "crash: its output is nested more than 2000 levels deep\n" in done.stdout
+
+
+WRITES_WRONG_BASE64: Final = """
+import sys
+for line in sys.stdin:
+    print('{"code": 0, "base64": TEXT}', flush=True)
+"""
+
+
+@pytest.mark.parametrize("text", ['"A"', '"UEsD!!!!"', '"\u00e9"', "5", "null"])
+def test_wrong_base64_of_an_encoder_is_a_crash(text: str, tmp_path: Path) -> None:
+    encoder = write_program(tmp_path, WRITES_WRONG_BASE64.replace("TEXT", text))
+    report = run_json("--decoder", harness("decode.py"), "--encoder", encoder, "--only", "encode-name-dots")
+    assert [result["state"] for result in report["results"]] == ["crash"]
+    assert report["results"][0]["reason"].startswith("crash: its output is not base64: ")
+
+
+@pytest.mark.parametrize("items", [None, 5, {}, [10**400], [[]], [True]])
+def test_wrong_items_of_an_array_are_a_difference(items: Any) -> None:
+    wanted = {"dtype": "<f4", "shape": [1], "items": [0.5]}
+    assert compare_predictions(wanted, {**wanted, "items": items}, 1e-5)
 
 
 def test_a_worker_that_reads_nothing_is_ended(tmp_path: Path) -> None:
