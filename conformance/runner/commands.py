@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FOLDER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder ``conformance``."""
-HARNESS: Final = os.path.join(FOLDER, "harness", "python")
 
 ACCEPTED: Final = 0
 REFUSED: Final = 1
@@ -67,14 +66,6 @@ class Request:
         """The line of a batch."""
         file = {"file": self.path} if self.path else {"base64": base64.b64encode(self.content).decode()}
         return json.dumps({"arguments": list(self.arguments), **file}).encode() + b"\n"
-
-
-def make_environment(command: Sequence[str]) -> dict[str, str]:
-    """The environment of a command: ``sbformat`` of this repository can be imported, unless another is on the path."""
-    folders = [os.environ.get("PYTHONPATH", ""), os.path.dirname(FOLDER)]
-    if any(os.path.dirname(os.path.abspath(word)) == HARNESS for word in command):
-        folders.append(HARNESS)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def check_code(code: int, arguments: Sequence[str], message: str) -> None:
@@ -137,14 +128,13 @@ class SingleRuns:
         self.command = list(command)
         self.timeout = timeout
         self.is_encoder = is_encoder
-        self._environment = make_environment(command)
 
     def run(self, request: Request) -> Answer:
         """Run the command on one file."""
         try:
             done = subprocess.run(
                 [*self.command, *request.arguments], input=request.read(), capture_output=True, timeout=self.timeout,
-                check=False, env=self._environment,
+                check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             message = f"no answer within {self.timeout:g} s"
@@ -164,11 +154,11 @@ class SingleRuns:
 class Worker:
     """A process of a command that was started with ``--batch``."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         self._process = subprocess.Popen(
             [*command, "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env=environment, start_new_session=True,
+            start_new_session=True,
         )  # fmt: skip
         self._is_late = False
 
@@ -234,7 +224,6 @@ class Batch:
         self.command = list(command)
         self.timeout = timeout
         self.is_encoder = is_encoder
-        self._environment = make_environment(command)
         self._idle: list[Worker] = []
 
     def run(self, request: Request) -> Answer:
@@ -242,7 +231,7 @@ class Batch:
         try:
             worker = self._idle.pop()
         except IndexError:
-            worker = Worker(self.command, self._environment)
+            worker = Worker(self.command)
         is_intact = False
         try:
             code, found, written = self._parse(worker.ask(request, self.timeout))
@@ -278,9 +267,8 @@ def supports_batch(command: Sequence[str], timeout: float) -> bool:
     """Say whether a command, started with ``--batch`` and an empty standard input, exits with 0 and prints nothing."""
     try:
         done = subprocess.run(
-            [*command, "--batch"], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False,
-            env=make_environment(command),
-        )  # fmt: skip
+            [*command, "--batch"], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0 and not done.stdout
