@@ -3,7 +3,7 @@
 python -m conformance.mutation --modules node_modules --file zip.js
 
 ``conformance/README.md`` describes it. Exit codes: 0, no mutant survived except those in ``equivalent.json``; 1, some did,
-or an entry of that file is out of date; 2, wrong arguments.
+or an entry of that file is out of date; 2, wrong arguments, or no mutant is selected.
 """
 
 from __future__ import annotations
