@@ -183,7 +183,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if len(options.decoder) < 2:
         parser.error("expected two or more --decoder")
-    seeds = read_seeds(options.files)
+    if options.mutants < 1:
+        parser.exit(2, f"{parser.prog}: expected a number >= 1 for --mutants, got {options.mutants}\n")
+    try:
+        seeds = read_seeds(options.files)
+    except OSError as error:
+        parser.exit(2, f"{parser.prog}: cannot read {error.filename!r}: {error.strerror}\n")
     decoders = [open_command(command, options.timeout, batch="auto") for command in options.decoder]
     counts: Counter[tuple[str, str]] = Counter()
     findings: list[Finding] = []

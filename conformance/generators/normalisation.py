@@ -291,7 +291,7 @@ def last_steps() -> Iterator[Vector]:
 def keys() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        "`obs_rms`: a RunningMeanStd; a dict of them by key of a Dict space; absent if observations are not normalized (SB3 >= 1.4)",
+        "`obs_rms`: a RunningMeanStd; a dict of them by key of a Dict space; absent if observations are not normalized (since SB3 1.4)",
     )
     yield rule.accepts("norm-by-key", pickled(**KEYS), expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     for name, value in {
@@ -325,7 +325,7 @@ def keys() -> Iterator[Vector]:
     )
     rule = Rule(
         "17.1",
-        "`norm_obs_keys`, SB3 1.4: a list of the keys that are normalized (a tuple; a set, which is used sorted), None without keys",
+        "`norm_obs_keys`, since SB3 1.4: a list of the keys that are normalized (a tuple; a set, which is used sorted), None without keys",
     )
     in_order = expected_statistics(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
     for name, value in {"tuple": ("image", "vector"), "set": a_set("vector", "image")}.items():

@@ -469,6 +469,6 @@ def orders() -> Iterator[Vector]:
         yield rule.accepts(f"norm-key-order-{name}", made, found_, ASKED)
     made = facts.bundle({**facts.SETTINGS, "obs_rms": ["b", "a"]}, kept)
     yield rule.accepts("bundle-key-order", made, expected_statistics(kept, **in_order), ASKED)
-    rule = Rule("17.1", "`norm_obs_keys`, SB3 1.4: a list of the keys that are normalized")
+    rule = Rule("17.1", "`norm_obs_keys`, since SB3 1.4: a list of the keys that are normalized")
     none = pickled(obs_rms={"b": one, "a": two}, norm_obs_keys=None, norm_obs=False)
     yield rule.refuses("norm-keys-none-in-order", none, TENSOR, ASKED)

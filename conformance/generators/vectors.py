@@ -118,8 +118,9 @@ class Rule:
 
     def _encode(self, name: str, document: Any, expect: Any, features: tuple[str, ...]) -> Vector:
         data = (json.dumps(document) + "\n").encode("ascii")
-        wanted = tuple(sorted({*self.features, *features}))
-        return Vector(name, self.section, self.sentence, data, expect, (), wanted, "encode")
+        wanted = {*self.features, *features}
+        wanted |= {"torch-zip"} if any(entry.endswith(".pth") for entry, _ in document["entries"]) else set()
+        return Vector(name, self.section, self.sentence, data, expect, (), tuple(sorted(wanted)), "encode")
 
     def _vector(
         self, name: str, data: bytes, expect: Any, arguments: tuple[str, ...], features: tuple[str, ...]

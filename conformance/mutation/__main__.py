@@ -3,7 +3,7 @@
 python -m conformance.mutation --modules node_modules --file zip.js
 
 ``conformance/README.md`` describes it. Exit codes: 0, no mutant survived except those in ``equivalent.json``; 1, some did,
-or an entry of that file is out of date; 2, wrong arguments.
+or an entry of that file is out of date; 2, wrong arguments, or no mutant is selected.
 """
 
 from __future__ import annotations
@@ -163,6 +163,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default: 2)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of standard output (default: text)")
     options = parser.parse_args(arguments)
+    if options.sample is not None and options.sample < 1:
+        parser.error(f"expected a number >= 1 for --sample, got {options.sample}")
     options.modules = find_modules(options.modules) or parser.error(
         f"no {INSTRUMENTER}: npm install it, then pass --modules, or set SBFORMAT_NODE_MODULES"
     )
@@ -200,13 +202,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         decoder, mutants = write_mutants(options.modules, folder)
+        selected = select_mutants(mutants, options)
+        if not selected:
+            print("conformance.mutation: no mutant matches --file", file=sys.stderr)
+            return 2
         vectors, requests = list_requests()
         (folder / "vectors.json").write_text(json.dumps(requests))
         (folder / "baseline.json").write_bytes(make_baseline(decoder, folder / "vectors.json"))
         baseline = json.loads((folder / "baseline.json").read_bytes())
         drop_skipped(baseline)
         run = Run(vectors, baseline, read_equivalents())
-        found = run_mutants(run, select_mutants(mutants, options), folder, decoder, options.jobs)
+        found = run_mutants(run, selected, folder, decoder, options.jobs)
     stale = sorted(run.equivalents.keys() - {mutant.key for mutant in mutants})
     if options.format == "json":
         states = {state: [asdict(mutant) for mutant in rows] for state, rows in found.items()}

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 FOLDER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder ``conformance``."""
-HARNESS: Final = os.path.join(FOLDER, "harness", "python")
 
 ACCEPTED: Final = 0
 REFUSED: Final = 1
 WRONG_ARGUMENTS: Final = 2
 FAULT: Final = 70
 NOT_AN_ARGUMENT_OF_A_FEATURE: Final = "--entry"
+LEVELS_ALLOWED: Final = 2000
+"""Deeper answers are malformed: values nest 200 deep, and each takes a few levels of JSON."""
 ERROR_BYTES: Final = 4096
 """How much of standard error is searched for its last line."""
 
@@ -67,14 +68,6 @@ class Request:
         return json.dumps({"arguments": list(self.arguments), **file}).encode() + b"\n"
 
 
-def make_environment(command: Sequence[str]) -> dict[str, str]:
-    """The environment of a command: ``sbformat`` of this repository can be imported, unless another is on the path."""
-    folders = [os.environ.get("PYTHONPATH", ""), os.path.dirname(FOLDER)]
-    if any(os.path.dirname(os.path.abspath(word)) == HARNESS for word in command):
-        folders.append(HARNESS)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-
-
 def check_code(code: int, arguments: Sequence[str], message: str) -> None:
     """Raise ``Unknown`` or ``Crash`` if an exit code is neither that of an accepted nor of a refused file."""
     if code == WRONG_ARGUMENTS and arguments and arguments[0] != NOT_AN_ARGUMENT_OF_A_FEATURE:
@@ -89,6 +82,43 @@ def find_last_line(text: bytes) -> str:
     return lines[-1].strip() if lines else ""
 
 
+def parse_json(text: bytes, description: str) -> Any:
+    """Parse the JSON that a command printed.
+
+    :param description: what follows the reason if it is malformed
+    """
+    reason = f"its output is nested more than {LEVELS_ALLOWED} levels deep"
+    try:
+        value = json.loads(text)
+        if not is_nested_deeper(value, LEVELS_ALLOWED):
+            return value
+    except RecursionError:
+        pass
+    except ValueError:
+        reason = "its output is not JSON"
+    raise Crash(reason + f": {description}" * bool(description))
+
+
+def is_nested_deeper(value: Any, levels: int) -> bool:
+    """Say whether arrays and objects are nested more than this number of levels deep."""
+    parts = [value]
+    for _ in range(levels + 1):
+        containers = [part for part in parts if isinstance(part, (list, dict))]
+        if not containers:
+            return False
+        parts = [item for part in containers for item in (part.values() if isinstance(part, dict) else part)]
+    return True
+
+
+def decode_base64(text: Any) -> bytes:
+    """Decode the bytes that an encoder wrote."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        message = f"its output is not base64: {str(text)[:80]!r}"
+        raise Crash(message) from None
+
+
 class SingleRuns:
     """A command that is run once for each file."""
 
@@ -98,14 +128,13 @@ class SingleRuns:
         self.command = list(command)
         self.timeout = timeout
         self.is_encoder = is_encoder
-        self._environment = make_environment(command)
 
     def run(self, request: Request) -> Answer:
         """Run the command on one file."""
         try:
             done = subprocess.run(
                 [*self.command, *request.arguments], input=request.read(), capture_output=True, timeout=self.timeout,
-                check=False, env=self._environment,
+                check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             message = f"no answer within {self.timeout:g} s"
@@ -116,10 +145,7 @@ class SingleRuns:
             raise Crash(f"exit code {done.returncode}" + f": {last}" * bool(last))
         if self.is_encoder and done.returncode == ACCEPTED:
             return Answer(is_accepted=True, written=done.stdout)
-        try:
-            return Answer(done.returncode == ACCEPTED, json.loads(done.stdout))
-        except ValueError:
-            raise Crash("its output is not JSON" + f": {last}" * bool(last)) from None
+        return Answer(done.returncode == ACCEPTED, parse_json(done.stdout, last))
 
     def close(self) -> None:
         """Nothing remains to be ended."""
@@ -128,11 +154,11 @@ class SingleRuns:
 class Worker:
     """A process of a command that was started with ``--batch``."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         self._process = subprocess.Popen(
             [*command, "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env=environment, start_new_session=True,
+            start_new_session=True,
         )  # fmt: skip
         self._is_late = False
 
@@ -198,7 +224,6 @@ class Batch:
         self.command = list(command)
         self.timeout = timeout
         self.is_encoder = is_encoder
-        self._environment = make_environment(command)
         self._idle: list[Worker] = []
 
     def run(self, request: Request) -> Answer:
@@ -206,34 +231,28 @@ class Batch:
         try:
             worker = self._idle.pop()
         except IndexError:
-            worker = Worker(self.command, self._environment)
+            worker = Worker(self.command)
         is_intact = False
         try:
-            code, found = self._parse(worker.ask(request, self.timeout))
+            code, found, written = self._parse(worker.ask(request, self.timeout))
             is_intact = True
         finally:
             if is_intact:
                 self._idle.append(worker)
             else:
                 worker.end()
-        check_code(code, request.arguments, str(found.get("message", "")))
-        if self.is_encoder and code == ACCEPTED:
-            return Answer(is_accepted=True, written=base64.b64decode(found["base64"]))
-        return Answer(code == ACCEPTED, found["answer"])
+        check_code(code, request.arguments, str(found.get("message", "")).encode("utf-8", "replace").decode())
+        return Answer(code == ACCEPTED, found.get("answer"), written)
 
-    def _parse(self, line: bytes) -> tuple[int, dict[str, Any]]:
-        try:
-            found = json.loads(line)
-        except ValueError:
-            message = f"its output is not JSON: {line[:80]!r}"
-            raise Crash(message) from None
+    def _parse(self, line: bytes) -> tuple[int, dict[str, Any], bytes]:
+        found = parse_json(line, repr(line[:80]))
         code = found.get("code") if isinstance(found, dict) else None
         word = "base64" if self.is_encoder and code == ACCEPTED else "answer"
         known = (ACCEPTED, REFUSED, WRONG_ARGUMENTS, FAULT)
         if type(code) is not int or code not in known or (code in (ACCEPTED, REFUSED) and word not in found):
             message = f"not a response of a batch: {line[:80]!r}"
             raise Crash(message)
-        return code, found
+        return code, found, decode_base64(found[word]) if word == "base64" else b""
 
     def close(self) -> None:
         """End the processes."""
@@ -248,9 +267,8 @@ def supports_batch(command: Sequence[str], timeout: float) -> bool:
     """Say whether a command, started with ``--batch`` and an empty standard input, exits with 0 and prints nothing."""
     try:
         done = subprocess.run(
-            [*command, "--batch"], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False,
-            env=make_environment(command),
-        )  # fmt: skip
+            [*command, "--batch"], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0 and not done.stdout

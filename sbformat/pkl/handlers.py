@@ -1,8 +1,9 @@
 """The less frequent opcodes, one function each, in the order of the table in ``opcodes``.
 
 Contract: a handler receives the state and the position after the opcode's byte, and returns the position after its
-argument. It lets IndexError and struct.error pass, which mean that the pickle ends early or the stack is empty;
-``Machine.run`` turns them into PickleErrors.
+argument. It lets two errors pass, which ``Machine.run`` turns into PickleErrors: IndexError means that a value or a
+mark is missing on the stack, and struct.error that the pickle ends early. So a handler never indexes ``data``, whose
+IndexError would have the wrong meaning; it unpacks or slices it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 HIGHEST_PROTOCOL: Final = 5
 
+_UINT1: Final = Struct("B").unpack_from
+_UINT2: Final = Struct("<H").unpack_from
 _INT4: Final = Struct("<i").unpack_from
 _UINT8: Final = Struct("<Q").unpack_from
 
@@ -259,7 +262,7 @@ def _put(state: State, position: int) -> int:
 
 
 def _proto(state: State, position: int) -> int:
-    protocol = state.data[position]
+    protocol = _UINT1(state.data, position)[0]
     if protocol > HIGHEST_PROTOCOL:
         message = f"expected protocol 0 to {HIGHEST_PROTOCOL}, got {protocol}"
         raise PickleError(message, offset=position)
@@ -282,11 +285,11 @@ def _extension(state: State, position: int, code: int, size: int) -> int:
 
 
 def _ext1(state: State, position: int) -> int:
-    return _extension(state, position, state.data[position], 1)
+    return _extension(state, position, _UINT1(state.data, position)[0], 1)
 
 
 def _ext2(state: State, position: int) -> int:
-    return _extension(state, position, state.data[position] | state.data[position + 1] << 8, 2)
+    return _extension(state, position, _UINT2(state.data, position)[0], 2)
 
 
 def _ext4(state: State, position: int) -> int:

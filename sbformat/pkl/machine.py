@@ -38,8 +38,9 @@ Invariants:
 * Each opcode is executed here or by one function in :mod:`~sbformat.pkl.handlers`, never in two ways.
 * A count that a limit bounds is compared before the next opcode could pass it, or no opcode of so short a pickle can.
 * An opcode reads its argument from the frame that it is in: ``data`` is that frame, a slice, or the whole pickle.
-* The machine raises PickleError and LimitError, and nothing else. IndexError, StopIteration and struct.error mean that
-  bytes or values ran out; they become PickleErrors in one place, :meth:`Machine.run`.
+* The machine raises PickleError and LimitError, and nothing else. IndexError means that a value or a mark is missing on
+  the stack, StopIteration and struct.error that bytes are missing: bytes are never indexed. They become PickleErrors in
+  one place, :meth:`Machine.run`.
 
 Why it is fast: opcodes are drawn from an iterator over the bytes, which takes half the time of indexing. Frequent
 opcodes are executed in the loop itself, in the order of how often they occur in state dicts. The conditions are simple
@@ -124,10 +125,10 @@ class Machine(State):
         """
         try:
             return self._run()
-        except (IndexError, StopIteration, struct.error) as error:
-            if isinstance(error, IndexError) and "list" in str(error):
-                message = "an opcode takes a value from an empty stack, or a mark that does not exist"
-                raise PickleError(message, offset=self.reached()) from None
+        except IndexError:
+            message = "an opcode takes a value from an empty stack, or a mark that does not exist"
+            raise PickleError(message, offset=self.reached()) from None
+        except (StopIteration, struct.error):
             message = "the pickle or a frame is cut short"
             raise cut_short(message, self.base + len(self.data)) from None
         except UnicodeDecodeError as error:

@@ -156,6 +156,24 @@ def test_a_disagreement_is_found_saved_and_reproduced(kind: str, tmp_path: Path)
     assert (tmp_path / "saved" / f"{name}.bin").read_bytes() == Mutants("pickle", SEEDS, 7).make(int(shown[2])).content
 
 
+def test_a_malformed_answer_is_a_crash_of_one_mutant(tmp_path: Path) -> None:
+    other = write_other(tmp_path, r"import os; os.write(1, b'[' * 100000 + b'\n')")
+    done = run_compare("--decoder", PYTHON, "--decoder", other, "--layer", "data", "--mutants", "20")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert read_table(done.stdout)["data"]["crash"] > 0
+
+
+def test_a_missing_file_and_a_selection_without_mutants_are_errors(tmp_path: Path) -> None:
+    decoders = ["--decoder", PYTHON, "--decoder", PYTHON]
+    missing = str(tmp_path / "missing.zip")
+    for words, message in (
+        ([missing], f"compare.py: cannot read {missing!r}: No such file or directory\n"),
+        (["--mutants", "0"], "compare.py: expected a number >= 1 for --mutants, got 0\n"),
+    ):
+        done = run_compare(*decoders, *words)
+        assert (done.returncode, done.stderr, done.stdout) == (2, message, "")
+
+
 def test_another_outcome_fails_only_if_that_is_asked_for(tmp_path: Path) -> None:
     program = """
     try: found = decode.decode(source, arguments)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat import SbformatError
+from sbformat.container.names import is_state_dict
 from tests.helpers.bundled import ROOT
 from tests.helpers.programs import import_from
 
@@ -50,8 +51,29 @@ def test_every_feature_has_a_level_or_is_independent_of_levels() -> None:
     assert named - features <= {"data"}
 
 
+def test_levels_of_features_are_those_of_the_text() -> None:
+    listed = {0: {"core"}}
+    for level in (1, 2):
+        row = re.search(rf"^\| L{level} \|.*$", CONFORMANCE, re.MULTILINE)
+        assert row
+        listed[level] = set(re.findall(r"`([a-z-]+)`", row[0].rpartition("|")[0].rpartition("|")[2]))
+    highest = re.search(r"L3 has the features ([^.]+)\.", CONFORMANCE)
+    assert highest
+    listed[3] = set(re.findall(r"`([a-z-]+)`", highest[1]))
+    described = json.loads((HERE / "features.json").read_bytes())
+    assert {level: {name for name, row in described.items() if row[2] == level} for level in range(4)} == listed
+
+
+def test_vectors_of_an_encoder_that_write_state_dicts_need_torch_zips() -> None:
+    for vector in VECTORS:
+        if vector["kind"] == "encode":
+            entries = json.loads((HERE / vector["file"]).read_bytes())["entries"]
+            has_state_dict = any(is_state_dict(name) for name, _ in entries)
+            assert ("torch-zip" in vector.get("features", ())) == has_state_dict, vector["name"]
+
+
 def test_features_of_level_3_need_state_dicts() -> None:
     for vector in VECTORS:
         features = set(vector.get("features", ()))
-        if features & {"big-endian", "quantized", "sparse", "meta", "attributes"} and vector["kind"] == "decode":
+        if features & {"big-endian", "quantized", "sparse", "meta", "attributes"}:
             assert features & {"torch-zip", "other-formats", "statistics"}, vector["name"]

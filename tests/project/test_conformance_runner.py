@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
-import numpy as np
 import pytest
 
 from conformance.runner.commands import Batch, Crash, Request, SingleRuns, supports_batch
+from conformance.runner.comparison import compare_predictions
 from tests.helpers.bundled import ROOT
 
 HERE: Final = ROOT / "conformance"
@@ -282,6 +282,8 @@ FAULTS_OF_A_WORKER: Final = {
     """print('{"code": 3}', flush=True); continue""": "crash: not a response of a batch",
     """print('{"code": true, "answer": {}}', flush=True); continue""": "crash: not a response of a batch",
     """print('{"code": 0}', flush=True); continue""": "crash: not a response of a batch",
+    "print('[' * 100000, flush=True); continue": "crash: its output is nested",
+    """print('{"code": 70, "message": "' + chr(92) + 'ud800"}', flush=True); continue""": "crash: exit code 70: ?",
     """print('{"code": 70, "message": "why"}', flush=True); continue""": "crash: exit code 70: why",
 }
 
@@ -294,7 +296,37 @@ def test_a_fault_of_a_worker_is_a_crash_of_one_vector(fault: str, tmp_path: Path
     assert [result["name"] for result in crashed] == ["file-text"]
     assert crashed[0]["reason"].startswith(FAULTS_OF_A_WORKER[fault])
     assert report["totals"]["passed"] >= 4
-    assert started == {"batch": 2 if "70" in fault else 3}  # a fault that is reported leaves the process intact
+    assert started == {"batch": 2 if '"code": 70' in fault else 3}  # a fault that is reported leaves the process intact
+
+
+@pytest.mark.parametrize("answer", ["[" * 100_000 + "]" * 100_000, "[" * 8000 + "]" * 8000])
+def test_deeply_nested_output_is_a_crash_of_a_single_run(answer: str, tmp_path: Path) -> None:
+    program = "import sys\nif '--batch' in sys.argv: sys.exit(2)\n" + f"print('{answer}')\n"
+    done = run_runner("--decoder", write_program(tmp_path, program), "--only", "form-zip")
+    assert done.returncode == 1
+    assert done.stderr == ""
+    assert "crash: its output is nested more than 2000 levels deep\n" in done.stdout
+
+
+WRITES_WRONG_BASE64: Final = """
+import sys
+for line in sys.stdin:
+    print('{"code": 0, "base64": TEXT}', flush=True)
+"""
+
+
+@pytest.mark.parametrize("text", ['"A"', '"UEsD!!!!"', '"\u00e9"', "5", "null"])
+def test_wrong_base64_of_an_encoder_is_a_crash(text: str, tmp_path: Path) -> None:
+    encoder = write_program(tmp_path, WRITES_WRONG_BASE64.replace("TEXT", text))
+    report = run_json("--decoder", harness("decode.py"), "--encoder", encoder, "--only", "encode-name-dots")
+    assert [result["state"] for result in report["results"]] == ["crash"]
+    assert report["results"][0]["reason"].startswith("crash: its output is not base64: ")
+
+
+@pytest.mark.parametrize("items", [None, 5, {}, [10**400], [[]], [True]])
+def test_wrong_items_of_an_array_are_a_difference(items: Any) -> None:
+    wanted = {"dtype": "<f4", "shape": [1], "items": [0.5]}
+    assert compare_predictions(wanted, {**wanted, "items": items}, 1e-5)
 
 
 def test_a_worker_that_reads_nothing_is_ended(tmp_path: Path) -> None:
@@ -303,45 +335,6 @@ def test_a_worker_that_reads_nothing_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Crash, match="no answer within 1 s"):
         batch.run(Request((), content=bytes(1 << 20)))
     batch.close()
-
-
-# -- a clone ------------------------------------------------------------------------------------------
-
-
-def copy_clone(folder: Path) -> None:
-    """The folders of a clone that the first command of the README needs, with few vectors."""
-    ignored = shutil.ignore_patterns("__pycache__", "vectors")
-    shutil.copytree(ROOT / "sbformat", folder / "sbformat", ignore=ignored)
-    shutil.copytree(HERE, folder / "conformance", ignore=ignored)
-    vectors = [vector for vector in VECTORS if vector["name"].startswith("form-")]
-    for path in {vector[key] for vector in vectors for key in ("file", "expect") if key in vector}:
-        (folder / "conformance" / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(HERE / path, folder / "conformance" / path)
-    (folder / "conformance" / "manifest.json").write_text(json.dumps({"vectors": vectors}), encoding="utf-8")
-
-
-def test_the_first_command_works_on_a_clone(tmp_path: Path) -> None:
-    """The dependencies are on the path, but not the package: the child runs without site-packages."""
-    copy_clone(tmp_path)
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    for path in Path(np.__file__).parent.parent.iterdir():
-        if not path.name.startswith(("sbformat", "__editable__")):
-            (packages / path.name).symlink_to(path)
-    command = ["run.py", "--decoder", shlex.join([sys.executable, "-S", "harness/python/decode.py"])]
-    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    alone = subprocess.run(
-        [sys.executable, "-S", "-c", "import sbformat"], cwd=tmp_path / "conformance", env=bare, check=False,
-        capture_output=True,
-    )  # fmt: skip
-    assert b"No module named 'sbformat'" in alone.stderr
-    for environment, expected in ((bare | {"PYTHONPATH": str(packages)}, 0), (bare, 1)):
-        done = subprocess.run(
-            [sys.executable, *command], cwd=tmp_path / "conformance", env=environment, check=False, text=True,
-            capture_output=True,
-        )  # fmt: skip
-        assert done.returncode == expected, done.stdout + done.stderr
-    assert "crash: exit code 70: ModuleNotFoundError: No module named 'numpy'" in done.stdout
 
 
 def test_what_is_wrong_is_the_last_line_of_standard_error(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.mutation import __main__ as command
-from conformance.mutation.mutants import find_modules, read_equivalents
+from conformance.mutation.mutants import Mutant, find_modules, read_equivalents
 
 if TYPE_CHECKING:
-    from conformance.mutation.mutants import Mutant
+    from pathlib import Path
 
 LIST_REQUESTS = command.list_requests
 
@@ -61,6 +61,18 @@ def test_a_mutant_that_does_not_end_is_killed(
     monkeypatch.setattr(command, "select_mutants", select_loop)
     found = run(capsys, monkeypatch, "2.5")
     assert len(found["killed"]) + len(found["timeout"]) == 1
+
+
+def test_a_selection_without_mutants_is_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "find_modules", lambda _: tmp_path)
+    monkeypatch.setattr(command, "write_mutants", lambda *_: (tmp_path, [Mutant("1", "zip.js", 1, 1, "", "", "", "")]))
+    assert command.main(["--file", "no-such-file.js"]) == 2
+    assert capsys.readouterr().err == "conformance.mutation: no mutant matches --file\n"
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--sample", "0"])
+    assert ended.value.code == 2
 
 
 def test_equivalent_mutants_have_a_reason_and_occur_once() -> None:

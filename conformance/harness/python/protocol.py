@@ -2,6 +2,9 @@
 
 A harness is a function of the file and the arguments. It returns what is printed: an object, or the bytes of an
 archive. A single run and each request of a batch call ``respond``, so that both have the same exit codes.
+
+The harness tests the ``sbformat`` that Python finds: an installed one, or one on ``PYTHONPATH``. If there is none, it
+tests the one of the repository that it is in. This module has to be imported before ``sbformat``.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))  # last, so that an installed package precedes it
 
 import sbformat
 
