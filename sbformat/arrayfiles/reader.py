@@ -16,6 +16,7 @@ from sbformat.arrayfiles.safetensors import check_shape, dtype_of, parse_header
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.opening import open_source
+from sbformat.io.source import array_buffer
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.arrays import little, numpy_dtype
 
@@ -65,7 +66,7 @@ def _array(
     """Return the array over these bytes, which must be exactly what it needs."""
     check_shape(len(data), dtype.itemsize, shape, budget)
     try:
-        array: np.ndarray = np.ndarray(shape, dtype, data, order=order)
+        array: np.ndarray = np.ndarray(shape, dtype, array_buffer(data), order=order)
     except ValueError as error:  # no items, and a size that no memory has
         message = f"numpy cannot represent it: {str(error)[:100]}"
         raise UnsupportedError(message) from None

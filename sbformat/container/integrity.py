@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from sbformat.container.records import STORED, Entry
 from sbformat.errors import ContainerError, SbformatError
-from sbformat.io.crc32 import combine_crc32
+from sbformat.io.crc32 import combine_crc32, crc32
 from sbformat.io.source import CHUNK_BYTES, is_by_range, is_in_memory, iter_views
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Checksums:
         """
         actual = self._found.get(entry.name) if self.is_in_memory else None
         if actual is None:
-            actual = self._found[entry.name] = zlib.crc32(view)
+            actual = self._found[entry.name] = crc32(view)
         if actual != entry.crc:  # called for each record: the usual case ends here
             self.check(entry, actual)
 
@@ -186,7 +186,7 @@ class Checksums:
 
     def _crc_of_range(self, start: int, stop: int, crc: int = 0) -> int:
         if self.is_in_memory:
-            return zlib.crc32(self._source.view(start, stop - start), crc)
+            return crc32(self._source.view(start, stop - start), crc)
         views = iter_views(self._source, start, stop)
         if stop - start >= 2 * CHUNK_BYTES:
             from sbformat.io.readahead import read_ahead

@@ -9,6 +9,7 @@ length. zlib's ``crc32_combine`` does the same (Mark Adler, ``crc32.c``); Python
 
 from __future__ import annotations
 
+import zlib
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +18,30 @@ _POLYNOMIAL: Final = 0xEDB88320
 _ONE: Final = 1 << 31
 _X: Final = 1 << 30
 _BITS: Final = 32
+_PARALLEL_BYTES: Final = 1 << 24
+"""Of as many bytes, two threads compute a half each: 512 MiB take 0.07 s instead of 0.13."""
+
+
+def crc32(data: memoryview, before: int = 0) -> int:
+    """Return the CRC-32 of bytes in memory.
+
+    :param data: the bytes
+    :param before: CRC-32 of what precedes them
+    """
+    if len(data) < _PARALLEL_BYTES:
+        return zlib.crc32(data, before)
+    from threading import Thread
+
+    middle = len(data) // 2
+    later: list[int] = []
+    thread = Thread(target=lambda: later.append(zlib.crc32(data[middle:])), name="sbformat-crc32", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started
+        return zlib.crc32(data, before)
+    first = zlib.crc32(data[:middle], before)
+    thread.join()
+    return combine_crc32(first, later[0], len(data) - middle)
 
 
 def combine_crc32(first: int, second: int, size: int) -> int:

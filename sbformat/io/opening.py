@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from itertools import zip_longest
 from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
@@ -17,7 +18,8 @@ from sbformat.io.urls import copy_options, is_url, join_url, last_name, local_pa
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from mmap import mmap
     from typing import TypeGuard
 
     from sbformat.io.remote import RemoteSource
@@ -30,6 +32,9 @@ LARGE_FILE_BYTES: Final = 32 << 20
 """A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
 _PIECE_BYTES: Final = 8 << 20
 """Size of the pieces in which a file is read whole, in bytes."""
+_PARALLEL_BYTES: Final = 64 << 20
+"""A file of at least this size is read by two threads: 512 MiB in the cache of the system take 0.15 s instead of 0.26,
+nearly all of it for memory that is used for the first time."""
 
 
 def open_source(
@@ -231,33 +236,66 @@ def _open_file(
         message = f"expected a file, a folder or a pipe, got {name}"
         raise UnsupportedError(message)
     if mapped:
-        import mmap
+        from mmap import ACCESS_READ, mmap
 
-        return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        return BytesSource(mmap(file.fileno(), size, access=ACCESS_READ))
     if budget is not None:
         budget.limits.check("total_bytes", size)
-    data = file.read() if progress is None else _read_pieces(file, size, progress)
-    if len(data) < size:
-        data += file.read(size - len(data))
-    if len(data) != size:
-        message = f"{name} changed its size while it was read: expected {size} bytes, got {len(data)}"
+    if progress is None and size < _PARALLEL_BYTES:
+        data: bytes | bytearray | mmap = file.read()
+        count = len(data)
+    else:
+        data = memory = _allocate(size)
+        count = _read_pieces(file, memory, progress or _ignore)
+    if count != size:
+        message = f"{name} changed its size while it was read: expected {size} bytes, got {count}"
         raise ContainerError(message)
     return BytesSource(data)
 
 
-def _read_pieces(file: IO[bytes], size: int, progress: Callable[[int], None]) -> bytes | bytearray:
-    """Read a file to its end in pieces, into memory that is allocated once if it has ``size`` bytes."""
-    data = bytearray(size)
-    at = 0
+def _ignore(count: int) -> None:
+    """Show no progress."""
+
+
+def _allocate(size: int) -> bytearray | mmap:
+    """Return memory of that many bytes, if possible without writing zeros to it, which takes as long as reading."""
+    import mmap
+
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return bytearray(size)
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        raise MemoryError from None
+
+
+def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None]) -> int:
+    """Read a file into memory of its size in pieces, a large one with two threads; return how many bytes it has."""
     with memoryview(data) as view:
-        while at < size:
-            count = file.readinto(view[at : at + _PIECE_BYTES])  # type: ignore[attr-defined]
-            if not count:
-                break
-            at += count
-            progress(count)
-    rest = file.read()
-    return data if at == size and not rest else bytes(data[:at]) + rest
+        middle = len(view) // 2 if len(view) >= _PARALLEL_BYTES and hasattr(os, "preadv") else len(view)
+        runs = [_read_range(file, view[:middle], 0)]
+        if middle < len(view):
+            from sbformat.io.readahead import read_ahead
+
+            runs.append(read_ahead(_read_range(file, view[middle:], middle)))
+        found = 0
+        for counts in zip_longest(*runs, fillvalue=0):
+            found += sum(counts)
+            progress(sum(counts))
+    return file.seek(0, os.SEEK_END) if found == len(data) else found
+
+
+def _read_range(file: IO[bytes], view: memoryview, start: int) -> Iterator[int]:
+    """Read the bytes of a file from ``start`` into a view, until it is full or the file ends; yield their numbers."""
+    at = 0
+    while at < len(view):
+        piece = view[at : at + _PIECE_BYTES]
+        in_place = hasattr(os, "preadv")
+        count = os.preadv(file.fileno(), [piece], start + at) if in_place else file.readinto(piece)  # type: ignore[attr-defined]
+        if not count:
+            return
+        at += count
+        yield count
 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:

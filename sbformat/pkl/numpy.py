@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Typ
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.globals.torch import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
+from sbformat.io.source import array_buffer
 from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class ArrayInfo(NamedTuple):
             shape = tuple(self.shape[self.axes.index(axis)] for axis in range(len(self.axes)))
         view = self.view()
         try:
-            array: np.ndarray = np.ndarray(shape, dtype, view, order=self.order)
+            array: np.ndarray = np.ndarray(shape, dtype, array_buffer(view), order=self.order)
         except ValueError as error:
             message = f"this numpy cannot hold an array of {len(self.shape)} dimensions: {error}"
             raise UnsupportedError(message) from None

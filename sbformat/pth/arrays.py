@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from sbformat.errors import TensorError, UnsupportedError
+from sbformat.io.source import array_buffer
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
@@ -79,7 +80,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
         and not (conj or neg or 0 in shape)
         and storage.byte_order == sys.byteorder
     ):
-        direct: np.ndarray = np.ndarray(shape, dtype, storage.bytes(), offset * dtype.itemsize)
+        direct: np.ndarray = np.ndarray(shape, dtype, array_buffer(storage.bytes()), offset * dtype.itemsize)
         return direct
     if 0 in steps and (conj or neg or name == "complex32"):
         array = to_array(_collapsed(info), budget, copies=copies)
@@ -116,7 +117,7 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
         return np.empty(shape, dtype)
     swap = 1 if storage.byte_order == sys.byteorder else DTYPES[name].swap
     if copies is None:
-        buffer: Any = _native_bytes(storage, swap, budget)
+        buffer: Any = array_buffer(_native_bytes(storage, swap, budget))
     else:
         root, start = storage.part_of or (storage, 0)
         buffer = _copied(root, swap, budget, copies)[start : start + storage.nbytes]

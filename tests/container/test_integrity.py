@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.io.crc32 import combine_crc32
+from sbformat.io.crc32 import combine_crc32, crc32
 
 
 @given(st.binary(), st.binary())
@@ -38,3 +38,21 @@ def test_runs_larger_than_memory_are_as_their_parts_say(size: int) -> None:
     zeros = 0  # any CRC would do: what counts is how far the first run is moved
     moved = combine_crc32(combine_crc32(one, zeros, half), zeros, size - half)
     assert combine_crc32(one, zeros, size) == moved
+
+
+@pytest.mark.parametrize("size", [999, 1000, 1001, 5000])
+@pytest.mark.parametrize("before", [0, 0x12345678])
+def test_two_threads_compute_the_crc_of_large_bytes(monkeypatch: pytest.MonkeyPatch, size: int, before: int) -> None:
+    monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    data = os.urandom(size)
+    assert crc32(memoryview(data), before) == zlib.crc32(data, before)
+
+
+def test_without_threads_one_computes_the_crc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    monkeypatch.setattr("threading.Thread.start", fail)
+    assert crc32(memoryview(bytes(2000)), 7) == zlib.crc32(bytes(2000), 7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import sys
 from array import array
@@ -14,7 +15,7 @@ import pytest
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
 from sbformat.io.opening import open_large, open_path, open_source
-from sbformat.io.source import BytesSource, FileSource, is_in_memory, iter_views, slice_source
+from sbformat.io.source import BytesSource, FileSource, array_buffer, is_in_memory, iter_views, slice_source
 from sbformat.limits import Budget, Limits
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
@@ -196,6 +197,44 @@ def test_progress_counts_the_bytes_of_a_file_as_they_are_read(
     assert (sum(counts), max(counts) <= 1000) == (size, True)
 
 
+@pytest.mark.parametrize("size", [4000, 4001, 4999, 9000, 12_345])
+@pytest.mark.parametrize("has_preadv", [True, False])
+def test_a_large_file_is_read_by_two_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, *, has_preadv: bool
+) -> None:
+    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", 4000)
+    if not has_preadv:
+        monkeypatch.delattr(os, "preadv", raising=False)
+        monkeypatch.delattr(mmap, "MAP_ANONYMOUS", raising=False)
+    path = tmp_path / "agent.zip"
+    path.write_bytes(os.urandom(size))
+    counts: list[int] = []
+    assert open_source(path, progress=counts.append).view(0, size) == path.read_bytes()
+    assert open_source(path).view(0, size) == path.read_bytes()
+    assert sum(counts) == size
+
+
+@pytest.mark.parametrize("change", [-1, 1, -3000, 3000])
+def test_a_large_file_that_changes_its_size_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: int
+) -> None:
+    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", 4000)
+    path = tmp_path / "agent.zip"
+    path.write_bytes(bytes(8000))
+    status = os.fstat
+
+    def other_size(descriptor: int) -> os.stat_result:
+        found = list(status(descriptor))
+        found[6] -= change
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", other_size)
+    with pytest.raises(ContainerError, match="changed its size"):
+        open_source(path)
+
+
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 1000])
 def test_a_slice_of_a_source_is_in_memory_when_that_is(tmp_path: Path, size: int) -> None:
     data = bytes(at * at % 251 for at in range(1000))
@@ -209,12 +248,17 @@ def test_a_slice_of_a_source_is_in_memory_when_that_is(tmp_path: Path, size: int
             assert b"".join(iter_views(part, 1, last, 7)) == data[first + 1 : first + last]
 
 
-def test_nothing_can_change_a_file_that_was_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallel_bytes", [1000, 1 << 20])
+def test_nothing_can_change_a_file_that_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel_bytes: int
+) -> None:
+    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", parallel_bytes)
     path = tmp_path / "x"
     path.write_bytes(bytes(2000))
     view = open_source(path).view(0, 2000)
-    with pytest.raises(ValueError, match="WRITEABLE"):
-        np.frombuffer(view, np.uint8).flags.writeable = True
+    for made in (np.frombuffer(view, np.uint8), np.ndarray((500,), np.float32, array_buffer(view))):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            made.flags.writeable = True
     with path.open("r+b") as file:
         file.write(b"\1" * 2000)
         file.truncate(10)
