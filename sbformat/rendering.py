@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 _NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_FORMULA: Final = re.compile(r"(^|;)([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA: Final = r"(^|;)([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])"
 """Where a formula begins: also with the full-width forms of these characters, which Excel accepts."""
-_PROTECTED: Final = re.compile(r"(^|;)'([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_PROTECTED: Final = r"(^|;)'([\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])"
 
 
 def format_size(nbytes: int) -> str:
@@ -53,12 +53,12 @@ def protect_text(text: str) -> str:
     >>> protect_text("=SUM(A1)")
     "'=SUM(A1)"
     """
-    return _FORMULA.sub(r"\1'\2", text)
+    return re.sub(_FORMULA, r"\1'\2", text)
 
 
 def unprotect_text(text: str) -> str:
     """Return the text that :func:`protect_text` was given."""
-    return _PROTECTED.sub(r"\1\2", text)
+    return re.sub(_PROTECTED, r"\1\2", text)
 
 
 def write_numbers(value: Any) -> Any:

@@ -93,7 +93,7 @@ def class_reference(value: object) -> str | None:
     return str(tree) if isinstance(tree, pkl.Global) else None
 
 
-_SBX_CLASS: Final = re.compile(r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+")
+_SBX_CLASS: Final = r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+"
 _SBX_NAMES: Final = {"crossq": "CrossQ"}
 """Names that are not all upper case."""
 
@@ -110,7 +110,7 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     policy = data.get("policy")
     texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
     for text in texts:
-        found = _SBX_CLASS.fullmatch(text) if text else None
+        found = re.fullmatch(_SBX_CLASS, text) if text else None
         if found is not None:
             package = found["package"] or found["module"]
             return _SBX_NAMES.get(package, package.upper())

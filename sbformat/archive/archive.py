@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from sbformat import pth
 from sbformat.archive.entries import EncodedEntry, ReadOptions
 from sbformat.archive.lazy import Lazy
-from sbformat.archive.not_checked import check_records, list_not_checked
-from sbformat.archive.state_dicts import decode_entry
+from sbformat.archive.state_dicts import check_records, decode_entry
 from sbformat.constants import (
     DATA_ENTRY,
     PLAIN_ENTRIES,
@@ -63,7 +62,6 @@ class Archive:
     (0.99, (4,))
     >>> archive.parameters["policy"].to_numpy()["action_net.bias"].shape
     (2,)
-    >>> edited = archive.replace(data={**archive.data, "gamma": 0.98})
 
     :param entries: the bytes of its entries
     :param kind: the kind of the file, as :func:`sbformat.archive.kinds.detect_kind` returns it
@@ -300,6 +298,8 @@ class Archive:
 
     def not_checked(self) -> tuple[NotChecked, ...]:
         """Return what was not fetched of a remote file and so not checked (FORMAT.md 2.7); :meth:`check` fetches it."""
+        from sbformat.archive.not_checked import list_not_checked
+
         return tuple(list_not_checked(self._entries, self._find_records))
 
     def _find_records(self, name: str) -> Container | None:

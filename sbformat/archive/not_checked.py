@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbformat.container.reader import Container
-from sbformat.errors import SbformatError
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from sbformat.archive.entries import Entries
 
@@ -44,19 +43,3 @@ def list_not_checked(entries: Entries, find_records: Callable[[str], Container |
             headers = sum(record.header for record in unread)
             message = f"the CRC-32 of {len(unread):,} of its {count_noun(len(records), 'record')} was not checked"
             yield NotChecked(name, message + (f", nor the local header of {headers:,}" if headers else ""))
-
-
-def check_records(names: Iterable[str], find_records: Callable[[str], Container | None]) -> None:
-    """Check what was not checked of the torch zips that were decoded.
-
-    :param names: of the state dicts
-    :param find_records: as for :func:`list_not_checked`
-    :raises ContainerError: if a header or a CRC is wrong
-    """
-    for name in names:
-        records = find_records(name)
-        if records is not None:
-            try:
-                records.check_rest()
-            except SbformatError as error:
-                raise error.within(name) from None

@@ -14,7 +14,10 @@ from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from sbformat.archive.entries import Entries
+    from sbformat.container.reader import Container
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
@@ -58,3 +61,19 @@ def decode_entry(
         if check_crc and (source.size <= _VERIFIED_BYTES or not is_by_range(source)):
             entries.verify(name)
         raise
+
+
+def check_records(names: Iterable[str], find_records: Callable[[str], Container | None]) -> None:
+    """Check what was not checked of the torch zips that were decoded.
+
+    :param names: of the state dicts
+    :param find_records: returns the torch zip of an entry that was decoded
+    :raises ContainerError: if a header or a CRC is wrong
+    """
+    for name in names:
+        records = find_records(name)
+        if records is not None:
+            try:
+                records.check_rest()
+            except SbformatError as error:
+                raise error.within(name) from None

@@ -16,8 +16,8 @@ from sbformat.arrayfiles.safetensors import check_shape, dtype_of, parse_header
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.opening import open_source
-from sbformat.io.source import array_buffer
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.pkl.numpy import array_buffer
 from sbformat.pth.arrays import little, numpy_dtype
 
 if TYPE_CHECKING:

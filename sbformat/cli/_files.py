@@ -39,7 +39,7 @@ ALREADY_EXISTS: Final = "already exists"
 
 NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
 """Message for a folder in which there is nothing to read."""
-_PLACE: Final = re.compile(r"(at byte \d+): ")
+_PLACE: Final = r"(at byte \d+): "
 """Where in a file something is, before a message."""
 _ROWS: Final = ("problems", "findings")
 """Parts of a report that may have the message of an error."""
@@ -267,7 +267,7 @@ def describe_failure(report: dict[str, Any]) -> str:
     if report["outcome"] == COULD_NOT_WRITE and report["message"].startswith(f"{name} "):
         return str(report["message"])
     if report["outcome"] == ContainerError.outcome:  # of a damaged or another file: what it has comes first
-        place = _PLACE.match(report["message"])
+        place = re.match(_PLACE, report["message"])
         text = report["message"][place.end() :] if place else report["message"]
         return f"{name}: {text} ({report['outcome']}{f' {place[1]}' if place else ''})"
     return f"{name}: {report['outcome']}: {report['message']}"

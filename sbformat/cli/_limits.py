@@ -13,9 +13,9 @@ _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
 _BYTES: Final = "_bytes"
 """The end of the names of limits that are sizes."""
-_SIZE: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)", re.IGNORECASE)
+_SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_ADVICE: Final = re.compile(r"pass limits=Limits\((\w+)=\.\.\.\)")
+_ADVICE: Final = r"pass limits=Limits\((\w+)=\.\.\.\)"
 
 
 def add_limit_option(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def parse_limit(text: str) -> tuple[str, int]:
 
 def _parse_number(name: str, value: str) -> int:
     """Return a number with its unit: of 1000 (``64MB``, ``2M``) or of 1024 (``1GiB``)."""
-    found = _SIZE.fullmatch(value.replace("_", ""))
+    found = re.fullmatch(_SIZE, value.replace("_", ""))
     is_size = name.endswith(_BYTES)
     if found is None:
         what = "a size such as 500_000, 64MB or 1GiB" if is_size else "a whole number such as 500_000"
@@ -78,4 +78,4 @@ def _parse_number(name: str, value: str) -> int:
 
 def name_option(message: str) -> str:
     """Return the message of a LimitError with the option of the command line, instead of the argument of Python."""
-    return _ADVICE.sub(r"pass --limit \1=VALUE", message)
+    return re.sub(_ADVICE, r"pass --limit \1=VALUE", message)

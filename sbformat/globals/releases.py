@@ -38,11 +38,11 @@ class Target(NamedTuple):
 
 def parse_release(version: str) -> Target | None:
     """Return the release at the start of a version, ``2.7`` of ``2.7.1a0``; None if there is none."""
-    match = _RELEASE.match(version)
+    match = re.match(_RELEASE, version)
     return Target(int(match[1]), int(match[2])) if match else None
 
 
-_RELEASE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
+_RELEASE: Final = r"([0-9]{1,3})\.([0-9]{1,3})"
 RELEASES: Final = {
     Target(2, 0): "2.0.0",
     Target(2, 1): "2.1.0",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -181,19 +181,6 @@ class SourceSlice:
 def slice_source(source: Source, start: int, size: int) -> Source:
     """Return a range of a source's bytes as a source, which is in memory when the source is."""
     return BytesSource(source.view(start, size)) if is_in_memory(source) else SourceSlice(source, start, size)
-
-
-def array_buffer(view: memoryview | bytes) -> Any:
-    """Return bytes over which numpy makes arrays that stay read-only.
-
-    The base of an array over a view is the owner of its memory; where that is not bytes but a map or a bytearray, numpy
-    would let a caller make the array writable.
-    """
-    if not view or type(view) is bytes or type(view.obj) is bytes:  # type: ignore[union-attr]
-        return view
-    import numpy as np
-
-    return np.frombuffer(view, np.uint8)
 
 
 class RangedSource(Source, Protocol):

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import TypeGuard
 
-_URL: Final = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://")
-_PARTS: Final = re.compile(
-    r"(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?", re.DOTALL
-)
+_URL: Final = r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://"
+_PARTS: Final = r"(?s)(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?"
 _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")
 _HUB_QUERY: Final = ("author", "tag", "search", "limit")
@@ -66,12 +64,12 @@ def _make_url(url: str, private_redirects: bool, options: dict[str, Any]) -> Url
 
 def is_url(source: object) -> TypeGuard[str]:
     """Return whether a source is a URL: a str that begins with a scheme and ``://``."""
-    return isinstance(source, str) and _URL.match(source) is not None
+    return isinstance(source, str) and "://" in source and re.match(_URL, source) is not None
 
 
 def find_scheme(url: str) -> str:
     """Return the scheme of a URL in lower case."""
-    found = _URL.match(url)
+    found = re.match(_URL, url)
     return found[1].lower() if found else ""
 
 
@@ -97,7 +95,7 @@ def copy_options(url: str, other: str) -> str:
 
 def last_name(url: str) -> str:
     """Return the last part of a URL's path, as a file name."""
-    found = _PARTS.match(url)
+    found = re.match(_PARTS, url)
     path = url if found is None else found["path"] if find_scheme(url) in _WITH_QUERY else url.partition("://")[2]
     from urllib.parse import unquote
 

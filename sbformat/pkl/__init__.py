@@ -1,16 +1,16 @@
 """Pickles as inert trees: decoded without importing or calling anything (FORMAT.md 5), and encoded (WRITER.md 12.3).
 
-The encoder is imported when it is first used: most programs only read.
+The encoder, and what scans use, are imported when they are first used: most programs only read.
 """
 
 from typing import TYPE_CHECKING
 
 from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
-from sbformat.pkl.lenient import Attempt, attempt, trace
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:
     from sbformat.pkl.encode import dumps, encode_pickle
+    from sbformat.pkl.lenient import Attempt, attempt, trace
 
 __all__ = [
     "Attempt",
@@ -39,5 +39,9 @@ def __getattr__(name: str) -> object:
         from sbformat.pkl import encode
 
         return getattr(encode, name)
+    if name in ("Attempt", "attempt", "trace"):
+        from sbformat.pkl import lenient
+
+        return getattr(lenient, name)
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

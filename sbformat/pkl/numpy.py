@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Typ
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.globals.torch import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
-from sbformat.io.source import array_buffer
 from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
 
 if TYPE_CHECKING:
@@ -156,6 +155,19 @@ class ArrayInfo(NamedTuple):
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         native.flags.writeable = False
         return native[()] if self.is_scalar else native
+
+
+def array_buffer(view: memoryview | bytes) -> Any:
+    """Return bytes over which numpy makes arrays that stay read-only.
+
+    The base of an array over a view is the owner of its memory; where that is not bytes but a map or a bytearray, numpy
+    would let a caller make the array writable.
+    """
+    if not view or type(view) is bytes or type(view.obj) is bytes:  # type: ignore[union-attr]
+        return view
+    import numpy as np
+
+    return np.frombuffer(view, np.uint8)
 
 
 def _refuse(message: str) -> NoReturn:

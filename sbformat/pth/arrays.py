@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from sbformat.errors import TensorError, UnsupportedError
-from sbformat.io.source import array_buffer
-from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo, array_buffer
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
 

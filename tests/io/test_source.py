@@ -15,8 +15,9 @@ import pytest
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
 from sbformat.io.opening import open_large, open_path, open_source
-from sbformat.io.source import BytesSource, FileSource, array_buffer, is_in_memory, iter_views, slice_source
+from sbformat.io.source import BytesSource, FileSource, is_in_memory, iter_views, slice_source
 from sbformat.limits import Budget, Limits
+from sbformat.pkl.numpy import array_buffer
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 

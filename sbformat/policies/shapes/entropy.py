@@ -36,9 +36,8 @@ LEARNED: Final = "log_ent_coef"
 FIXED: Final = "ent_coef_tensor"
 _SHAPES: Final[dict[str, tuple[int, ...]]] = {LEARNED: (1,), FIXED: ()}
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
-_NUMBER_TEXT: Final = re.compile(_NUMBER)
-_AUTOMATIC: Final = re.compile(rf"auto(?:_({_NUMBER}))?")
-_WRONG_INITIAL: Final = re.compile(r"auto_(-.*|\+?[0.]+([eE].*)?)")
+_AUTOMATIC: Final = rf"auto(?:_({_NUMBER}))?"
+_WRONG_INITIAL: Final = r"auto_(-.*|\+?[0.]+([eE].*)?)"
 LARGEST_FLOAT32: Final = 3.4028234663852886e38
 
 
@@ -55,7 +54,7 @@ def fixed_coefficient(value: object) -> float | None:
     """Return a fixed coefficient: a number, a numpy scalar, or the text of a number; None for any other value."""
     if isinstance(value, ArrayInfo):
         value = value.to_numpy().item() if value.is_scalar and value.dtype[1] in "fiu" else None
-    if isinstance(value, str) and _NUMBER_TEXT.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST_FLOAT32:
         return None
@@ -64,7 +63,7 @@ def fixed_coefficient(value: object) -> float | None:
 
 def initial_coefficient(value: object) -> float | None:
     """Return the initial value of a learned coefficient: 1.0 for ``auto``; None when it is not learned."""
-    found = _AUTOMATIC.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_AUTOMATIC, value) if isinstance(value, str) else None
     if found is None:
         return None
     initial = float(found[1] or 1.0)
@@ -136,7 +135,7 @@ def _find_unexpected(
     archive: Archive, value: str | float, entry: str, variables: Mapping[str, object]
 ) -> Iterator[EntropyMismatch]:
     """Yield the entries that SB3 has no attribute for when it loads the archive, and an initial value it refuses."""
-    if isinstance(value, str) and _WRONG_INITIAL.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_WRONG_INITIAL, value):
         message = f"expected an initial value greater than 0, got {render_line(value)}"
         yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX

@@ -13,8 +13,8 @@ ERAS: Final[tuple[Release, ...]] = (NEWEST, (2, 1), (1, 7), (1, 6), (1, 3), (1, 
 """One release for each group of releases with equal networks, the newest first."""
 _LAST_MINOR: Final = {1: (0, 11), 2: (1, 8)}
 """The last minor release before each major one."""
-_PRE_RELEASE: Final = re.compile(r"(?:a|b|rc|\.?dev)[0-9]")
-_NUMBERS: Final = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
+_PRE_RELEASE: Final = r"(?:a|b|rc|\.?dev)[0-9]"
+_NUMBERS: Final = r"([0-9]{1,6})\.([0-9]{1,6})"
 
 
 def candidate_releases(version: str | None) -> tuple[Release, ...]:
@@ -27,10 +27,10 @@ def candidate_releases(version: str | None) -> tuple[Release, ...]:
         since SB3 wrote no version before 0.9 and the entry may have been removed. A pre-release may have the networks
         of the release before it.
     """
-    match = _NUMBERS.match(version or "")
+    match = re.match(_NUMBERS, version or "")
     if match is None:
         return ERAS
     major, minor = int(match[1]), int(match[2])
-    if not _PRE_RELEASE.search(version or ""):
+    if not re.search(_PRE_RELEASE, version or ""):
         return ((major, minor),)
     return (major, minor), (major, minor - 1) if minor else _LAST_MINOR.get(major, NEWEST)

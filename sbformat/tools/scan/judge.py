@@ -42,7 +42,8 @@ from sbformat.errors import SbformatError, escape
 from sbformat.globals.constructors import CALLS, REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
-from sbformat.pkl import Attempt, Call, Dict, Global, Node, Pickle, Update, trace
+from sbformat.pkl import Call, Dict, Global, Node, Pickle, Update
+from sbformat.pkl.lenient import Attempt, trace
 from sbformat.pkl.tree import BYTES, WALKED, walk
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.location import SHOWN

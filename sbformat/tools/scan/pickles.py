@@ -18,7 +18,7 @@ from sbformat.container.inflate import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.globals.dangerous import explain_danger
 from sbformat.limits import Budget
-from sbformat.pkl import Attempt, attempt
+from sbformat.pkl.lenient import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
 from sbformat.tools.scan.judge import judge

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.errors import escape
 from sbformat.globals.constructors import REACHING
 from sbformat.globals.dangerous import explain_danger
-from sbformat.pkl import Attempt, Call, Extension, Global, Update
+from sbformat.pkl import Call, Extension, Global, Update
 from sbformat.pkl.calls import render_arguments
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_called_names, find_given_names
@@ -22,6 +22,7 @@ from sbformat.values.context import find_role
 
 if TYPE_CHECKING:
     from sbformat.pkl import Node
+    from sbformat.pkl.lenient import Attempt
     from sbformat.pkl.tree import UpdateHow
     from sbformat.tools.scan.report import Reason, Rule, Verdict
 
