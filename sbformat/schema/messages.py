@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import SERIALIZED_MARKER
 from sbformat.errors import quote
-from sbformat.schema.schemas import REFERENCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,11 +51,8 @@ def _describe_alternatives(schema: dict[str, Any]) -> Iterator[str]:
     if "anyOf" in schema:
         for part in schema["anyOf"]:
             yield from _describe_alternatives(part)
-    elif "$ref" in schema:
-        if schema["$ref"].endswith("/Serialized"):
-            yield "a serialized value"
-        else:
-            yield from _describe_alternatives(REFERENCES[schema["$ref"]])
+    elif schema.get("required") == [SERIALIZED_MARKER]:
+        yield "a serialized value"
     elif "const" in schema or "enum" in schema:
         yield from map(json.dumps, schema.get("enum", [schema.get("const")]))
     else:

@@ -136,54 +136,50 @@ def make_validator(schema: DataSchema, algorithm: str | None) -> tuple[Any, froz
         definitions = _definitions(schema.name)
         if name not in definitions:
             name = schema.root
-        root = {"$ref": f"{schema.name}{_DEFINITIONS}{name}"}
-        _VALIDATORS[schema.name, name] = _validator_class()(root), frozenset(_known_keys(definitions, name))
+        known = frozenset(_known_keys(definitions[name]))
+        _VALIDATORS[schema.name, name] = _validator_class()(definitions[name]), known
     return _VALIDATORS[schema.name, name]
-
-
-REFERENCES: dict[str, dict[str, Any]] = {}
-"""The definitions of the schemas in use, by the references to them."""
 
 
 @cache
 def _definitions(schema: str) -> dict[str, Any]:
-    """Return the definitions of a schema; the schema's name is added to every reference."""
+    """Return the definitions of a schema, each in the place of every reference to it.
 
-    def whole(part: dict[str, Any]) -> dict[str, Any]:
-        if "$ref" in part:
-            part["$ref"] = f"{schema}{part['$ref']}"
+    All references are to definitions of the same schema, and have no other keyword beside them. Without them, checking
+    ``data`` takes two thirds of the time.
+    """
+    definitions: dict[str, Any] = json.loads(_text(schema))["$defs"]
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolve(value) for value in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" not in part:
+            part.update({key: resolve(value) for key, value in part.items()})
+        while "$ref" in part:
+            part = definitions[part["$ref"].removeprefix(_DEFINITIONS)]
         return part
 
-    definitions: dict[str, Any] = json.loads(_text(schema), object_hook=whole)["$defs"]
-    REFERENCES.update({f"{schema}{_DEFINITIONS}{name}": part for name, part in definitions.items()})
-    return definitions
+    return resolve(definitions)  # type: ignore[no-any-return]
 
 
 @cache
 def _validator_class() -> Any:
-    """Return a validator class in which a tuple is an array, as it is when ``data`` is written.
-
-    References are looked up in a table, because all of them are to definitions of the same schema: that takes an
-    eighth less time in total than jsonschema's own resolution.
-    """
+    """Return a validator class in which a tuple is an array, as it is when ``data`` is written."""
     from jsonschema import Draft202012Validator, validators
 
     def is_array(_: object, value: object) -> bool:
         return isinstance(value, (list, tuple))
 
-    def refer(validator: Any, reference: str, value: object, _: object) -> Iterator[Any]:
-        yield from validator.descend(value, REFERENCES[reference])
-
     checker = Draft202012Validator.TYPE_CHECKER.redefine("array", is_array)
-    return validators.extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, validators={"$ref": refer}, type_checker=checker
-    )
+    return validators.extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
 
 
-def _known_keys(definitions: dict[str, Any], name: str) -> Iterator[str]:
-    yield from definitions[name].get("properties", ())
-    for parent in definitions[name].get("allOf", ()):
-        yield from _known_keys(definitions, parent["$ref"].rpartition("/")[2])
+def _known_keys(definition: dict[str, Any]) -> Iterator[str]:
+    yield from definition.get("properties", ())
+    for parent in definition.get("allOf", ()):
+        yield from _known_keys(parent)
 
 
 def known_keys(algorithm: str | None) -> frozenset[str]:
