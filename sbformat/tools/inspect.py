@@ -204,7 +204,7 @@ def _is_normalized(archive: Archive) -> bool:
     from sbformat.values.space_types import Space
 
     try:
-        space = archive.decode("observation_space")
+        space = archive.derive("observation_space", lambda: archive.decode("observation_space"))
     except SbformatError:
         return False
     return isinstance(space, Space) and was_normalized(archive, space)

@@ -199,7 +199,7 @@ def read_policy_class(archive: Archive) -> Pair:
     :raises SbformatError: when it is not a class
     """
     key = "policy_class"
-    value = decode_value(archive, key)
+    value = archive.derive(key, lambda: decode_value(archive, key))
     if isinstance(value, Reference):
         return current_name(value.pair)
     if isinstance(value, Global) and not value.updates:
