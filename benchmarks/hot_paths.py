@@ -92,6 +92,23 @@ def inspect(data: bytes) -> Callable[[], object]:
     return lambda: tool.inspect(sbformat.reads(data))
 
 
+def rebuild(data: bytes) -> Callable[[], object]:
+    import sbformat
+
+    return lambda: sbformat.rebuild(data)
+
+
+def predict(data: bytes) -> Callable[[], object]:
+    """Predict the action for one observation."""
+    import numpy as np
+
+    import sbformat
+
+    policy = sbformat.load_policy(data)
+    observation = np.zeros(policy.observation_space.shape, np.float32)
+    return lambda: policy.predict(observation, deterministic=True)
+
+
 PATHS: dict[str, Callable[[bytes], Callable[[], Any]]] = {
     "outer zip": outer_zip,
     "policy, its pickle": policy_pickle,
@@ -102,6 +119,8 @@ PATHS: dict[str, Callable[[bytes], Callable[[], Any]]] = {
     "scan": scan,
     "validate": validate,
     "inspect": inspect,
+    "rebuild": rebuild,
+    "predict": predict,
 }
 
 

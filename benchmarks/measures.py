@@ -44,6 +44,7 @@ MEASURES: Final = {
         Measure("scan-many", "whole process: sbformat scan of 100 archives", tools.scan_many),
         Measure("scan-jobs", "whole process: scan of 100 archives in two processes", tools.scan_jobs),
         Measure("validate", "an archive's bytes to its problems", tools.validate),
+        Measure("rebuild", "an archive's bytes to an archive for the newest SB3", tools.rebuild),
         Measure("open-large", "safe_open of 512 MiB, and one tensor of 1 MiB", large.open_large),
         Measure("read-large", "read of 512 MiB, all tensors", large.read_large),
         Measure("write-large", "write of 512 MiB", large.write_large),

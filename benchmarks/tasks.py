@@ -34,6 +34,13 @@ def validate(subject: str, source: Any, output: str) -> Callable[[], object]:  #
     return lambda: sbformat.validate(source)
 
 
+def rebuild(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    """Rebuild an archive in memory."""
+    import sbformat
+
+    return lambda: sbformat.rebuild(source)
+
+
 def read_data(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
     """Read ``data``; the rivals read its JSON only."""
     if subject == US:
@@ -43,7 +50,7 @@ def read_data(subject: str, source: Any, output: str) -> Callable[[], object]:  
     import json
 
     def plain() -> object:
-        with rivals.opened(source) as archive:
+        with rivals.open_outer_zip(source) as archive:
             return json.loads(archive.read("data"))
 
     return plain
@@ -177,6 +184,7 @@ TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
     "optimizer": read_optimizer,
     "scan": scan,
     "validate": validate,
+    "rebuild": rebuild,
     "data": read_data,
     "write": write,
     "read-wide": read_wide,
