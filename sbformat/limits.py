@@ -148,6 +148,16 @@ _RUNNING_TOTALS: Final = frozenset(
 """These add up over one operation; each other limit is compared with one number at a time."""
 
 
+def _check_limits(limits: Limits) -> None:
+    for name, value in limits._asdict().items():
+        if not isinstance(value, int):
+            message = f"expected limits to be int, got {name}={value!r}"
+            raise TypeError(message)
+        if value < 0:
+            message = f"expected limits of 0 or more, got {name}={value}"
+            raise ValueError(message)
+
+
 class Budget:
     """What one operation has used so far.
 
@@ -160,14 +170,8 @@ class Budget:
         if not isinstance(limits, Limits):
             message = f"expected limits to be a Limits, got {type(limits).__name__}"
             raise TypeError(message)
-        if not all(isinstance(value, int) for value in limits):
-            name, value = next(item for item in limits._asdict().items() if not isinstance(item[1], int))
-            message = f"expected limits to be int, got {name}={value!r}"
-            raise TypeError(message)
-        if min(limits) < 0:
-            name = next(name for name, value in limits._asdict().items() if value < 0)
-            message = f"expected limits of 0 or more, got {name}={getattr(limits, name)}"
-            raise ValueError(message)
+        if limits is not DEFAULT_LIMITS:
+            _check_limits(limits)
         self.limits = limits
         self._spent: dict[LimitName, int] = {}
         self._granted = self._worked = 0

@@ -19,6 +19,8 @@ _SHORT: Final = 64
 _BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
 """Matches what no name of a record may contain, in a list of names with one on each line."""
+_STRAY_TEXTS: Final = ("//", "/./", "/../", "\\", ":")
+"""What it matches contains one of these, with a slash before and after each name, and they are found much faster."""
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"})
 _NUMBERED_DEVICES: Final = ("com", "lpt")
 _DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")
@@ -145,6 +147,9 @@ def check_records(names: Iterable[str]) -> None:
         import unicodedata
 
         joined += f"\n{unicodedata.normalize('NFKC', joined)}"
+    parts = f"/{joined}/".replace("\n", "/\n/")
+    if not any(stray in parts for stray in _STRAY_TEXTS):
+        return
     found = re.search(_STRAY_PARTS, joined)
     if found:
         name = joined[joined.rfind("\n", 0, found.end()) + 1 :].partition("\n")[0]

@@ -263,20 +263,26 @@ def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WA
 
 def children(value: object) -> Sequence[object]:
     """Return the parts of a composite value or node, in the order of the pickle."""
-    if isinstance(value, Dict):
+    if isinstance(value, Node):
+        parts: list[object] = []
+        if type(value) is Call:
+            parts = [value.func, value.args, value.kwargs]
+        elif type(value) is Persistent:
+            parts = [value.id]
+        if value.updates:
+            _add_changes(value.updates, parts)
+        return parts
+    if type(value) is Dict:
         return [part for pair in value for part in pair]
-    if isinstance(value, (list, tuple)):
-        return value
-    parts: list[object] = []
-    if isinstance(value, Call):
-        parts = [value.func, value.args, value.kwargs]
-    elif isinstance(value, Persistent):
-        parts = [value.id]
-    for update in (value.updates if isinstance(value, Node) else None) or ():
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _add_changes(updates: list[Update], parts: list[object]) -> None:
+    """Add to the parts of a node what its changes gave it."""
+    for update in updates:
         if update.how == "BUILD":
             parts.append(update.value)
         elif update.how == "SETITEMS":
             parts += [part for pair in update.value for part in pair]  # type: ignore[attr-defined]
         else:
             parts += update.value  # type: ignore[arg-type]
-    return parts

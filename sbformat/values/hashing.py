@@ -63,9 +63,9 @@ def _tables(part: object) -> list[tuple[list[object], bool]]:
         return [(others, False)] if others else []
     if kind is Set or kind is FrozenSet:
         return [(_others(part), True)]  # type: ignore[arg-type]
-    if not isinstance(part, Call):
+    if type(part) is not Call:
         return []
-    found = []
+    found: list[tuple[list[object], bool]] = []
     role = find_role(part)
     items = part.args[0] if type(part.args) is tuple and len(part.args) == 1 else None
     if role in ("set", "frozenset") and isinstance(items, (list, tuple)):
