@@ -274,7 +274,7 @@ def children(value: object) -> Sequence[object]:
         return parts
     if type(value) is Dict:
         return [part for pair in value for part in pair]
-    return value if isinstance(value, (list, tuple)) else ()
+    return value if isinstance(value, (list, tuple)) else []
 
 
 def _add_changes(updates: list[Update], parts: list[object]) -> None:
