@@ -238,6 +238,7 @@ COMPOSITES: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persiste
 WALKED: Final = COMPOSITES | {Global}
 """Types of all composite values and nodes."""
 BYTES: Final = frozenset({bytes, bytearray, Unread})
+"""Types of bytes, in memory or left in the file."""
 
 
 def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WALKED) -> Iterator[object]:

@@ -86,12 +86,19 @@ def test_the_ideal_holds_the_same_arrays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", ["policy", "optimizer", "scan", "validate", "data", "entries", "read-wide", "scan-wide"]
+    "task", ["policy", "optimizer", "scan", "validate", "rebuild", "data", "entries", "read-wide", "scan-wide"]
 )
 @pytest.mark.parametrize("is_held", [True, False], ids=["bytes", "path"])
 def test_our_tasks_do_something(task: str, is_held: bool) -> None:  # noqa: FBT001 -- a parameter of the test
     assert task in TASKS
     assert prepare_task(rivals.US, task, str(PPO), is_held=is_held)() is not None
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["bytes", "path"])
+def test_rivals_read_the_json_of_data(is_held: bool) -> None:  # noqa: FBT001
+    found = prepare_task("json.loads", "data", str(PPO), is_held=is_held)()
+    assert isinstance(found, dict)
+    assert list(found) == list(sbformat.read(PPO).data)
 
 
 def test_what_is_written_for_the_measure_is_the_archive(tmp_path: Path) -> None:
