@@ -144,10 +144,7 @@ class _Run(Generic[T, R]):
                 yield result
                 self.submit()
         except BaseException:
-            for _, future in self._submitted:
-                with contextlib.suppress(Exception):  # a client of Dask that is closed
-                    future.cancel()
-            self._pool.kill()
+            self._pool.kill(future for _, future in self._submitted)
             raise
         finally:
             self._pool.close()
@@ -239,8 +236,11 @@ class _Given:
     def close(self) -> None:
         """Leave the executor to its owner."""
 
-    def kill(self) -> None:
-        """Leave what is running to its end."""
+    def kill(self, futures: Iterable[Future[R]]) -> None:
+        """Cancel what waits, and leave what is running to its end."""
+        for future in futures:
+            with contextlib.suppress(Exception):  # a client of Dask that is closed
+                future.cancel()
 
 
 class _DaskClient(_Given):
@@ -305,8 +305,12 @@ class _Pool:
         """Wait for the end of the processes."""
         self._executor.shutdown(cancel_futures=True)
 
-    def kill(self) -> None:
-        """End the processes, whatever they do."""
+    def kill(self, _: Iterable[Future[R]] = ()) -> None:
+        """End the processes, whatever they do.
+
+        Their futures are not cancelled: ``terminate_broken`` of CPython before 3.12 fails on those that are (CPython
+        ``Lib/concurrent/futures/process.py``).
+        """
         import multiprocessing
 
         mine: set[BaseProcess] = set(multiprocessing.active_children()) - self._others
