@@ -20,11 +20,11 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_CONTAINER_COST: Final = 7
-_VALUE_BYTES: Final = 96
+CONTAINER_COST: Final = 7
+VALUE_BYTES: Final = 96
 """Memory of one value in bytes, without its text, rounded up; so are the next ones."""
-_PAIR_BYTES: Final = 200
-_CONTAINER_BYTES: Final = 300
+PAIR_BYTES: Final = 200
+CONTAINER_BYTES: Final = 300
 _ESCAPE_BYTES: Final = 72
 """Needed only until the string with the escape is complete."""
 _PIECE: Final = 1 << 16
@@ -175,11 +175,11 @@ def check_counts(data: memoryview, budget: Budget) -> int:
     counts = _Counts()
     for piece in _pieces(data):
         counts.add(piece, allowed)
-    budget.spend("json_nodes", 1 + counts.commas + _CONTAINER_COST * counts.containers)
+    budget.spend("json_nodes", 1 + counts.commas + CONTAINER_COST * counts.containers)
     budget.spend("json_depth", counts.deepest)
     budget.spend("json_digits", max(counts.longest, counts.digits))
     text = counts.width * len(data)
-    values = _VALUE_BYTES * counts.commas + _PAIR_BYTES * counts.colons + _CONTAINER_BYTES * counts.containers
+    values = VALUE_BYTES * counts.commas + PAIR_BYTES * counts.colons + CONTAINER_BYTES * counts.containers
     budget.keep(text + values, meanwhile=text + _ESCAPE_BYTES * counts.escapes)
     budget.work(values)
     return counts.deepest

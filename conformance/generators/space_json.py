@@ -116,9 +116,13 @@ def arrays() -> Iterator[Vector]:
     yield accepts(rule, "array-without-axes", discretes(json_array("i8", [5], ())))
     yield accepts(rule, "array-empty", discretes(json_array("i8", [], (2, 0))))
     for name, shape in {
-        "number": 2, "text": "2", "negative": [2, -1], "float": [2.0], "bool": [True, 2], "long": [1] * 65, "huge": [2**40, 2**40], "null": None,
+        "number": 2, "text": "2", "negative": [2, -1], "float": [2.0], "bool": [True, 2], "null": None,
     }.items():  # fmt: skip
         yield refuses(rule, f"array-shape-{name}", discretes({"dtype": "<i8", "shape": shape, "items": [2, 3]}))
+    rule = Rule("17.6", "A shape of more than 64 sizes, or whose items require 2^63 bytes or more, is refused")
+    yield accepts(rule, "array-shape-of-64", discretes({"dtype": "<i8", "shape": [1] * 64, "items": [2]}))
+    for name, shape in {"long": [1] * 65, "huge": [2**30, 2**30]}.items():
+        yield refuses(rule, f"array-shape-{name}", discretes({"dtype": "<i8", "shape": shape, "items": 2}))
     rule = Rule("17.6", "An array is an object of `dtype`")
     for field in ("dtype", "shape", "items"):
         whole = json_array("i8", [2, 3])

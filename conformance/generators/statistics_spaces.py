@@ -186,7 +186,7 @@ def bounds() -> Iterator[Vector]:
 
 def containers() -> Iterator[Vector]:
     two, plain = discrete(2), facts.discrete(2)
-    rule = Rule("13.4", "`spaces`: an OrderedDict, a dict since gymnasium 1.0")
+    rule = Rule("13.4", "`spaces`: an OrderedDict or a dict, in either library")
     fields = {**facts.dict_space({"b": plain, "a": plain}), "library": "gym"}
     for label, parts in {"ordered-dict": ordered({"b": two, "a": two}), "dict": {"b": two, "a": two}}.items():
         made = space("dict", "Dict", {"spaces": parts, "shape": None, "dtype": None}, "gym")
@@ -206,7 +206,7 @@ def containers() -> Iterator[Vector]:
     yield rule.accepts(
         "space-dict-with-shape", of(space("dict", "Dict", {"spaces": {"a": two}, "_shape": ()})), ABSENT, ASKED
     )
-    rule = Rule("13.4", "`spaces`: a tuple, or a list before gym 0.22")
+    rule = Rule("13.4", "`spaces`: a tuple; in gym also a list (before 0.22)")
     listed = {"spaces": [two]}
     yield rule.accepts(
         "space-tuple-of-a-list", of(space("tuple", "Tuple", listed, "gym")), found(gym("Tuple", spaces=[plain])), ASKED
@@ -405,10 +405,22 @@ def seeds() -> Iterator[Vector]:
 
 def sums() -> Iterator[Vector]:
     rule = Rule("17.7", "A space that is referred to several times is written each time")
-    part: Any = discrete(2)
-    for _ in range(15):
+    part, written = discrete(2), facts.discrete(2)
+    for _ in range(3):
+        part = space("tuple", "Tuple", {"spaces": (part, part)})
+        written = {"type": "Tuple", "library": "gymnasium", "spaces": [written, written]}
+    yield rule.accepts("space-shared", of(part), found(written), ASKED, "--limit", "json_nodes=231")
+    yield rule.refuses("space-shared-above", of(part), "limit exceeded", ASKED, "--limit", "json_nodes=230")
+    for _ in range(12):
         part = space("tuple", "Tuple", {"spaces": (part, part)})
     yield rule.refuses("space-shared-often", of(part), "limit exceeded", ASKED)
+    low = [float(-at) for at in range(1, 121)]
+    made = space("box", "Box", {"low": doubles(*low), "high": doubles(*[1.0] * 120)}, "gym")
+    fields = {"shape": [120], "low": facts.json_array("f8", low), "high": facts.json_array("f8", 1.0, (120,))}
+    yield rule.accepts(
+        "space-counted", of(made), found({**OLD_BOX_FACTS, **fields}), ASKED, "--limit", "json_nodes=203"
+    )
+    yield rule.refuses("space-counted-above", of(made), "limit exceeded", ASKED, "--limit", "json_nodes=202")
     rule = Rule("17.7", "The sums of 16.3.4 do not apply.")
     whole = numbers("u1", *bytes(1000))
     seen = {f"k{i}": whole for i in range(60)}

@@ -7,18 +7,19 @@ of field is written and read. Random generators are left out.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES
 from sbformat.errors import DataError, SbformatError, UnsupportedError
 from sbformat.globals.spaces import LIBRARIES
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
 from sbformat.rendering import write_number
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
-from sbformat.values.types import SPACE_TYPES, Box, MultiDiscrete, Value
+from sbformat.values.types import SPACE_TYPES, Box, MultiDiscrete, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from sbformat.limits import Budget
     from sbformat.values.space_types import FieldKind
@@ -29,8 +30,6 @@ _WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 _CODES: Final = frozenset(code for code in ITEM_SIZES if code[0] != "c")
 _RANK: Final = 64
 _EXACT: Final = 2**53
-_NODE: Final = 7
-"""Cost of a list or object, in ``Limits.json_nodes``."""
 
 
 class _Field(NamedTuple):
@@ -51,21 +50,48 @@ def write_space(space: Any, budget: Budget) -> Any:
     :raises UnsupportedError: for an array of anything but plain numbers
     :raises LimitError: when it is larger than a reader accepts
     """
-    budget.spend("json_nodes", _count_nodes(space, {}))
+    nodes, memory = _measure(space, {})
+    budget.spend("json_nodes", nodes)
+    budget.keep(0, meanwhile=memory)
     return _write(space)
 
 
-def _count_nodes(value: Any, known: dict[int, int]) -> int:
-    """Return the size of the JSON of a space: a shared part is written wherever it is used, and is measured once."""
+_Size: TypeAlias = "tuple[int, int]"
+"""What JSON counts for ``json_nodes`` and ``memory_bytes``, without its text (FORMAT.md 8.1)."""
+
+
+def _measure(value: Any, known: dict[int, _Size]) -> _Size:
+    """Return the size of the JSON of a space or a field.
+
+    A space that is shared is written wherever it is used, and is measured once.
+    """
+    if isinstance(value, ArrayInfo):
+        items = (0, 0) if _is_uniform(value) else _measure_list(len(value.read()) // item_size(value.dtype))
+        return _add(_measure_object(3), _measure_list(len(value.shape)), items)
+    if isinstance(value, dict):
+        pairs = (_add(_measure_list(2), _measure(part, known)) for part in value.values())
+        return _add(_measure_list(len(value)), *pairs)
+    if type(value) is tuple:
+        return _add(_measure_list(len(value)), *(_measure(part, known) for part in value))
+    if not isinstance(value, Space):
+        return 0, 0
     if id(value) not in known:
-        parts: Iterable[Any] = ()
-        if isinstance(value, dict):
-            parts = value.values()
-        elif isinstance(value, Value) or type(value) is tuple:
-            parts = value
-        items = len(value.read()) // item_size(value.dtype) if isinstance(value, ArrayInfo) else 0
-        known[id(value)] = _NODE + items + sum(_count_nodes(part, known) for part in parts)
+        fields = [_measure(getattr(value, name), known) for name in value.plain_fields]
+        known[id(value)] = _add(_measure_object(2 + len(fields)), *fields)
     return known[id(value)]
+
+
+def _measure_list(count: int) -> _Size:
+    commas = max(count - 1, 0)
+    return CONTAINER_COST + commas, CONTAINER_BYTES + VALUE_BYTES * commas
+
+
+def _measure_object(count: int) -> _Size:
+    return _add(_measure_list(count), (0, PAIR_BYTES * count))
+
+
+def _add(*sizes: _Size) -> _Size:
+    return sum(nodes for nodes, _ in sizes), sum(memory for _, memory in sizes)
 
 
 def _write(space: Any) -> Any:
@@ -137,13 +163,18 @@ def read_shape(value: Any, _: Budget | None = None) -> tuple[int, ...]:
     return tuple(value)
 
 
+def _is_uniform(info: ArrayInfo) -> bool:
+    """Return whether an array is written as a single item: it has several, whose bytes are the same."""
+    buffer, size = info.read(), item_size(info.dtype)
+    return len(buffer) > size and buffer[:size] * (len(buffer) // size) == buffer
+
+
 def _write_array(info: ArrayInfo) -> dict[str, Any]:
     try:
         items = [write_number(item) for item in unpack_items(info)]
     except UnrecognizedError as error:
         raise UnsupportedError(str(error)) from None
-    buffer = info.read()
-    if len(items) > 1 and buffer[: item_size(info.dtype)] * len(items) == buffer:
+    if _is_uniform(info):
         items = items[0]
     return {"dtype": info.dtype, "shape": list(info.shape), "items": items}
 
