@@ -153,6 +153,7 @@ def _check_limits(limits: Limits) -> None:
         if not isinstance(value, int):
             message = f"expected limits to be int, got {name}={value!r}"
             raise TypeError(message)
+    for name, value in limits._asdict().items():
         if value < 0:
             message = f"expected limits of 0 or more, got {name}={value}"
             raise ValueError(message)

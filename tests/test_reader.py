@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 
 import sbformat
-from tests.helpers.bundled import PPO, SAC, changed, entries, zipped
+from sbformat.arrayfiles.reader import read_safetensors
+from sbformat.io.source import BytesSource
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Unread
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -347,3 +351,35 @@ def test_a_file_is_closed_without_the_garbage_collector() -> None:
         assert os.listdir("/proc/self/fd") == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("parallel_bytes", [100, 1 << 30], ids=["large", "small"])
+def test_no_array_of_a_file_can_be_made_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel_bytes: int
+) -> None:
+    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", parallel_bytes)
+    weights = sbformat.read(PPO).parameters["policy"].to_numpy()
+    arrays = {name: weights[name] for name in ("action_net.weight", "action_net.bias")}
+    arrays["transposed"] = weights["action_net.weight"].T
+    sbformat.write(sbformat.read(PPO).replace(parameters={"policy": arrays}), tmp_path / "agent.zip")
+    sbformat.convert(tmp_path / "agent.zip", tmp_path / "agent.safetensors")
+    found: list[np.ndarray] = []
+    for name in ("agent.zip", "agent.safetensors"):
+        found += sbformat.read(tmp_path / name).parameters["policy"].to_numpy().values()
+    found += read_safetensors(str(tmp_path / "agent.safetensors"))[0].values()
+    found.append(read_npz(tmp_path / "agent.npz", arrays))
+    unread = Unread(BytesSource(bytearray(8)), 0, 8)
+    found.append(ArrayInfo("<f4", (2,), "C", unread, is_scalar=False).to_numpy())
+    buffer = sbformat.read_replay_buffer(ARCHIVES / "replay-buffer-cartpole.pkl")
+    found += [part for part in buffer.arrays.values() if isinstance(part, np.ndarray)]
+    statistics = sbformat.read_vecnormalize(ARCHIVES / "vecnormalize-pendulum.pkl")
+    found.append(statistics.obs_rms.mean)  # type: ignore[union-attr]
+    assert len(found) > 8
+    for array in found:
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+
+
+def read_npz(path: Path, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return sbformat.read(path).parameters["arrays"].to_numpy()["action_net.bias"]  # type: ignore[no-any-return]

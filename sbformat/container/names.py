@@ -20,7 +20,8 @@ _BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
 """Matches what no name of a record may contain, in a list of names with one on each line."""
 _STRAY_TEXTS: Final = ("//", "/./", "/../", "\\", ":")
-"""What it matches contains one of these, with a slash before and after each name, and they are found much faster."""
+"""A list of names that it matches contains one of these texts once each name is between slashes; searching for them is
+faster."""
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"})
 _NUMBERED_DEVICES: Final = ("com", "lpt")
 _DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")

@@ -34,13 +34,15 @@ def crc32(data: memoryview, before: int = 0) -> int:
 
     middle = len(data) // 2
     later: list[int] = []
-    thread = Thread(target=lambda: later.append(zlib.crc32(data[middle:])), name="sbformat-crc32", daemon=True)
     try:
+        thread = Thread(target=lambda: later.append(zlib.crc32(data[middle:])), name="sbformat-crc32", daemon=True)
         thread.start()
     except RuntimeError:  # no thread can be started
         return zlib.crc32(data, before)
     first = zlib.crc32(data[:middle], before)
     thread.join()
+    if not later:  # an error in the thread: it is raised here, if it occurs again
+        return zlib.crc32(data[middle:], first)
     return combine_crc32(first, later[0], len(data) - middle)
 
 

@@ -242,15 +242,15 @@ def _open_file(
     if budget is not None:
         budget.limits.check("total_bytes", size)
     if progress is None and size < _PARALLEL_BYTES:
-        data: bytes | bytearray | mmap = file.read()
-        count = len(data)
+        content = file.read()
+        source, count = BytesSource(content), len(content)
     else:
-        data = memory = _allocate(size)
-        count = _read_pieces(file, memory, progress or _ignore)
+        data = _allocate(size)
+        source, count = BytesSource(data), _read_pieces(file, data, progress or _ignore)
     if count != size:
         message = f"{name} changed its size while it was read: expected {size} bytes, got {count}"
         raise ContainerError(message)
-    return BytesSource(data)
+    return source
 
 
 def _ignore(count: int) -> None:
@@ -271,14 +271,16 @@ def _allocate(size: int) -> bytearray | mmap:
 
 def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None]) -> int:
     """Read a file into memory of its size in pieces, a large one with two threads; return how many bytes it has."""
-    with memoryview(data) as view:
-        middle = len(view) // 2 if len(view) >= _PARALLEL_BYTES and hasattr(os, "preadv") else len(view)
-        runs = [_read_range(file, view[:middle], 0)]
-        if middle < len(view):
-            from sbformat.io.readahead import read_ahead
+    from sbformat.io.readahead import read_ahead
 
-            runs.append(read_ahead(_read_range(file, view[middle:], middle)))
-        found = 0
+    is_parallel = len(data) >= _PARALLEL_BYTES and hasattr(os, "preadv")
+    middle = len(data) // 2 if is_parallel else len(data)
+    found = 0
+    with memoryview(data) as view, contextlib.ExitStack() as threads:
+        runs = [_read_range(file, view[:middle], 0)]
+        if is_parallel:
+            other = read_ahead(_read_range(file, view[middle:], middle))
+            runs.append(threads.enter_context(contextlib.closing(other)))
         for counts in zip_longest(*runs, fillvalue=0):
             found += sum(counts)
             progress(sum(counts))

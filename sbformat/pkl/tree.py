@@ -247,7 +247,7 @@ def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WA
     It is iterative, with a visited set: shared parts and cycles are visited once.
 
     :param seen: the ``id()`` of each value to skip; those of the values that are yielded are added
-    :param kinds: the types to yield, if more than these are wanted
+    :param kinds: the types to yield: :data:`WALKED`, or more
     """
     seen = set() if seen is None else seen
     todo = [root] if type(root) in kinds else []
@@ -263,7 +263,7 @@ def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WA
 
 
 def children(value: object) -> Sequence[object]:
-    """Return the parts of a composite value or node, in the order of the pickle."""
+    """Return the parts of a composite value or node, in the order of the pickle; do not change what is returned."""
     if isinstance(value, Node):
         parts: list[object] = []
         if type(value) is Call:

@@ -60,25 +60,6 @@ class Calls:
         self.storages: list[tuple[Storage, int]] = []
         """Each with the bytes of it that are reversed together: files are written little-endian."""
         self._ids: dict[int, tuple[object, ...]] = {}
-        self._kinds: dict[type, Callable[[Any], object]] = {
-            dict: lambda value: Dict(_without_nan(value).items()),
-            OrderedDict: _ordered_dict,
-            set: lambda value: Set(_in_order(value)),
-            frozenset: lambda value: FrozenSet(_in_order(value)),
-            complex: lambda value: _call("builtins", "complex", value.real, value.imag),
-            Size: lambda value: _call("torch", "Size", tuple(value)),
-            Device: lambda value: _call("torch", "device", *(part for part in value if part is not None)),
-            DTypeName: lambda value: Global("torch", value.name),
-            MemoryFormat: lambda value: Global("torch", value.name),
-            Layout: lambda value: _call("torch.serialization", "_get_layout", f"torch.{value.name}"),
-            ArrayInfo: to_tree,
-            Storage: lambda value: Persistent(StorageId(value)),
-            StorageId: lambda value: self._id(value.storage),
-            TensorInfo: self._tensor,
-            QuantizedTensor: self._quantized,
-            SparseTensor: self._sparse,
-            MetaTensor: self._meta,
-        }
 
     def reduce(self, value: object) -> object:
         """Return the tree for a value without an opcode.
@@ -86,15 +67,15 @@ class Calls:
         :raises UnsupportedError: when a ``.pth`` cannot contain such a value
         """
         for kind in type(value).__mro__:
-            make = self._kinds.get(kind)
+            make = _MAKERS.get(kind)
             if make is not None:
-                return make(value)
+                return make(self, value)
         message = f"a .pth cannot contain a {type(value).__name__}"
         raise UnsupportedError(message)
 
     # -- storages -------------------------------------------------------------------------------------
 
-    def _id(self, storage: Storage, swap: int | None = None) -> tuple[object, ...]:
+    def find_id(self, storage: Storage, swap: int | None = None) -> tuple[object, ...]:
         """Return a storage's persistent id, one for all that refer to it."""
         known = self._ids.get(id(storage))
         if known is None:
@@ -118,7 +99,7 @@ class Calls:
         storage, start = info.storage.part_of or (info.storage, 0)
         if start % itemsize:  # a part of an untyped storage, at no multiple of its items
             storage, start = info.storage, 0
-        self._id(storage, swap)
+        self.find_id(storage, swap)
         offset = info.offset + start // itemsize
         args: tuple[object, ...] = (
             Persistent(StorageId(storage)), offset, info.shape, info.strides, learns, _ordered(),
@@ -129,7 +110,8 @@ class Calls:
             return "_rebuild_tensor_v2", args + more
         return "_rebuild_tensor_v3", (*args, Global("torch", info.dtype), *more)
 
-    def _tensor(self, info: TensorInfo) -> Call:
+    def reduce_tensor(self, info: TensorInfo) -> Call:
+        """Return the call that rebuilds a strided tensor."""
         name, args = self._strided(info, learns=info.requires_grad and not info.is_parameter)
         attributes = None if info.state is None else Dict(info.state.items())
         if info.is_parameter:
@@ -139,7 +121,8 @@ class Calls:
         cls = Global("torch", "Tensor")
         return _call("torch._tensor", "_rebuild_from_type_v2", Global(_UTILS, name), cls, args, attributes)
 
-    def _quantized(self, value: QuantizedTensor) -> Call:
+    def reduce_quantized(self, value: QuantizedTensor) -> Call:
+        """Return the call that rebuilds a quantized tensor."""
         info = value.int_repr
         _, args = self._strided(info, learns=info.requires_grad and not info.is_parameter)
         *geometry, learns, hooks = args
@@ -148,7 +131,8 @@ class Calls:
         made = _call(_UTILS, "_rebuild_qtensor", *geometry, scheme, learns, hooks)
         return _parameter(made, learns=info.requires_grad) if info.is_parameter else made
 
-    def _sparse(self, value: SparseTensor) -> Call:
+    def reduce_sparse(self, value: SparseTensor) -> Call:
+        """Return the call that rebuilds a sparse tensor."""
         entries = value.values._replace(is_parameter=False)
         if value.values.is_parameter:
             entries = entries._replace(requires_grad=False)
@@ -158,11 +142,35 @@ class Calls:
         made = _call(_UTILS, "_rebuild_sparse_tensor", Layout(value.layout), parts)
         return _parameter(made, learns=value.values.requires_grad) if value.values.is_parameter else made
 
-    def _meta(self, value: MetaTensor) -> Call:
+    def reduce_meta(self, value: MetaTensor) -> Call:
+        """Return the call that rebuilds a tensor without data."""
         learns = value.requires_grad and not value.is_parameter
         name = "_rebuild_meta_tensor_no_storage"
         made = _call(_UTILS, name, Global("torch", value.dtype), value.shape, value.strides, learns)
         return _parameter(made, learns=value.requires_grad) if value.is_parameter else made
+
+
+_MAKERS: Final[dict[type, Callable[[Calls, Any], object]]] = {
+    dict: lambda _, value: Dict(_without_nan(value).items()),
+    OrderedDict: lambda _, value: _ordered_dict(value),
+    set: lambda _, value: Set(_in_order(value)),
+    frozenset: lambda _, value: FrozenSet(_in_order(value)),
+    complex: lambda _, value: _call("builtins", "complex", value.real, value.imag),
+    Size: lambda _, value: _call("torch", "Size", tuple(value)),
+    Device: lambda _, value: _call("torch", "device", *(part for part in value if part is not None)),
+    DTypeName: lambda _, value: Global("torch", value.name),
+    MemoryFormat: lambda _, value: Global("torch", value.name),
+    Layout: lambda _, value: _call("torch.serialization", "_get_layout", f"torch.{value.name}"),
+    ArrayInfo: lambda _, value: to_tree(value),
+    Storage: lambda _, value: Persistent(StorageId(value)),
+    StorageId: lambda calls, value: calls.find_id(value.storage),
+    TensorInfo: Calls.reduce_tensor,
+    QuantizedTensor: Calls.reduce_quantized,
+    SparseTensor: Calls.reduce_sparse,
+    MetaTensor: Calls.reduce_meta,
+}
+"""The functions that make the trees of values, by type. They are not methods of an encoder's own table, which would
+refer to the encoder: its storages, and so the file, would wait for the garbage collector."""
 
 
 def _parameter(data: Call, attributes: Dict | None = None, *, learns: bool) -> Call:

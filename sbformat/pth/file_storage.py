@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from sbformat.container.records import STORED
 from sbformat.errors import TensorError
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.pth.values import Chunk
+
+
+def _load_nothing(_: str) -> NoReturn:
+    """Take the place of a function that loads the bytes: a method would refer to its storage, and that to the file."""
+    raise NotImplementedError
 
 
 class _Unkept(Storage):
@@ -126,7 +131,7 @@ class FileStorage(_Unkept):
     __slots__ = ("_is_bool", "_part")
 
     def __init__(self, source: Source, start: int, dtype: str, numel: int, *, is_bool: bool) -> None:
-        super().__init__("", dtype, numel, "cpu", "little", self._whole, "")
+        super().__init__("", dtype, numel, "cpu", "little", _load_nothing, "")
         self._part = slice_source(source, start, self.nbytes)
         self._is_bool = is_bool
 
@@ -134,7 +139,8 @@ class FileStorage(_Unkept):
         """Return its bytes as a source."""
         return self._part
 
-    def _whole(self, _: str) -> memoryview:
+    def bytes(self) -> memoryview:
+        """Return its bytes, read anew."""
         return self._checked(self._part.view(0, self.nbytes))
 
     def _checked(self, piece: memoryview) -> memoryview:

@@ -145,8 +145,8 @@ def make_validator(schema: DataSchema, algorithm: str | None) -> tuple[Any, froz
 def _definitions(schema: str) -> dict[str, Any]:
     """Return the definitions of a schema, each in the place of every reference to it.
 
-    All references are to definitions of the same schema, and have no other keyword beside them. Without them, checking
-    ``data`` takes two thirds of the time.
+    All references are to definitions of the same schema, and what is beside them, titles and descriptions, restricts
+    nothing. Without them, checking ``data`` takes less time.
     """
     definitions: dict[str, Any] = json.loads(_text(schema))["$defs"]
 

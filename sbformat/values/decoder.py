@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _STORING_ROLES: Final = frozenset({"cell", "function", "function_state", "record"})
 _CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})
+"""Types of composite values that are not nodes."""
 _NODES_PER_CALL: Final = 5
 """Cost of decoding a call, in nodes of a pickle."""
 

@@ -27,6 +27,7 @@ _UNHASHABLE_ROLES: Final = frozenset(
 _UNHASHABLE_OBJECTS: Final = frozenset(SPACES) | {pair for pair, role in OBJECTS.items() if role in _UNHASHABLE_ROLES}
 """Objects whose classes have an ``__eq__`` and no ``__hash__``."""
 _WITH_KEYS: Final = (Dict, Set, FrozenSet, Call)
+"""Types of values that may have hash tables."""
 _NUMBERS: Final = (int, float, bool)
 _LINEAR_PROBES: Final = 9
 """Adjacent slots that CPython's sets probe before they jump; dicts probe none."""
@@ -38,7 +39,7 @@ _PROBES_A_KEY: Final = 32
 def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     """Return why a pickle cannot be loaded, or not in reasonable time, because of its keys; None if it can.
 
-    :param parts: every composite value and node that loading it creates, each once
+    :param parts: every composite value and node that loading it creates, each once; other values among them are skipped
     :param limits: ``pickle_nodes`` parts may be hashed, ``value_depth`` tuples deep; up to ``other_keys`` keys of a
         table are not checked for collisions
     """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import types
 import zlib
 
 import pytest
@@ -44,8 +46,23 @@ def test_runs_larger_than_memory_are_as_their_parts_say(size: int) -> None:
 @pytest.mark.parametrize("before", [0, 0x12345678])
 def test_two_threads_compute_the_crc_of_large_bytes(monkeypatch: pytest.MonkeyPatch, size: int, before: int) -> None:
     monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    threads = set()
+    compute = zlib.crc32
+
+    def watch(data: memoryview, before: int = 0) -> int:
+        threads.add(threading.current_thread().name)
+        return compute(data, before)
+
+    monkeypatch.setattr("sbformat.io.crc32.zlib", types.SimpleNamespace(crc32=watch))
     data = os.urandom(size)
-    assert crc32(memoryview(data), before) == zlib.crc32(data, before)
+    assert crc32(memoryview(data), before) == compute(data, before)
+    assert len(threads) == (2 if size >= 1000 else 1)
+
+
+def test_without_a_result_of_the_thread_one_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    monkeypatch.setattr("threading.Thread.run", lambda _: None)
+    assert crc32(memoryview(bytes(2000)), 7) == zlib.crc32(bytes(2000), 7)
 
 
 def test_without_threads_one_computes_the_crc(monkeypatch: pytest.MonkeyPatch) -> None:

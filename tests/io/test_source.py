@@ -6,18 +6,23 @@ import io
 import mmap
 import os
 import sys
+import threading
 from array import array
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
+from sbformat.io import opening
 from sbformat.io.opening import open_large, open_path, open_source
 from sbformat.io.source import BytesSource, FileSource, is_in_memory, iter_views, slice_source
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.numpy import array_buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -211,9 +216,36 @@ def test_a_large_file_is_read_by_two_threads(
     path = tmp_path / "agent.zip"
     path.write_bytes(os.urandom(size))
     counts: list[int] = []
+    readers = set()
+    read_range = opening._read_range
+
+    def watch(*args: Any) -> Iterator[int]:
+        for count in read_range(*args):
+            readers.add(threading.current_thread().name)
+            yield count
+
+    monkeypatch.setattr("sbformat.io.opening._read_range", watch)
     assert open_source(path, progress=counts.append).view(0, size) == path.read_bytes()
     assert open_source(path).view(0, size) == path.read_bytes()
     assert sum(counts) == size
+    assert len(readers) == (2 if has_preadv else 1)
+
+
+def test_a_failure_in_one_thread_ends_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", 4000)
+    path = tmp_path / "agent.zip"
+    path.write_bytes(bytes(9000))
+
+    before = threading.active_count()
+
+    def fail(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        open_source(path, progress=fail)
+    assert threading.active_count() == before
+    assert caught.tb is not None  # the traceback is still there
 
 
 @pytest.mark.parametrize("change", [-1, 1, -3000, 3000])

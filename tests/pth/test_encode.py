@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import weakref
 import zipfile
 from collections import OrderedDict
 from typing import Any, Final
@@ -37,12 +39,16 @@ from conformance.generators.build_pth import (
     torch_zip,
 )
 from sbformat import UnsupportedError, pkl, pth
+from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Global
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import FrozenSet, Set
 from sbformat.pth import StateDict
+from sbformat.pth.calls import Calls
 from sbformat.pth.compare import equal
+from sbformat.pth.file_storage import FileStorage
+from sbformat.pth.values import Storage, TensorInfo
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 OTHER: Final = np.arange(10, 18, dtype="<f4").tobytes()
@@ -548,3 +554,23 @@ def test_bytes_that_are_kept_inert_come_back_as_the_same() -> None:
     found = held(b"abc")
     assert pth.loads(pth.dumps(found)) == found
     assert pth.loads(pth.dumps(found)) != held(b"abd")
+
+
+def test_an_encoder_does_not_wait_for_the_garbage_collector() -> None:
+    calls = Calls()
+    calls.reduce(TensorInfo("float32", (1,), (1,), 0, Storage("0", "float32", 1, "cpu", "little", memoryview, "")))
+    gone = weakref.ref(calls)
+    del calls
+    assert gone() is None
+
+
+def test_a_storage_of_a_file_does_not_wait_for_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        storage = FileStorage(BytesSource(bytes(8)), 0, "float32", 2, is_bool=False)
+        assert bytes(storage.bytes()) == bytes(8)
+        del storage
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -16,7 +16,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from sbformat import SbformatError, pkl
+from sbformat import LimitError, Limits, SbformatError, pkl
 from sbformat.data import Serialized
 from sbformat.globals import jax
 from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
@@ -353,3 +353,18 @@ def test_keys_in_keys_are_told_without_an_end() -> None:
     assert render_line(decoded).isprintable()
     assert json.dumps(render_json(decoded))
     assert render_line({(1, 2): {3: 4}}) == "{[\u2026, \u2026]: {3: 4}}"
+
+
+def test_depth_counts_shared_containers_of_plain_values() -> None:
+    inner = b"]q\x00]K\x01aa"  # [[1]]
+    raw = b"\x80\x02](" + inner + b"]]h\x00aae."
+    assert decode_blob(raw, Budget(Limits(value_depth=5))) == [[[1]], [[[[1]]]]]
+    with pytest.raises(LimitError, match="value_depth"):
+        decode_blob(raw, Budget(Limits(value_depth=4)))
+
+
+def test_a_container_of_plain_values_is_charged_for_each_call_that_gets_it() -> None:
+    shared = b"](" + b"K\x01" * 2000 + b"eq\x000"
+    calls = b"](ccollections\nOrderedDict\nq\x01h\x00\x85R" + b"h\x01h\x00\x85R" * 1999 + b"e."
+    with pytest.raises(LimitError, match="pickle_nodes"):
+        decode_blob(b"\x80\x02" + shared + calls, Budget())

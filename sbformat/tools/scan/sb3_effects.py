@@ -15,7 +15,7 @@ from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_
 from sbformat.errors import escape
 from sbformat.globals.dangerous import ADDRESS
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Dict, Node
+from sbformat.pkl.tree import Call, Node, walk
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import list_pairs
 from sbformat.values.context import find_role
@@ -31,7 +31,7 @@ from sbformat.values.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding
@@ -110,11 +110,10 @@ def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
     yield location.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is not the name of an attribute")
 
 
-def judge_state_dict(tree: object, parts: Iterable[object], location: Location) -> Iterator[Finding]:
+def judge_state_dict(tree: object, location: Location) -> Iterator[Finding]:
     """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
 
     :param tree: the tree of its pickle
-    :param parts: every composite value and node of its pickle
     :param location: of the entry
     """
     if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
@@ -125,8 +124,8 @@ def judge_state_dict(tree: object, parts: Iterable[object], location: Location) 
             if isinstance(key, Node):
                 message = "SB3 looks up on the agent what a key contains, and this key is not text"
                 yield location.finding("dangerous-name", message)
-    for part in parts:
-        if type(part) is not Dict and not isinstance(part, Node):
+    for part in walk(tree):
+        if type(part) is tuple or type(part) is list:  # without keys
             continue
         for key, value in list_pairs(part):
             if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in _BYTES):
