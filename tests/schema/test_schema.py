@@ -167,3 +167,21 @@ def test_an_archive_of_no_known_algorithm_is_checked_by_the_common_keys() -> Non
     archive = zipped({**entries(), "data": json.dumps({**data, "verbose": "x"}).encode()})
     assert sbformat.reads(archive).algorithm.name is None
     assert ("type", "/verbose") in {(row.kind, row.loc) for row in sbformat.iter_problems(archive)}
+
+
+def test_what_has_to_be_serialized_is_called_so() -> None:
+    with pytest.raises(sbformat.ValidationError, match="lr_schedule: expected a serialized value, got 5"):
+        sbformat.validate(with_data(lambda data: data.update(lr_schedule=5)))
+
+
+@pytest.mark.parametrize("name", ["data", "sb2-data", "pickled"])
+def test_nothing_beside_a_reference_restricts_a_value(name: str) -> None:
+    beside: set[str] = set()
+
+    def collect(part: dict[str, Any]) -> dict[str, Any]:
+        beside.update(part if "$ref" in part else ())
+        return part
+
+    schema = json.dumps(load_schema(name)["$defs"])
+    json.loads(schema, object_hook=collect)
+    assert beside <= {"$ref", "title", "description"}
