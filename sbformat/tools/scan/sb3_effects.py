@@ -15,7 +15,7 @@ from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_
 from sbformat.errors import escape
 from sbformat.globals.dangerous import ADDRESS
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Node, walk
+from sbformat.pkl.tree import Call, Dict, Node, walk
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import list_pairs
 from sbformat.values.context import find_role
@@ -31,7 +31,7 @@ from sbformat.values.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding
@@ -110,10 +110,11 @@ def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
     yield location.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is not the name of an attribute")
 
 
-def judge_state_dict(tree: object, location: Location) -> Iterator[Finding]:
+def judge_state_dict(tree: object, parts: Iterable[object], location: Location) -> Iterator[Finding]:
     """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
 
     :param tree: the tree of its pickle
+    :param parts: every composite value and node of the pickle, also of values that it popped
     :param location: of the entry
     """
     if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
@@ -124,8 +125,14 @@ def judge_state_dict(tree: object, location: Location) -> Iterator[Finding]:
             if isinstance(key, Node):
                 message = "SB3 looks up on the agent what a key contains, and this key is not text"
                 yield location.finding("dangerous-name", message)
-    for part in walk(tree):
-        if type(part) is tuple or type(part) is list:  # without keys
+    if next(_judge_keys(parts, location), None) is not None:  # perhaps in a popped value, which torch does not use
+        yield from _judge_keys(walk(tree), location)
+
+
+def _judge_keys(parts: Iterable[object], location: Location) -> Iterator[Finding]:
+    """Yield a finding for the first key that is a node, or that makes an optimizer a fused one."""
+    for part in parts:
+        if type(part) is not Dict and not isinstance(part, Node):  # without keys
             continue
         for key, value in list_pairs(part):
             if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in _BYTES):

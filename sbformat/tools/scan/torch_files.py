@@ -80,7 +80,7 @@ class TorchScanner(DataScanner):
             content = bytes(container.read(name))
             judged = judge_pth(content, pickle, scope, location.within(name), self.budget, self.allow)
             self.add_judged(judged, location.within(name), depth)
-            self.add(*judge_state_dict(pickle.value, location))
+            self.add(*judge_state_dict(pickle.value, judged.parts, location))
             is_explained = judged.is_cut
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
         except SbformatError as error:
@@ -138,7 +138,7 @@ class TorchScanner(DataScanner):
             return
         judged = judge_pth(b"", pickle, scope, location, self.budget, self.allow)
         self.add_judged(judged, location, depth)
-        self.add(*judge_state_dict(pickle.value, location))
+        self.add(*judge_state_dict(pickle.value, judged.parts, location))
 
     def _report_unopened(self, error: SbformatError, location: Location) -> None:
         """Report why a torch file was not opened: it is a program, not understood, or broken."""

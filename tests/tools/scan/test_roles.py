@@ -295,6 +295,12 @@ def test_an_optimizer_that_is_not_fused(fused: object) -> None:
     assert judged(in_entry(OPTIMIZER, torch_zip(made)), OPTIMIZER) == []
 
 
+def test_what_is_popped_is_no_optimizer() -> None:
+    raw = build_pth.dumps(of_groups([{"lr": 0.1, "params": [0]}]), 2)
+    popped = b"}X\5\0\0\0fusedK\1s0"
+    assert judged(in_entry(OPTIMIZER, torch_zip(raw[:2] + popped + raw[2:])), OPTIMIZER) == []
+
+
 def sparse(index: int) -> Any:
     indices = tensor(build_pth.storage(1, "0", "LongStorage"), (1, 1))
     parts = (indices, floats((1,), "1"), build_pth.Apply(build_pth.SIZE, ((2,),)), False)
