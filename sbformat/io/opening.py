@@ -246,15 +246,11 @@ def _open_file(
         source, count = BytesSource(content), len(content)
     else:
         data = _allocate(size)
-        source, count = BytesSource(data), _read_pieces(file, data, progress or _ignore)
+        source, count = BytesSource(data), _read_pieces(file, data, progress)
     if count != size:
         message = f"{name} changed its size while it was read: expected {size} bytes, got {count}"
         raise ContainerError(message)
     return source
-
-
-def _ignore(count: int) -> None:
-    """Show no progress."""
 
 
 def _allocate(size: int) -> bytearray | mmap:
@@ -269,7 +265,7 @@ def _allocate(size: int) -> bytearray | mmap:
         raise MemoryError from None
 
 
-def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None]) -> int:
+def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None] | None) -> int:
     """Read a file into memory of its size in pieces, a large one with two threads; return how many bytes it has."""
     from sbformat.io.readahead import read_ahead
 
@@ -283,7 +279,8 @@ def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[in
             runs.append(threads.enter_context(contextlib.closing(other)))
         for counts in zip_longest(*runs, fillvalue=0):
             found += sum(counts)
-            progress(sum(counts))
+            if progress is not None:
+                progress(sum(counts))
     return file.seek(0, os.SEEK_END) if found == len(data) else found
 
 
@@ -292,8 +289,8 @@ def _read_range(file: IO[bytes], view: memoryview, start: int) -> Iterator[int]:
     at = 0
     while at < len(view):
         piece = view[at : at + _PIECE_BYTES]
-        in_place = hasattr(os, "preadv")
-        count = os.preadv(file.fileno(), [piece], start + at) if in_place else file.readinto(piece)  # type: ignore[attr-defined]
+        is_positional = hasattr(os, "preadv")
+        count = os.preadv(file.fileno(), [piece], start + at) if is_positional else file.readinto(piece)  # type: ignore[attr-defined]
         if not count:
             return
         at += count

@@ -271,14 +271,14 @@ def children(value: object) -> Sequence[object]:
         elif type(value) is Persistent:
             parts = [value.id]
         if value.updates:
-            _add_changes(value.updates, parts)
+            add_changes(value.updates, parts)
         return parts
     if type(value) is Dict:
         return [part for pair in value for part in pair]
     return value if isinstance(value, (list, tuple)) else []
 
 
-def _add_changes(updates: list[Update], parts: list[object]) -> None:
+def add_changes(updates: list[Update], parts: list[object]) -> None:
     """Add to the parts of a node what its changes gave it."""
     for update in updates:
         if update.how == "BUILD":

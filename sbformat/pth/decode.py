@@ -28,7 +28,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.build import build_values
 from sbformat.pth.context import DecodeContext
-from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.dtypes import storage_itemsize
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
 from sbformat.pth.values import OnUnknown, Storage
@@ -178,7 +178,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
         if storage.nbytes != record.size:
-            itemsize = DTYPES[dtype].itemsize if dtype else 1
+            itemsize = storage_itemsize(dtype)
             _refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 

@@ -61,3 +61,11 @@ QUANTIZED: Final = frozenset({
     "qint32", "qint8", "quint8"
     # end quantized
 })  # fmt: skip
+
+
+def storage_itemsize(dtype: str) -> int:
+    """Return the bytes of an element of a storage.
+
+    :param dtype: torch's name, or ``""`` for an untyped storage, whose elements are bytes
+    """
+    return DTYPES[dtype].itemsize if dtype else 1

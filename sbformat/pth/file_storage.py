@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from sbformat.container.records import STORED
 from sbformat.errors import TensorError
 from sbformat.io.source import iter_views, slice_source
+from sbformat.pth.dtypes import storage_itemsize
 from sbformat.pth.values import Storage, swapped
 
 if TYPE_CHECKING:
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.pth.values import Chunk
-
-
-def _load_nothing(_: str) -> NoReturn:
-    """Take the place of a function that loads the bytes: a method would refer to its storage, and that to the file."""
-    raise NotImplementedError
 
 
 class _Unkept(Storage):
@@ -131,23 +127,18 @@ class FileStorage(_Unkept):
     __slots__ = ("_is_bool", "_part")
 
     def __init__(self, source: Source, start: int, dtype: str, numel: int, *, is_bool: bool) -> None:
-        super().__init__("", dtype, numel, "cpu", "little", _load_nothing, "")
-        self._part = slice_source(source, start, self.nbytes)
+        part = slice_source(source, start, numel * storage_itemsize(dtype))
+
+        def load(_: str) -> memoryview:  # a method would refer to this storage, and so keep the file
+            return _checked(part.view(0, part.size), is_bool=is_bool)
+
+        super().__init__("", dtype, numel, "cpu", "little", load, "")
+        self._part = part
         self._is_bool = is_bool
 
     def source(self) -> Source:
         """Return its bytes as a source."""
         return self._part
-
-    def bytes(self) -> memoryview:
-        """Return its bytes, read anew."""
-        return self._checked(self._part.view(0, self.nbytes))
-
-    def _checked(self, piece: memoryview) -> memoryview:
-        if self._is_bool and bytes(piece).translate(None, b"\0\1"):
-            message = "expected only bytes 0 and 1 in a bool storage, got others"
-            raise TensorError(message)
-        return piece
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
         """Yield its bytes in pieces, each read on access."""
@@ -155,8 +146,20 @@ class FileStorage(_Unkept):
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
         """Yield a run of its bytes in pieces, each read on access."""
-        for piece in map(self._checked, iter_views(self._part, start, stop)):
+        for view in iter_views(self._part, start, stop):
+            piece = _checked(view, is_bool=self._is_bool)
             yield piece if swap == 1 else swapped(piece, swap)
+
+
+def _checked(piece: memoryview, *, is_bool: bool) -> memoryview:
+    """Return bytes of a storage.
+
+    :raises TensorError: for bools other than 0 and 1
+    """
+    if is_bool and bytes(piece).translate(None, b"\0\1"):
+        message = "expected only bytes 0 and 1 in a bool storage, got others"
+        raise TensorError(message)
+    return piece
 
 
 class UnreadStorage(_Unkept):

@@ -13,7 +13,7 @@ from sbformat.io.cursor import Cursor
 from sbformat.pkl.decode import decode_next
 from sbformat.pkl.tree import Dict
 from sbformat.pth.context import INT64, DecodeContext
-from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.dtypes import storage_itemsize
 from sbformat.pth.values import Storage
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class _Storages:
         known = self._facts.setdefault(key, (dtype, numel, location))
         if known != (dtype, numel, location):
             _refuse(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations", None)
-        itemsize = DTYPES[dtype].itemsize if dtype else 1
+        itemsize = storage_itemsize(dtype)
         root = self._roots.get(key)
         if root is None:
             root = self._roots[key] = Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
@@ -136,7 +136,7 @@ class _Storages:
                     f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}",
                     cursor.position,
                 )
-            itemsize = DTYPES[dtype].itemsize if dtype else 1
+            itemsize = storage_itemsize(dtype)
             self._runs[key] = memoryview(cursor.take(numel * itemsize, f"the storage {quote(key)}"))
         if cursor.left:
             _refuse(f"{cursor.left} bytes follow the last storage", cursor.position)

@@ -9,7 +9,7 @@ quantized) contain :class:`TensorInfo` in the tree, and arrays after access.
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.dtypes import DTYPES, storage_itemsize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ class Storage:
         self.numel = numel
         self.location = location
         self.byte_order = byte_order
-        self.nbytes = numel * (DTYPES[dtype].itemsize if dtype else 1)
+        self.nbytes = numel * storage_itemsize(dtype)
         self._load = load
         self._where = where
         self._bytes: memoryview | None = None

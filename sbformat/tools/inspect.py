@@ -201,10 +201,11 @@ def _is_normalized(archive: Archive) -> bool:
     if archive.format not in SB3_ARCHIVES or archive.data.get("_last_original_obs") is None:
         return False
     from sbformat.policies.sb3.normalized import was_normalized
+    from sbformat.policies.shapes.parameters import decode_once
     from sbformat.values.space_types import Space
 
     try:
-        space = archive.derive("observation_space", lambda: archive.decode("observation_space"))
+        space = decode_once(archive, "observation_space")
     except SbformatError:
         return False
     return isinstance(space, Space) and was_normalized(archive, space)

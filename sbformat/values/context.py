@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     NodeDecoder: TypeAlias = "Callable[[Context, Call], object]"
 
-TEXT: Final = frozenset({str})
+_TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
 _FILLERS: Final = frozenset({"filled_function", "filled_class"})
@@ -185,13 +185,13 @@ class Context:
     def make_dict(self, pairs: list[tuple[object, object]]) -> dict[Any, Any] | Dict:
         """Return pairs as a dict; as pairs again when a file could choose the hashes of their keys."""
         keys = [key if type(key) is str else self.value(key) for key, _ in pairs]
-        if set(map(type, keys)) <= TEXT or self._may_hash(keys):
+        if set(map(type, keys)) <= _TEXT or self._may_hash(keys):
             return dict(zip(keys, [part if type(part) in LEAVES else self.value(part) for _, part in pairs]))
         return Dict([(key, self.value(value)) for key, (_, value) in zip(keys, pairs)])
 
     def make_set(self, values: list[object], *, is_frozen: bool) -> object:
         """Return values as a set; as a list of its own kind when a file could choose their hashes."""
-        if set(map(type, values)) <= TEXT or self._may_hash(values):
+        if set(map(type, values)) <= _TEXT or self._may_hash(values):
             return frozenset(values) if is_frozen else set(values)
         return FrozenSet(values) if is_frozen else Set(values)
 
@@ -209,7 +209,7 @@ class Context:
         updates = node.updates or []
         is_own = len(updates) == 1 and updates[0].how == "BUILD" and id(updates[0].value) not in self.pickle.shared
         state = self.value(updates[0].value) if is_own else None
-        if type(state) is not dict or set(map(type, state)) - TEXT:
+        if type(state) is not dict or set(map(type, state)) - _TEXT:
             reject("its state is not one dict of attributes of its own")
         return state
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.globals.jax import OBJECTS as JAX_OBJECTS
-from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set
-from sbformat.values.context import TEXT, Context, UnrecognizedError, find_role
+from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set, add_changes
+from sbformat.values.context import Context, UnrecognizedError, find_role
 from sbformat.values.registry import find_node_decoder
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Decoder(Context):
                     if len(frames) == deepest:
                         deepest += 1
                         self.budget.spend("value_depth", deepest)
-                    values[id(part)] = self._decode_flat(part, inner)
+                    values[id(part)] = self._decode_node(part, inner)
                     if heights[-1] == 1:
                         heights[-1] = 2
                     continue
@@ -119,24 +119,9 @@ class Decoder(Context):
             parts.append(node.kwargs)
             for setter in self.state_setters(node):
                 parts += setter.args[1:]  # type: ignore[index]
-        for update in node.updates or ():
-            if update.how == "BUILD":
-                parts.append(update.value)
-            elif update.how == "SETITEMS":
-                parts += [part for pair in update.value for part in pair]
-            else:
-                parts += update.value
+        if node.updates:
+            add_changes(node.updates, parts)
         return parts
-
-    def _decode_flat(self, node: Any, parts: Sequence[object]) -> object:
-        """Return the value of a container that contains only leaves."""
-        self._note_size(node, parts)
-        kind = type(node)
-        if kind is tuple:
-            return node
-        if kind is Dict and TEXT.issuperset(map(type, parts[::2])):
-            return dict(node)
-        return self._decode_container(node, parts)
 
     def _decode_node(self, node: object, parts: Sequence[object]) -> object:
         """Return the value of a node whose parts have values."""
@@ -144,21 +129,19 @@ class Decoder(Context):
         if kind is Call:
             return self._decode_call(node, parts)  # type: ignore[arg-type]
         if kind in _CONTAINERS:
-            self._note_size(node, parts)
-            return self._decode_container(node, parts)
+            items, nbytes = self._measure(parts)
+            if items > _SMALL[0] or nbytes > _SMALL[1] or (kind is Dict and not node):
+                self._sizes[id(node)] = items, nbytes
+            if kind is Dict:
+                return self.make_dict(node)  # type: ignore[arg-type]
+            made = [part if type(part) in LEAVES else self.value(part) for part in parts]
+            if kind is tuple:
+                return tuple(made)
+            return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
         if kind is Persistent:
             return self._decode_persistent(node)  # type: ignore[arg-type]
         self.add_issue(node, "unknown", "a copyreg extension code, which only its author can resolve")  # type: ignore[arg-type]
         return node
-
-    def _decode_container(self, node: object, parts: Sequence[object]) -> object:
-        kind = type(node)
-        if kind is Dict:
-            return self.make_dict(node)  # type: ignore[arg-type]
-        made = [part if type(part) in LEAVES else self.value(part) for part in parts]
-        if kind is tuple:
-            return tuple(made)
-        return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
 
     def _decode_persistent(self, node: Persistent) -> object:
         try:
@@ -225,11 +208,6 @@ class Decoder(Context):
         if nodes > limits.pickle_nodes or self._nbytes - self.pickle.size > limits.blob_bytes:
             self.budget.spend("pickle_nodes", nodes)
             self.budget.spend("blob_bytes", self._nbytes - self.pickle.size)
-
-    def _note_size(self, node: object, parts: Sequence[object]) -> None:
-        items, nbytes = self._measure(parts)
-        if items > _SMALL[0] or nbytes > _SMALL[1] or (type(node) is Dict and not node):
-            self._sizes[id(node)] = items, nbytes
 
     def _measure(self, parts: Sequence[object]) -> _Size:
         items, nbytes = len(parts), 0

@@ -26,8 +26,6 @@ _UNHASHABLE_ROLES: Final = frozenset(
 )
 _UNHASHABLE_OBJECTS: Final = frozenset(SPACES) | {pair for pair, role in OBJECTS.items() if role in _UNHASHABLE_ROLES}
 """Objects whose classes have an ``__eq__`` and no ``__hash__``."""
-_WITH_KEYS: Final = (Dict, Set, FrozenSet, Call)
-"""Types of values that may have hash tables."""
 _NUMBERS: Final = (int, float, bool)
 _LINEAR_PROBES: Final = 9
 """Adjacent slots that CPython's sets probe before they jump; dicts probe none."""
@@ -45,8 +43,6 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     """
     costs = _Costs(limits.pickle_nodes, limits.value_depth)
     for part in parts:
-        if type(part) not in _WITH_KEYS:
-            continue
         for keys, is_set in _tables(part):
             fault = costs.add(keys)
             if fault is None and len(keys) > limits.other_keys:
@@ -64,7 +60,7 @@ def _tables(part: object) -> list[tuple[list[object], bool]]:
         return [(others, False)] if others else []
     if kind is Set or kind is FrozenSet:
         return [(_others(part), True)]  # type: ignore[arg-type]
-    if type(part) is not Call:
+    if type(part) is not Call:  # as most parts
         return []
     found: list[tuple[list[object], bool]] = []
     role = find_role(part)

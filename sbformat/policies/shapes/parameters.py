@@ -193,13 +193,18 @@ def decode_value(archive: Archive, key: str) -> Any:
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
 
 
+def decode_once(archive: Archive, key: str) -> Any:
+    """Return what :func:`decode_value` does, the same object each time: it must not be changed."""
+    return archive.derive(key, lambda: decode_value(archive, key))
+
+
 def read_policy_class(archive: Archive) -> Pair:
     """Return the policy class of an archive, by its name of today; it need not be known.
 
     :raises SbformatError: when it is not a class
     """
     key = "policy_class"
-    value = archive.derive(key, lambda: decode_value(archive, key))
+    value = decode_once(archive, key)
     if isinstance(value, Reference):
         return current_name(value.pair)
     if isinstance(value, Global) and not value.updates:
@@ -212,7 +217,7 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
 
     :raises SbformatError: when SB3 does not support it, or it is not known
     """
-    value = archive.derive(key, lambda: decode_value(archive, key))
+    value = decode_once(archive, key)
     if isinstance(value, _SPACES):
         return value
     if isinstance(value, _OTHER_SPACES) and policy_class in POLICIES:
