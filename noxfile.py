@@ -1,7 +1,8 @@
 """The checks of continuous integration, one session each.
 
 ``.ci/run`` and ``.github/workflows`` run these sessions and have no list of their own. Every session starts in a fresh
-virtual environment and installs what it needs.
+virtual environment and installs what it needs: with uv, which takes seconds, if it is installed; those that run the
+commands of README.md or install torch, with pip.
 
     nox                            the sessions that .ci/run runs
     nox --list                     every session, with its description
@@ -21,7 +22,7 @@ from typing import Final
 import nox
 
 FIRST_COMMAND: Final = "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip"
-TEST_COMMAND: Final = "pip install -e '.[test]' && python -m pytest"
+TEST_COMMAND: Final = "pip install -e '.[test]' && python -m pytest -n auto"
 """Copied from README.md; a test compares them."""
 
 PYTHONS: Final = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
@@ -59,14 +60,25 @@ TESTED: Final = dict.fromkeys((*INSTALLED[:1], *INSTALLED[-1:]))
 NOTEBOOKS: Final = ("ipykernel>=6", "nbclient>=0.10", "nbconvert>=7")
 """What runs and renders a notebook."""
 
-PACKAGING: Final = ("twine>=6", "check-wheel-contents>=0.6.1", "trove-classifiers", "readme-renderer[md]>=44")
+PACKAGING: Final = (
+    "build>=1.2",
+    "check-wheel-contents>=0.6.1",
+    "hatchling>=1.24",
+    "pip",
+    "readme-renderer[md]>=44",
+    "trove-classifiers",
+    "twine>=6",
+)
 """What checks a release before it is published."""
+
+PYTEST_OPTIONS: Final = ("-q", "-p", "no:cacheprovider")
+"""Quiet, with no cache folder left in the checkout."""
 
 ONE_PROCESS: Final = "one_process"
 """The tag of sessions that use one processor most of the time: ``.ci/run`` runs two of them at the same time."""
 
 nox.needs_version = ">=2025.2.9"
-nox.options.default_venv_backend = "venv"
+nox.options.default_venv_backend = "uv|venv"
 nox.options.sessions = [
     "first_command",
     *(f"tests-{version}" for version in TESTED),
@@ -91,9 +103,12 @@ def run_readme_command(session: nox.Session, command: str, *arguments: str) -> N
     session.run(*last, *arguments)
 
 
-def pytest_arguments(session: nox.Session) -> tuple[str, ...]:
-    """Quiet, with no cache folder left in the checkout, and what followed ``--`` on the command line."""
-    return ("-q", "-p", "no:cacheprovider", *session.posargs)
+def run_pytest(session: nox.Session, *arguments: str, workers: str = "auto", env: dict[str, str] | None = None) -> None:
+    """Run pytest with these arguments and what followed ``--`` on the command line.
+
+    :param workers: the number of processes; ``"0"`` for what uses few processors or a browser
+    """
+    session.run("python", "-m", "pytest", "-n", workers, *PYTEST_OPTIONS, *arguments, *session.posargs, env=env)
 
 
 def install_node_packages(session: nox.Session, *packages: str) -> str:
@@ -108,39 +123,37 @@ def install_node_packages(session: nox.Session, *packages: str) -> str:
     return str(modules / "node_modules")
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session(venv_backend="venv", tags=[ONE_PROCESS])
 def first_command(session: nox.Session) -> None:
     """Run the first command of README.md."""
     run_readme_command(session, FIRST_COMMAND)
 
 
-@nox.session(python=PYTHONS)
+@nox.session(python=PYTHONS, venv_backend="venv")
 def tests(session: nox.Session) -> None:
-    """Run the test command of README.md."""
-    run_readme_command(session, TEST_COMMAND, *pytest_arguments(session))
+    """Run the test command of README.md; tests of the project's own files and programs with the newest Python alone."""
+    is_newest = session.python == list(TESTED)[-1]
+    chosen = () if is_newest else ("--ignore=tests/project",)
+    run_readme_command(session, TEST_COMMAND, *PYTEST_OPTIONS, *chosen, *session.posargs)
 
 
 @nox.session
 def exhaustive(session: nox.Session) -> None:
     """Run the tests that take minutes: the audit hook, memory, every mutation, and all archives of ../shared."""
     session.install("-e", ".[test]")
-    session.run("python", "-m", "pytest", *pytest_arguments(session), "-m", "exhaustive")
+    run_pytest(session, "-m", "exhaustive")
 
 
 @nox.session(tags=[ONE_PROCESS])
 def lint(session: nox.Session) -> None:
-    """Run ruff, mypy, the import contracts and the checks of the project's own files, without the other tests."""
-    session.install("-e", ".[test]")
-    session.run(
-        "python",
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        *pytest_arguments(session),
-        "tests/project/test_architecture.py",
-        "tests/project/test_files.py",
-    )
+    """Run ruff, mypy and the import contracts; check the links and the types of the pages."""
+    session.install("-e", ".[test,lint]")
+    session.run("ruff", "check", "--no-cache", ".")
+    session.run("ruff", "format", "--no-cache", "--check", ".")
+    session.run("lint-imports", "--no-cache")
+    cache = {"MYPY_CACHE_DIR": session.create_tmp()}  # one for the package and the pages
+    session.run("mypy", env=cache)
+    run_pytest(session, "-m", "lint", workers="0", env=cache)
 
 
 @nox.session(tags=[ONE_PROCESS])
@@ -176,10 +189,9 @@ def export_pages(session: nox.Session) -> None:
     """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
     modules = install_node_packages(session, *NODE_PACKAGES)
     session.install("-e", ".[test]")
-    session.run(
-        "python", "-m", "pytest", *pytest_arguments(session),
-        "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py",
-        env={"SBFORMAT_NODE_MODULES": modules},
+    run_pytest(
+        session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py", "-m", "not exhaustive",
+        workers="0", env={"SBFORMAT_NODE_MODULES": modules},
     )  # fmt: skip
 
 
@@ -202,10 +214,7 @@ def browser(session: nox.Session) -> None:
     install_chromium(session)
     modules = install_node_packages(session, AXE)
     session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
-    session.run(
-        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
-        env={"SBFORMAT_NODE_MODULES": modules},
-    )  # fmt: skip
+    run_pytest(session, "-m", "browser", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
 @nox.session(tags=[ONE_PROCESS])
@@ -213,21 +222,18 @@ def ci_kit(session: nox.Session) -> None:
     """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
     modules = install_node_packages(session, SARIF_MULTITOOL)
     session.install(".[test]", "pre-commit", "check-jsonschema")
-    session.run(
-        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit", "tests/ci_kit",
-        env={"SBFORMAT_NODE_MODULES": modules},
-    )  # fmt: skip
+    run_pytest(session, "tests/ci_kit", "-m", "ci_kit", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
 @nox.session(tags=[ONE_PROCESS])
 def docs(session: nox.Session) -> None:
-    """Build the documentation site into build/site, and check its links; warnings of MkDocs are errors."""
+    """Run every block of the pages by itself, build the site into build/site, check its links; warnings are errors."""
     session.install("-e", ".[docs,test]")
-    session.run("python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "tests/project/test_site.py")
+    run_pytest(session, "tests/project/test_site.py", "tests/project/test_pages.py", "-m", "not lint", workers="0")
     session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
-@nox.session
+@nox.session(venv_backend="venv")
 def interop(session: nox.Session) -> None:
     """Compare with the real torch and stable-baselines3, the oldest supported SB3 included; run all pages of docs/."""
     oldest = Path(session.virtualenv.location) / "sb3_2_0"
@@ -236,17 +242,14 @@ def interop(session: nox.Session) -> None:
     session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
     session.install(TORCH)
     session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
-    session.run(
-        "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop",
-        env={"SBFORMAT_SB3_2_0": oldest_python, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    session.run(  # types are checked without the packages, most of which have none
-        "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py", "-k", "not mypy",
+    run_pytest(session, "-m", "interop", env={"SBFORMAT_SB3_2_0": oldest_python, "OMP_NUM_THREADS": "1"})
+    run_pytest(
+        session, "tests/project/test_pages.py", "-m", "not lint",
         env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
 
 
-@nox.session
+@nox.session(venv_backend="venv")
 def sb3_suites(session: nox.Session) -> None:
     """Run SB3's own tests of saving and loading with ``sbformat.sb3`` in the place of its loaders; ten minutes."""
     session.install(TORCH)
@@ -262,10 +265,7 @@ def sb3_suites(session: nox.Session) -> None:
             "git", "clone", "--quiet", "--depth", "1", "--branch", f"v{str(version).strip()}", SB3_SOURCE, str(source),
             external=True,
         )  # fmt: skip
-    session.run(
-        "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", "tests/interop/test_sb3_suites.py",
-        env={"SBFORMAT_SB3_SOURCE": str(source)},
-    )  # fmt: skip
+    run_pytest(session, "-m", "interop", "tests/interop/test_sb3_suites.py", env={"SBFORMAT_SB3_SOURCE": str(source)})
 
 
 @nox.session
@@ -285,9 +285,7 @@ def scanners(session: nox.Session) -> None:
 def packaging(session: nox.Session) -> None:
     """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
     session.install("-e", ".[test]", *PACKAGING)
-    session.run(
-        "python", "-m", "pytest", *pytest_arguments(session), "-m", "packaging", "tests/project/test_release.py"
-    )
+    run_pytest(session, "-m", "packaging", workers="0")
 
 
 @nox.session

@@ -1,7 +1,7 @@
 """Run sessions of noxfile.py and print a summary of each: ``python3 .ci/run_sessions.py [SESSION...]``.
 
 Without names, the sessions that noxfile.py lists as its default run. Those with the tag ``one_process`` run first, two
-at a time; the others use all processors, and run one after the other. nox is installed into a temporary virtual
+at a time; the others use all processors, and run one after the other. nox and uv are installed into a temporary virtual
 environment, and every session gets a fresh one, so that nothing but python3 and pip is needed and nothing is left
 behind. A session whose Python or program is not installed is skipped. A session that takes too long is ended and has
 failed; the others still run.
@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 MINUTES: Final = 85
 """The time limit of the whole run."""
 SESSION_MINUTES: Final = 25
-"""The time limit of a session: three times what the longest one takes on two processors."""
+"""The time limit of a session: twice what the longest one takes on two processors."""
 LANES: Final = 2
 """How many sessions of one process run at the same time."""
 ONE_PROCESS: Final = "one_process"
@@ -46,6 +46,14 @@ NETWORK: Final = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 """Environment variables with which pip, npm and git fail without a network, rather than wait or ask."""
+
+UV_VARIABLES: Final = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
+"""Environment variables of pip, and those with which uv finds the same packages."""
 
 SUMMARY_LINE: Final = re.compile(r"corpus|test_\w+\.py|all  |=* ?[0-9]+ (?:passed|failed|error|skipped)")
 
@@ -68,16 +76,19 @@ def make_environment(work: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name not in removed}
     environment["PYTHONPYCACHEPREFIX"] = str(work / "bytecode")
     environment.update(NETWORK)
+    environment.update({uv: environment[pip] for pip, uv in UV_VARIABLES.items() if pip in environment})
+    environment["UV_HTTP_TIMEOUT"] = NETWORK["PIP_DEFAULT_TIMEOUT"]
+    environment["UV_CACHE_DIR"] = str(work / "uv")
     environment["PATH"] = os.pathsep.join([*find_pythons(), environment.get("PATH", os.defpath)])
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     return environment
 
 
 def install_nox(folder: Path) -> str:
-    """Install nox into a virtual environment in ``folder``; return the path of its Python."""
+    """Install nox and uv into a virtual environment in ``folder``; return the path of its Python."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / ("Scripts" if sys.platform == "win32" else "bin") / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "nox"], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "nox[uv]"], check=True)
     return python
 
 

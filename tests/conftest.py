@@ -1,16 +1,28 @@
-"""Hypothesis draws the same examples in every run; modules add lines to its summary."""
+"""Hypothesis draws the same examples in every run; modules add lines to its summary; folders of other sessions."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import settings
 
 from tests.helpers.shared_files import SUMMARY
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARKED_FOLDERS: Final = {"browser", "interop"}
+"""Folders of ``tests`` in which every test has the marker of that name."""
+
 settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the tests of a folder whose marker is not selected: that takes longer than many tests."""
+    name = collection_path.name
+    return True if name in MARKED_FOLDERS and f"not {name}" in config.option.markexpr else None
 
 
 @pytest.hookimpl(optionalhook=True)

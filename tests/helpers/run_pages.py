@@ -12,12 +12,12 @@ What is run, and compared with the page:
 Other languages (``text``, ``yaml``, ``toml``) are not run, and neither are commands that install or download
 (``INSTALLERS``).
 
-Every block runs twice: after all blocks before it in one folder, and alone in an empty one. The folder has a link to
-the ``tests`` of the repository, for ``tests/archives/``. A comment on the line before a block, which the page does not
-show, changes that:
+Every block runs after all blocks before it in one folder, and, unless it needs them, alone in an empty one. The folder
+has a link to the ``tests`` of the repository, for ``tests/archives/``. A comment on the line before a block, which the
+page does not show, changes that:
 
-- ``<!-- test: continues -->``: the block needs the blocks before it, and runs alone together with all of them. Blocks
-  of Python then share their names.
+- ``<!-- test: continues -->``: the block needs the blocks before it, and is not run alone. Blocks of Python then share
+  their names.
 - ``<!-- test: first sbformat ... -->``: a command that runs before the block, and makes a file that the page has not.
 - ``<!-- test: exit 1 -->``: the last command ends with this status instead of 0.
 - ``<!-- test: needs pandas docker -->``: skipped unless these modules or programs are installed. Modules that a block

@@ -7,6 +7,8 @@ import re
 from inspect import isfunction
 from typing import TYPE_CHECKING
 
+import pytest
+
 import sbformat
 from sbformat.cli import build_parser
 from tests.helpers.bundled import ROOT
@@ -31,7 +33,7 @@ def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
     }
     assert commands[:2] == [
         "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip",
-        "pip install -e '.[test]' && python -m pytest",
+        "pip install -e '.[test]' && python -m pytest -n auto",
     ]
     assert set(commands[:2]) <= strings
 
@@ -43,6 +45,7 @@ def test_the_readme_is_short_and_its_links_are_absolute() -> None:
     assert [link for link in links if not link.startswith("https://")] == []
 
 
+@pytest.mark.lint
 def test_the_links_of_the_readme_lead_to_pages_and_files() -> None:
     pages = load_hook("site_pages").list_pages()
     for link in re.findall(r"https://[^)\s>]+", README):
@@ -110,7 +113,14 @@ def read_rows(text: str) -> list[list[str]]:
 def test_every_extra_for_users_is_on_the_page_of_installation() -> None:
     extras = re.search(r"^\[project.optional-dependencies\]\n(.*?)\n\[", PYPROJECT, re.MULTILINE | re.DOTALL)
     assert extras is not None
-    names = set(re.findall(r"^(\w+) = ", extras[1], re.MULTILINE)) - {"test", "docs", "interop", "fuzz", "bench"}
+    names = set(re.findall(r"^(\w+) = ", extras[1], re.MULTILINE)) - {
+        "test",
+        "lint",
+        "docs",
+        "interop",
+        "fuzz",
+        "bench",
+    }
     assert len(names) > 5
     page = PAGES[ROOT / "docs" / "install.md"]
     assert {name for name in names if f"| `{name}` |" not in page} == set()

@@ -1,4 +1,7 @@
-"""The pages of docs/export are true: their programs print what the page shows and what ``Policy`` computes."""
+"""The pages of docs/export are true: their programs print what the page shows and what ``Policy`` computes.
+
+``nox -s export_pages`` runs the programs of all pages.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +155,9 @@ def test_the_noxfile_installs_the_packages_of_the_pages() -> None:
     assert set(re.findall(r"^\$ npm install (?:--ignore-scripts )?([\w-]+)$", text, re.MULTILINE)) == installed
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [name if name == "c.md" else pytest.param(name, marks=pytest.mark.docs) for name in PAGES]
+)
 def test_the_programs_print_what_the_page_shows_and_policy_computes(name: str, tmp_path: Path) -> None:
     blocks = read_page(PAGES[name])
     shell = Shell(tmp_path, require_tools(blocks))
@@ -185,6 +190,7 @@ def test_the_demo_of_c_prints_what_policy_computes() -> None:
     assert_same_text(shown, predict_cartpole().replace("action ", "").replace(", value", ""), "the demo")
 
 
+@pytest.mark.docs
 def test_the_page_for_browsers_shows_the_actions(tmp_path: Path) -> None:
     blocks = read_page(PAGES["browser.md"])
     modules = require_tools(blocks)

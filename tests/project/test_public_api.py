@@ -106,7 +106,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "rebuild": (lambda source, _: sbformat.rebuild(source), PPO),
     "rebuild_policy": (lambda source, _: sbformat.rebuild_policy(source), POLICY_FILE),
     "rebuild_vecnormalize": (lambda source, _: sbformat.rebuild_vecnormalize(source), STATISTICS),
-    "report": (lambda source, folder: write_page([source], folder), PPO),
+    "report": (lambda source, folder: write_page([source], folder), STATISTICS),
     "safe_open": (lambda source, _: read_tensor(source), PPO),
     "scan": (lambda source, _: scan_findings(source), PPO),
     "validate": (lambda source, _: sbformat.validate(source), PPO),

@@ -97,6 +97,44 @@ def test_files_have_the_time_of_the_epoch(dist: Path, wheel: Path) -> None:
         assert {(member.uid, member.uname) for member in tar} == {(0, "")}
 
 
+SCHEMAS: Final = ("data", "graph", "pickled", "report", "sb2-data")
+READ_SCHEMA: Final = "from sbformat.schema import load_schema; print(load_schema('data')['$id'])"
+
+
+def test_the_wheel_has_the_schemas_and_templates(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        names = set(file.namelist())
+        file.extractall(tmp_path)
+    assert {"sbformat/py.typed", *(f"sbformat/_schema/{name}.schema.json" for name in SCHEMAS)} <= names
+    templates = {path.name for path in (ROOT / "sbformat" / "html_report" / "templates").iterdir()}
+    assert len(templates) > 3
+    assert {f"sbformat/html_report/templates/{name}" for name in templates} <= names
+    assert {name.partition("/")[0] for name in names} == {"sbformat", wheel.name.partition("-py3")[0] + ".dist-info"}
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {READ_SCHEMA}"
+    assert run(sys.executable, "-c", program, folder=tmp_path).strip() == "urn:sbformat:data"
+
+
+def test_the_sdist_has_what_the_wheel_and_the_tests_need(dist: Path) -> None:
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "schema/FORMAT.md"} <= names
+    assert {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"} <= names
+    assert {"noxfile.py", ".ci/run", ".github/workflows/test.yml", ".pre-commit-config.yaml"} <= names
+    assert {f"schema/{name}.schema.json" for name in SCHEMAS} <= names
+    assert "sbformat/py.typed" in names
+
+
+def test_the_wheel_requires_three_packages(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        metadata = file.read(next(name for name in file.namelist() if name.endswith("METADATA"))).decode()
+    requires = [line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Requires-Dist")]
+    core = {item.partition(">")[0] for item in requires if "extra ==" not in item}
+    assert core == {"numpy", "safetensors", "jsonschema"}
+    assert "Requires-Python: >=3.10" in metadata
+    assert "Project-URL: Repository, https://github.com/sbformat/sbformat" in metadata
+
+
 def test_twine_accepts_metadata_and_long_description(dist: Path) -> None:
     files = [str(path) for path in dist.iterdir()]
     text = run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files, folder=dist)
