@@ -86,9 +86,17 @@ def test_the_workflows_pin_actions_and_test_every_python() -> None:
     used.remove("./")  # the action of this repository
     assert len(used) > 10
     assert [name for name in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name)] == []
-    tests = load_yaml(ROOT / ".github" / "workflows" / "test.yml")["jobs"]["tests"]["strategy"]["matrix"]
+    tests = load_yaml(ROOT / ".github" / "workflows" / "full.yml")["jobs"]["tests"]["strategy"]["matrix"]
     assert tests["python"] == PYTHONS
     assert {system.partition("-")[0] for system in tests["os"]} == {"ubuntu", "macos", "windows"}
+
+
+def test_a_pull_request_has_to_pass_three_workflows_and_a_release_all() -> None:
+    quick = {path.stem for path in WORKFLOWS if "pull_request" in load_yaml(path)[True]}  # "on" is a boolean of YAML
+    assert quick == {"conformance", "lint", "test"}
+    jobs = load_yaml(ROOT / ".github" / "workflows" / "publish.yml")["jobs"].values()
+    called = {job["uses"].rpartition("/")[2] for job in jobs if "uses" in job}
+    assert called == {"conformance.yml", "full.yml", "lint.yml"}
 
 
 def test_a_release_is_signed_by_jobs_that_run_no_code_of_the_project() -> None:
