@@ -74,24 +74,24 @@ PACKAGING: Final = (
 PYTEST_OPTIONS: Final = ("-q", "-p", "no:cacheprovider")
 """Quiet, with no cache folder left in the checkout."""
 
-ONE_PROCESS: Final = "one_process"
-"""The tag of sessions that use one processor most of the time: ``.ci/run`` runs two of them at the same time."""
+ALL_PROCESSORS: Final = "all_processors"
+"""The tag of sessions that ``.ci/run`` runs alone; it runs two of the others at the same time."""
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|venv"
 nox.options.sessions = [
     "first_command",
     *(f"tests-{version}" for version in TESTED),
-    "lint",
     "exhaustive",
+    "lint",
     "conformance_python",
     "conformance_javascript",
     "export_pages",
-    "docs",
     "browser",
     "ci_kit",
-    "packaging",
+    "docs",
     "interop",
+    "packaging",
 ]
 
 
@@ -123,13 +123,13 @@ def install_node_packages(session: nox.Session, *packages: str) -> str:
     return str(modules / "node_modules")
 
 
-@nox.session(venv_backend="venv", tags=[ONE_PROCESS])
+@nox.session(venv_backend="venv")
 def first_command(session: nox.Session) -> None:
     """Run the first command of README.md."""
     run_readme_command(session, FIRST_COMMAND)
 
 
-@nox.session(python=PYTHONS, venv_backend="venv")
+@nox.session(python=PYTHONS, venv_backend="venv", tags=[ALL_PROCESSORS])
 def tests(session: nox.Session) -> None:
     """Run the test command of README.md; tests of the project's own files and programs with the newest Python alone."""
     is_newest = session.python == list(TESTED)[-1]
@@ -144,7 +144,7 @@ def exhaustive(session: nox.Session) -> None:
     run_pytest(session, "-m", "exhaustive")
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def lint(session: nox.Session) -> None:
     """Run ruff, mypy and the import contracts; check the links and the types of the pages."""
     session.install("-e", ".[test,lint]")
@@ -156,7 +156,7 @@ def lint(session: nox.Session) -> None:
     run_pytest(session, "-m", "lint", workers="0", env=cache)
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def conformance_python(session: nox.Session) -> None:
     """Run the conformance vectors against sbformat's decoder and encoder."""
     session.install(".")
@@ -166,7 +166,7 @@ def conformance_python(session: nox.Session) -> None:
     )
 
 
-@nox.session(venv_backend="none", tags=[ONE_PROCESS])
+@nox.session(venv_backend="none")
 def conformance_javascript(session: nox.Session) -> None:
     """Run the conformance vectors against the independent decoder in JavaScript."""
     if shutil.which("node") is None:
@@ -184,7 +184,7 @@ def mutation(session: nox.Session) -> None:
     session.run("python", "-m", "conformance.mutation", "--modules", modules, *session.posargs)
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def export_pages(session: nox.Session) -> None:
     """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
     modules = install_node_packages(session, *NODE_PACKAGES)
@@ -208,7 +208,7 @@ def install_chromium(session: nox.Session) -> None:
         session.skip("chromium and chromedriver are not installed")
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def browser(session: nox.Session) -> None:
     """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
     install_chromium(session)
@@ -217,7 +217,7 @@ def browser(session: nox.Session) -> None:
     run_pytest(session, "-m", "browser", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def ci_kit(session: nox.Session) -> None:
     """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
     modules = install_node_packages(session, SARIF_MULTITOOL)
@@ -225,7 +225,7 @@ def ci_kit(session: nox.Session) -> None:
     run_pytest(session, "tests/ci_kit", "-m", "ci_kit", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def docs(session: nox.Session) -> None:
     """Run every block of the pages by itself, build the site into build/site, check its links; warnings are errors."""
     session.install("-e", ".[docs,test]")
@@ -281,7 +281,7 @@ def scanners(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-@nox.session(tags=[ONE_PROCESS])
+@nox.session
 def packaging(session: nox.Session) -> None:
     """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
     session.install("-e", ".[test]", *PACKAGING)

@@ -1,10 +1,10 @@
 """Run sessions of noxfile.py and print a summary of each: ``python3 .ci/run_sessions.py [SESSION...]``.
 
-Without names, the sessions that noxfile.py lists as its default run. Those with the tag ``one_process`` run first, two
-at a time; the others use all processors, and run one after the other. nox and uv are installed into a temporary virtual
-environment, and every session gets a fresh one, so that nothing but python3 and pip is needed and nothing is left
-behind. A session whose Python or program is not installed is skipped. A session that takes too long is ended and has
-failed; the others still run.
+Without names, the sessions that noxfile.py lists as its default run, in that order: those with the tag
+``all_processors`` first and one after the other, then two of the others at the same time. nox and uv are installed into
+a temporary virtual environment, and every session gets a fresh one, so that nothing but python3 and pip is needed and
+nothing is left behind. A session whose Python or program is not installed is skipped. A session that takes too long is
+ended and has failed; the others still run.
 
 The summary of a session is printed when it ends: its result, its lines about files outside of the repository
 (``corpus...``, ``test_name.py...``), the total of the conformance vectors and the closing line of pytest. The whole
@@ -35,9 +35,9 @@ MINUTES: Final = 85
 SESSION_MINUTES: Final = 25
 """The time limit of a session: twice what the longest one takes on two processors."""
 LANES: Final = 2
-"""How many sessions of one process run at the same time."""
-ONE_PROCESS: Final = "one_process"
-"""The tag in noxfile.py of a session that uses one processor most of the time."""
+"""How many sessions run at the same time."""
+ALL_PROCESSORS: Final = "all_processors"
+"""The tag in noxfile.py of a session that runs alone."""
 NETWORK: Final = {
     "PIP_DEFAULT_TIMEOUT": "60",
     "PIP_RETRIES": "3",
@@ -170,10 +170,10 @@ class Runner:
         self.environment = make_environment(work)
 
     def list_sessions(self, names: Sequence[str]) -> dict[str, bool]:
-        """Return the sessions with these names, or the default ones, and whether each runs in one process."""
+        """Return the sessions with these names, or the default ones, and whether each runs alone."""
         command = [*self.nox, "--list", "--json", *(["--session", *names] if names else [])]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=self.environment, text=True)
-        return {row["session"]: ONE_PROCESS in row["tags"] for row in json.loads(done.stdout)}
+        return {row["session"]: ALL_PROCESSORS in row["tags"] for row in json.loads(done.stdout)}
 
     def run_sessions(self, names: Sequence[str]) -> bool:
         """Run sessions, all of the default ones without names; return whether none of them failed."""
@@ -186,7 +186,7 @@ class Runner:
                 for session in [session for session in running if session.is_done()]:
                     running.remove(session)
                     results.append(session.finish())
-                lanes = LANES if waiting and sessions[waiting[0]] else 1
+                lanes = 1 if any(sessions[session.name] for session in running) else LANES
                 if waiting and len(running) < lanes:
                     name = waiting.pop(0)
                     folder = self.work / f"session-{len(results) + len(running)}"
