@@ -86,6 +86,11 @@ FAMILIES: Final = (
     "statistics_spaces",
 )
 """In the order of FORMAT.md."""
+REPEATED: Final = frozenset({
+    "zip-whole", "directory-two", "directory-of-two-records", "opcode-none", "norm-means-with-a-fourth-alone",
+    "bundle-version", "bundle-arrays",
+})  # fmt: skip
+"""Vectors with the input and arguments of an earlier one: each is the only one of its rule on its side."""
 TOLERANCE: Final = 1e-5
 """Of the floats that a policy predicts: relative to the larger of 1 and the value (POLICIES.md 19.1)."""
 
@@ -94,11 +99,16 @@ def generate_lines() -> Lines:
     """Generate the vectors of all families; within a section they are in the order of the families."""
     made: Lines = {}
     names: set[str] = set()
+    inputs: dict[Any, str] = {}
     for vector in all_vectors():
         if vector.name in names:
             message = f"two vectors have the name {vector.name}"
             raise ValueError(message)
         names.add(vector.name)
+        first = inputs.setdefault((vector.kind, vector.data, vector.arguments, repr(vector.question)), vector.name)
+        if (first != vector.name) != (vector.name in REPEATED):
+            message = f"{vector.name} has the input of {first}; only those of REPEATED may have that of another"
+            raise ValueError(message)
         made.setdefault(vector.section, {})[vector.name] = encode_json(describe_vector(vector))
     return made
 
