@@ -20,8 +20,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE)]
 
 from conformance.file_mutants.layers import LAYERS, Mutants, Seed  # noqa: E402
-from conformance.runner.checks import describe_difference, read_file, read_outcome  # noqa: E402
+from conformance.runner.checks import describe_difference, read_outcome  # noqa: E402
 from conformance.runner.commands import Command, Crash, Request, Unknown, open_command  # noqa: E402
+from conformance.runner.vectors import decode_file, read_vectors  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ class Finding:
 def ask(decoder: Command, mutant: Seed) -> tuple[str, Any, str]:
     """Run a decoder on a mutant; return the kind of its answer, the value or outcome, and a text for people."""
     try:
-        answer = decoder.run(Request(mutant.arguments, content=mutant.content))
+        answer = decoder.run(Request(mutant.arguments, mutant.content))
         if answer.is_accepted:
             return "accepted", answer.value, "accepted"
         outcome = read_outcome(answer)
@@ -85,8 +86,8 @@ def examine(layer: str, number: int, mutant: Seed, decoders: Sequence[Command]) 
 def read_seeds(files: Sequence[str]) -> list[Seed]:
     """Read the vectors that decoders accept, and other files."""
     seeds = [
-        Seed(vector["name"], read_file(vector["file"]), tuple(vector.get("arguments", ())))
-        for vector in json.loads(read_file("manifest.json"))["vectors"]
+        Seed(vector["name"], decode_file(vector), tuple(vector.get("arguments", ())))
+        for vector in read_vectors()
         if vector["kind"] == "decode"
         and "expect" in vector
         and not any(word.startswith(BATCHED) for word in vector.get("arguments", ()))
@@ -157,7 +158,9 @@ def save_finding(folder: str, finding: Finding, seed: int) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(description="Compare decoders on mutants of the vectors.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "compare.py", description="Compare decoders on mutants of the vectors.", allow_abbrev=False
+    )
     parser.add_argument("files", nargs="*", metavar="FILE", help="files to change in addition to the vectors")
     parser.add_argument(
         "--decoder", action="append", type=shlex.split, required=True, metavar="COMMAND",

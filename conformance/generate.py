@@ -1,4 +1,4 @@
-"""Generate the vectors and their manifest; with ``--check``, compare them with the existing files instead.
+"""Generate the vectors; with ``--check``, only compare them with the existing ones.
 
 A family of vectors is a module of ``generators``; its ``vectors()`` yields each vector with its rule.
 """
@@ -6,20 +6,28 @@ A family of vectors is a module of ``generators``; its ``vectors()`` yields each
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import importlib
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
+from conformance.generators import recorded  # noqa: E402
+from conformance.runner.vectors import FOLDER, encode_json, list_sections, read_lines  # noqa: E402
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from conformance.generators.vectors import Vector
+
+Lines = dict[str, dict[str, bytes]]
+"""The lines of vectors by section and name, in order."""
 
 FAMILIES: Final = (
     "examples",
@@ -78,26 +86,30 @@ FAMILIES: Final = (
     "statistics_spaces",
 )
 """In the order of FORMAT.md."""
+REPEATED: Final = frozenset({
+    "zip-whole", "directory-two", "directory-of-two-records", "opcode-none", "norm-means-with-a-fourth-alone",
+    "bundle-version", "bundle-arrays",
+})  # fmt: skip
+"""Vectors with the input and arguments of an earlier one: each is the only one of its rule on its side."""
 TOLERANCE: Final = 1e-5
 """Of the floats that a policy predicts: relative to the larger of 1 and the value (POLICIES.md 19.1)."""
 
 
-def generate_files() -> dict[str, bytes]:
-    """Generate all files, by their paths below this folder."""
-    made: dict[str, bytes] = {}
-    rows = []
+def generate_lines() -> Lines:
+    """Generate the vectors of all families; within a section they are in the order of the families."""
+    made: Lines = {}
+    names: set[str] = set()
+    inputs: dict[Any, str] = {}
     for vector in all_vectors():
-        row = manifest_row(vector)
-        expectation = {row["expect"]: encode_json(vector.expect)} if "expect" in row else {}
-        if "input" in row:
-            expectation[row["input"]] = encode_json(vector.question)
-        for file, data in {vector.file: vector.data, **expectation}.items():
-            if file in made:
-                message = f"two vectors have the name {vector.name}"
-                raise ValueError(message)
-            made[file] = data
-        rows.append(row)
-    made["manifest.json"] = encode_json({"version": 1, "vectors": rows}, is_short=False)
+        if vector.name in names:
+            message = f"two vectors have the name {vector.name}"
+            raise ValueError(message)
+        names.add(vector.name)
+        first = inputs.setdefault((vector.kind, vector.data, vector.arguments, repr(vector.question)), vector.name)
+        if (first != vector.name) != (vector.name in REPEATED):
+            message = f"{vector.name} has the input of {first}; only those of REPEATED may have that of another"
+            raise ValueError(message)
+        made.setdefault(vector.section, {})[vector.name] = encode_json(describe_vector(vector))
     return made
 
 
@@ -107,61 +119,85 @@ def all_vectors() -> Iterator[Vector]:
         yield from importlib.import_module(f"conformance.generators.{family}").vectors()
 
 
-def manifest_row(vector: Vector) -> dict[str, Any]:
-    """Return a vector's row of the manifest."""
-    kept = {"arguments": list(vector.arguments), "features": list(vector.features)}
-    if not vector.is_valid:
-        expect = {"outcome": vector.expect}
-    elif vector.kind != "encode":
-        expect = {"expect": f"vectors/valid/{vector.name}.expect.json"}
-    else:
-        expect = {} if vector.expect is None else {"written": hashlib.sha256(vector.expect).hexdigest()}
-    return {
+def describe_vector(vector: Vector) -> dict[str, Any]:
+    """Return the line of a vector (vector.schema.json)."""
+    described: dict[str, Any] = {
         "name": vector.name,
         "kind": vector.kind,
-        "file": vector.file,
-        "sha256": hashlib.sha256(vector.data).hexdigest(),
         "section": vector.section,
         "sentence": vector.sentence,
-        **expect,
-        **({"input": f"{vector.file.rpartition('.')[0]}.input.json"} if vector.kind == "policy" else {}),
-        **({"tolerance": TOLERANCE} if vector.kind == "policy" and vector.is_valid else {}),
-        **{key: value for key, value in kept.items() if value},
+        "level": find_level(vector),
+        "features": vector.features,
+        "arguments": vector.arguments,
     }
+    if not vector.is_valid:
+        described["outcome"] = vector.expect
+    elif vector.kind == "policy":
+        described["tolerance"] = TOLERANCE
+    elif vector.kind == "encode" and vector.expect is not None:
+        described["written"] = hashlib.sha256(vector.expect).hexdigest()
+    described["input"] = vector.question
+    described["expect"] = vector.expect if vector.is_valid and vector.kind != "encode" else None
+    described["base64"] = base64.b64encode(vector.data).decode("ascii")
+    return {key: value for key, value in described.items() if value not in (None, ())}
 
 
-def encode_json(value: Any, *, is_short: bool = True) -> bytes:
-    """Encode a JSON file."""
-    return (json.dumps(value, indent=None if is_short else 1) + "\n").encode("ascii")
+def find_level(vector: Vector) -> int | None:
+    """Return the lowest level of conformance with all features of a vector, or None if one has no level."""
+    levels = [read_levels()[feature] for feature in ("core", *vector.features)]
+    return None if None in levels else max(levels)
 
 
-def existing_files() -> set[str]:
-    """Return the existing files."""
-    found = {"manifest.json"} if (HERE / "manifest.json").exists() else set()
-    folders = [HERE / "vectors" / kind for kind in ("valid", "invalid", "encode")]
-    return found | {
-        path.relative_to(HERE).as_posix() for folder in folders for path in folder.rglob("*") if path.is_file()
-    }
+@cache
+def read_levels() -> dict[str, Any]:
+    """Read the level of each feature; None if it is independent of the levels."""
+    return {name: level for name, (_, _, level) in json.loads((HERE / "features.json").read_bytes()).items()}
+
+
+def existing_lines() -> Lines:
+    """Read the existing vectors."""
+    return {section: {json.loads(line)["name"]: line for line in read_lines(section)} for section in list_sections()}
+
+
+def list_differences(existing: Lines, wanted: Lines) -> Iterator[str]:
+    """Describe what differs: vectors by their names, and sections whose order differs."""
+    before, after = (
+        {name: line for lines in both.values() for name, line in lines.items()} for both in (existing, wanted)
+    )
+    yield from (f"new: {name}" for name in after if name not in before)
+    yield from (f"differs: {name}" for name in after if name in before and before[name] != after[name])
+    yield from (f"removed: {name}" for name in before if name not in after)
+    for section, lines in wanted.items():
+        if existing.get(section, {}).keys() == lines.keys() and list(existing[section]) != list(lines):
+            yield f"another order: section {section}"
+
+
+def write_lines(wanted: Lines) -> None:
+    """Write a file for each section, and remove other files."""
+    folder = Path(FOLDER)
+    for section in {*list_sections()} - wanted.keys():
+        (folder / f"{section}.jsonl").unlink()
+    for section, lines in wanted.items():
+        (folder / f"{section}.jsonl").write_bytes(b"".join(lines.values()))
 
 
 def main() -> int:
-    """Write new and changed files and remove others; with ``--check``, only list them and return 1."""
+    """Write the vectors; with ``--check``, only list what differs, and return 1 if something does."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file differs")
-    is_check = parser.parse_args().check
-    wanted = generate_files()
-    changed = [file for file, data in wanted.items() if not (path := HERE / file).exists() or path.read_bytes() != data]
-    stray = sorted(existing_files() - wanted.keys())
-    for file in changed:
-        print(f"{'differs' if is_check else 'written'}: {file}")
-        if not is_check:
-            (HERE / file).parent.mkdir(parents=True, exist_ok=True)
-            (HERE / file).write_bytes(wanted[file])
-    for file in stray:
-        print(f"{'stray' if is_check else 'removed'}: {file}")
-        if not is_check:
-            (HERE / file).unlink()
-    return int(is_check and bool(changed or stray))
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a vector differs")
+    parser.add_argument(
+        "--recorded", type=Path, metavar="FOLDER", help="files that a program of generators/released wrote"
+    )
+    options = parser.parse_args()
+    if options.recorded:
+        recorded.add_folder(options.recorded)
+    wanted = generate_lines()
+    differences = list(list_differences(existing_lines(), wanted))
+    for difference in differences:
+        print(difference)
+    if not options.check:
+        write_lines(wanted)
+    return int(options.check and bool(differences))
 
 
 if __name__ == "__main__":

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE)]
 
-from conformance.runner.checks import Commands, Result, Vector, apply_expectation, judge  # noqa: E402
+from conformance.runner.checks import Commands, Result, apply_expectation, judge  # noqa: E402
 from conformance.runner.commands import open_command  # noqa: E402
 from conformance.runner.reports import is_success, print_json, print_text, write_junit  # noqa: E402
-from conformance.runner.selection import print_features, print_vectors, select_vectors  # noqa: E402
+from conformance.runner.selection import print_features, print_vectors, select_vectors, write_vectors  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from conformance.runner.vectors import Vector
 
 RECURSION_LIMIT = 10_000
 """Values nest 200 deep, and each takes several levels of JSON."""
@@ -30,7 +32,7 @@ RECURSION_LIMIT = 10_000
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = argparse.ArgumentParser(
-        description="Run a decoder, and an encoder, over the conformance vectors.", allow_abbrev=False
+        "run.py", description="Run a decoder, and an encoder, over the conformance vectors.", allow_abbrev=False
     )
     command: dict[str, Any] = {"type": shlex.split, "metavar": "COMMAND"}
     names: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME"}
@@ -52,6 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     which.add_argument("--xfail", help="a vector that is expected to fail", **names)
     which.add_argument("--list", action="store_true", help="print the names of the selected vectors, and run none")
     which.add_argument("--list-features", action="store_true", help="print their features, and run none")
+    which.add_argument("--write", metavar="FOLDER", help="write their files to a folder, and run none")
     how = parser.add_argument_group("how they are run")
     how.add_argument("--timeout", type=float, default=20, metavar="SECONDS", help="for one file (default: 20)")
     how.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of parallel commands")
@@ -89,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     vectors = select_vectors(parser, options)
     if options.list or options.list_features:
         (print_features if options.list_features else print_vectors)(vectors)
+        return 0
+    if options.write:
+        write_vectors(parser, vectors, options.write)
         return 0
     if not options.decoder:
         parser.error("--decoder is required")

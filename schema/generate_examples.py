@@ -18,11 +18,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from conformance.runner.vectors import decode_file, read_vector  # noqa: E402
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-VECTORS: Final = ROOT / "conformance" / "vectors" / "valid"
 PAGE: Final = ROOT / "schema" / "EXAMPLES.md"
 WIDTH: Final = 8
 """Bytes in a line."""
@@ -175,17 +178,16 @@ def wrap_json(text: str) -> Iterator[str]:
 
 def make_page() -> str:
     """Return the text of the page."""
-    outer = Zip((VECTORS / "example-archive.zip").read_bytes()).read()
+    outer = Zip(decode_file(read_vector("example-archive"))).read()
     inner = Zip(outer.members["policy.pth"]).read()
     blob = base64.b64decode(json.loads(outer.members["data"])["train_freq"][":serialized:"])
-    tree = json.loads((VECTORS / "example-train-freq.expect.json").read_bytes())
+    tree = read_vector("example-train-freq")["expect"]
     start = next(offset for offset, _, meaning in outer.rows if meaning == CONTENT["policy.pth"])
     return f"""# Examples
 
-Not normative. The archive is the vector [`example-archive`](../conformance/vectors/valid/example-archive.zip), with two
-keys of `data` and one tensor; [its expected output](../conformance/vectors/valid/example-archive.expect.json) is what
-a decoder prints for it. Numbers in parentheses are sections of the [specification](FORMAT.md). This page is written by
-`schema/generate_examples.py`.
+Not normative. The archive is the vector [`example-archive`](../conformance/vectors/1.jsonl), with two keys of `data`
+and one tensor; `expect` of the vector is what a decoder prints for it. Numbers in parentheses are sections of the
+[specification](FORMAT.md). This page is written by `schema/generate_examples.py`.
 
 ## An archive, byte by byte
 

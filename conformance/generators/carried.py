@@ -7,17 +7,16 @@ built here.
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators.build_pth import text
+from conformance.generators.recorded import read_file
 from conformance.generators.scanning import document, found, pickled, scans
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KEPT: Final = Path(__file__).parent.parent / "vectors" / "valid"
 RELEASES: Final = ("1.2.2", "1.5.0", "1.6.0", "2.2.1", "3.0.0", "3.1.1")
 CLOUD: Final = "cloudpickle.cloudpickle"
 MODULE: Final = "stable_baselines3.common.utils"
@@ -36,8 +35,7 @@ def releases() -> Iterator[Vector]:
     rule = Rule("13.6", "Objects of such a class: NEWOBJ, NEWOBJ_EX or REDUCE of either call with any arguments")
     for release in RELEASES:
         name = f"carried-cloudpickle-{release}"
-        data = (KEPT / f"scan-{name}.pth").read_bytes()
-        yield scans(rule, name, data, "code", "carried-class", "carried-function")
+        yield scans(rule, name, read_file(f"scan-{name}"), "code", "carried-class", "carried-function")
 
 
 def opcodes(value: Any) -> bytes:

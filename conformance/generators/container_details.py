@@ -35,11 +35,6 @@ def vectors() -> Iterator[Vector]:
 
 
 def end_records() -> Iterator[Vector]:
-    rule = Rule("2.2", "MUST be its sentinel (0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF) or equal the record's value")
-    for name, forged in {
-        "count": {"count": 1, "count_here": 1}, "length": {"length": 1}, "start": {"start": 1},
-    }.items():  # fmt: skip
-        yield rule.refuses(f"zip64-end-{name}-differs", build_zip(ONE, TWO, zip64=True, end=forged), REFUSED)
     rule = Rule("2.3", "The number of entries x 46 MUST NOT exceed the size;")
     more = build_zip(ONE, TWO, end={"count": 5, "count_here": 5})
     yield rule.refuses("directory-count-above-the-limit", more, REFUSED, "--limit", "inner_entries=4")
@@ -75,9 +70,8 @@ def directories() -> Iterator[Vector]:
 def local_headers() -> Iterator[Vector]:
     size = len(TWO.data)
     rule = Rule("2.4", "If both sizes in the header are 0xFFFFFFFF, the sizes in the extra field replace them.")
-    for field in ("size", "compressed"):
-        forged = second(local={field: MAX32}, extra=zip64_field(size, size))
-        yield rule.refuses(f"local-zip64-only-{field}-is-a-sentinel", forged, REFUSED)
+    forged = second(local={"size": MAX32}, extra=zip64_field(size, size))
+    yield rule.refuses("local-zip64-only-size-is-a-sentinel", forged, REFUSED)
     rule = Rule("2.4", "A reader MUST accept the extra field if its values equal the directory's.")
     other = second(descriptor="32", extra=zip64_field(size + 1, size + 1))
     yield rule.refuses("local-zip64-other-sizes-with-a-descriptor", other, REFUSED)

@@ -102,7 +102,6 @@ def vectors() -> Iterator[Vector]:
 
 def roots() -> Iterator[Vector]:
     rule = Rule("17.1", "The root is an object that consists only of its attributes (16.3)")
-    yield rule.accepts("norm-whole", pickled(), expected_statistics(), ASKED)
     yield rule.accepts("norm-whole-of-sb2", pickled(SB2_NORMALIZE), expected_statistics(library=SB2), ASKED)
     plain = (NORMALIZE, Name("builtins", "object"), None)
     copied = Apply(Name("copyreg", "_reconstructor"), plain, Change("BUILD", ATTRIBUTES))
@@ -374,7 +373,6 @@ def shapes() -> Iterator[Vector]:
     other = {"observation_space": facts.discrete(3)}
     yield rule.accepts("norm-no-box", pickled(observation_space=discrete(3)), expected_statistics(**other), ASKED)
     rule = Rule("17.1", 'Statistics by key require a Dict space ("tensor failure") that has those keys ("missing")')
-    yield rule.accepts("norm-keys-of-the-space", pickled(**KEYS), expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     yield rule.refuses("norm-keys-of-a-box", pickled(**{**KEYS, **BOX}), TENSOR, ASKED)
     odd = {"norm_obs_keys": ["other"], "obs_rms": {"other": ATTRIBUTES["obs_rms"]}}
     yield rule.refuses("norm-keys-of-another-space", pickled(**{**KEYS, **odd}), MISSING, ASKED)
@@ -420,20 +418,6 @@ def spaces() -> Iterator[Vector]:
     random = Apply(Name("numpy.random", "__RandomState_ctor"), (), Change("BUILD", state))
     made = pickled(observation_space=box((-1, -2), (1, 2), _np_random=random))
     yield rule.accepts("norm-space-with-a-generator", made, expected_statistics(**BOX_FACTS), ASKED)
-    rule = Rule("17.1", "`observation_space`, `action_space`: spaces (13.4) of gym, of gymnasium since SB3 2.0")
-    older = space("discrete", "Discrete", {"n": 2}, "gym")
-    yield rule.accepts(
-        "norm-action-space",
-        pickled(action_space=discrete(2)),
-        expected_statistics(action_space=facts.discrete(2)),
-        ASKED,
-    )
-    yield rule.accepts(
-        "norm-action-space-of-gym",
-        pickled(action_space=older),
-        expected_statistics(action_space=facts.discrete(2, library="gym")),
-        ASKED,
-    )
 
 
 def spaces_of_each_type() -> Iterator[Vector]:
@@ -475,7 +459,6 @@ def lone_files() -> Iterator[Vector]:
     rule = Rule("17.2", "each one RunningMeanStd, and no settings")
     only = {"norm_reward": False, "ret_rms": None}
     lone = running_mean(doubles(1, 2), doubles(3, 4), 5.0, SB2_RUNNING)
-    yield rule.accepts("norm-lone-of-sb2", dumps(lone), expected_statistics(OBSERVATIONS, **only, library=SB2), ASKED)
     yield rule.accepts(
         "norm-lone-of-sb3", dumps(ATTRIBUTES["obs_rms"]), expected_statistics(OBSERVATIONS, **only), ASKED
     )

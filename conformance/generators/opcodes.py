@@ -243,7 +243,6 @@ def cut() -> Iterator[Vector]:
         ("inst", b"(im\nn"),
     ):
         yield rule_of(vector).fails(named(f"{vector}:cut"), b"N" + body)
-    yield rule_of("stop").fails("opcode-stop-missing", b"N")
     yield rule_of("stop").fails("opcode-stop-missing-of-nothing", b"")
     for vector, code in (("none", b"N"), ("newtrue", b"\x88"), ("newfalse", b"\x89"), ("empty-set", b"\x8f")):
         yield rule_of(vector).fails(named(f"{vector}:without-stop"), code)

@@ -293,7 +293,6 @@ def others() -> Iterator[Vector]:
         yield rule.refuses(f"tensor-{name.replace('_', '-')}", made, "unsupported")
     rule = Rule("6.6", "any other global, call or node, is unsupported")
     for name, call in {
-        "of-the-future": Apply(Name("torch._utils", "_rebuild_tensor_v4"), strided_one.args),
         "of-another-module": Apply(Name("torch.utils", "_rebuild_tensor_v2"), strided_one.args),
         "of-a-changed-name": Apply(Name("torch._utils", "_rebuild_tensor_v2.__call__"), strided_one.args),
     }.items():

@@ -11,9 +11,9 @@ import io
 import json
 import struct
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from conformance.generators import recorded
 from conformance.generators.build_bundles import ARRAYS_ENTRY, RETURNS, SETTINGS, SETTINGS_ENTRY, means, safetensors
 from conformance.generators.build_pth import Name, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
@@ -22,8 +22,6 @@ from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-KEPT: Final = Path(__file__).parent.parent / "vectors" / "valid"
 
 CNN: Final = ("policy-cnn",)
 LSTM: Final = ("policy-lstm",)
@@ -175,13 +173,12 @@ def predicted() -> Iterator[Vector]:
 
 def read_agent(name: str) -> bytes:
     """The file of a recorded agent."""
-    stem = name if name.startswith("released-") else f"policy-{name}"
-    return next(path for path in (KEPT / f"{stem}.zip", KEPT / f"{stem}.pth") if path.exists()).read_bytes()
+    return recorded.read_file(name if name.startswith("released-") else f"policy-{name}")
 
 
 def read_json(name: str, part: str) -> Any:
     """The observations of a recorded agent, or what it predicts for them."""
-    return json.loads((KEPT / f"policy-{name}.{part}.json").read_bytes())
+    return recorded.read_json(f"policy-{name}", part)
 
 
 # -- a bundle -----------------------------------------------------------------------------------------

@@ -5,16 +5,14 @@ The expected output was computed by the torch release that wrote each.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from conformance.generators.recorded import read_file, read_json
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KEPT: Final = Path(__file__).parent.parent / "vectors" / "valid"
 RELEASES: Final = (
     (
         "ppo-0.6.zip",
@@ -58,7 +56,6 @@ FEATURES: Final = {
 def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     for file, sentence in RELEASES:
-        path = KEPT / f"released-{file}"
-        expect = json.loads(path.with_name(f"{path.stem}.expect.json").read_bytes())
+        name = f"released-{file.rpartition('.')[0]}"
         rule = Rule("11", sentence, *FEATURES.get(file, ()))
-        yield rule.accepts(path.stem, path.read_bytes(), expect)
+        yield rule.accepts(name, read_file(name), read_json(name, "expect"))

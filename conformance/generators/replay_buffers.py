@@ -239,7 +239,6 @@ def numbers() -> Iterator[Vector]:
         "full": scalar(b"\0", "b1"),
     }
     yield accepts(rule, "numbers-of-numpy", made, UNENDED, **of_numpy, full=False, size=3)
-    yield accepts(rule, "pos-last", {**whole, "pos": 3}, UNENDED)
     yield accepts(rule, "pos-first", {**whole, "pos": 0}, [])
     for name in ("buffer_size", "n_envs"):
         for label, value in {

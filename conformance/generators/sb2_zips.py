@@ -80,7 +80,6 @@ def vectors() -> Iterator[Vector]:
 
 def zips() -> Iterator[Vector]:
     rule = Rule("16.1", "The entries are `data` (section 3), `parameters` and `parameter_list`, stored.")
-    yield rule.accepts("sb2-zip", agent(), expected_output(BOTH), ASKED)
     data = b'{"gamma": 0.5, "policy_kwargs": {"layers": [8]}, "x": NaN}'
     facts = {
         "dict": [

@@ -88,9 +88,7 @@ def clean() -> Iterator[Vector]:
 
 def understood_or_not() -> Iterator[Vector]:
     rule = Rule("14.1", "MUST be understood (13.1), or produces a finding.")
-    known = b"cstable_baselines3.common.policies\nActorCriticPolicy\n"
     for name, fragment, verdict, rules in (
-        ("known-name", known, "clean", ()),
         ("unknown-name", b"cmy_package\nMyPolicy\n", "dangerous", ("called-name",)),
         (
             "unknown-submodule",

@@ -24,8 +24,7 @@ ARGUMENTS: Final = {"3.6": 15, "3.8": 16, "3.10": 16, "3.11": 18, "3.12": 18, "3
 LINEAR: Final = {
     "3.6": "7c00640114005300",
     "3.10": "7c00640114005300",
-    "3.11": "97007c0064017a0500005300",
-    "3.12": "97007c0064017a0500005300",
+    "3.11": "97007c0064017a0500005300",  # and 3.12
     "3.13": "9500550053012d0500002400",
     "3.14": "8000560052012c05000000000000000000002300",
 }
@@ -109,8 +108,6 @@ def releases() -> Iterator[Vector]:
     for release, bytecode in FLOOR.items():
         data = schedule(release, bytecode, (None, 0.5, 0.125), ("max",))
         yield computes(rule, f"floor-{release}", data, {"linear": [0.5, 0.125, 0.75]})
-    data = schedule("3.13", LINEAR["3.14"], (None, 0.25))
-    yield computes(rule, "linear-resume-of-3.14", data, {"linear": [0.25, 0.0, 1.0]})
     data = schedule("3.13", LINEAR["3.13"].replace("9500", "9600", 1), (None, 0.25))
     yield computes(rule, "linear-resume-of-no-release", data, None)
 
@@ -133,7 +130,7 @@ def jumps() -> Iterator[Vector]:
     data = schedule("3.8", "7c0064016b04720e6401530090006402 5300".replace(" ", ""), (None, 0.5, 0.25))
     yield computes(rule, "jump-after-extended-arg", data, None)
     rule = Rule("13.5", "Inline caches are zero")
-    data = schedule("3.12", LINEAR["3.12"].replace("7a050000", "7a050001"), (None, 0.25))
+    data = schedule("3.12", LINEAR["3.11"].replace("7a050000", "7a050001"), (None, 0.25))
     yield computes(rule, "cache-that-is-not-zero", data, None)
 
 

@@ -101,7 +101,7 @@ def arrays() -> Iterator[Vector]:
         "17.6",
         "An array is an object of `dtype` (numpy's code: `|b1`, `|i1`, `|u1`, `<i2`, ..., `<f8`; always little-endian)",
     )
-    for code in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):
+    for code in ("i1", "u1", "i2", "u2", "i4", "u4", "u8"):
         yield accepts(rule, f"array-{code}", discretes(json_array(code, [2, 3])))
     yield accepts(rule, "array-b1", discretes(json_array("b1", [True, False])))
     for code in ("f2", "f4", "f8"):
@@ -188,7 +188,6 @@ def boxes() -> Iterator[Vector]:
         "17.6",
         "`Box`: `shape`; `dtype`; `low`, `high`: arrays (2) of that shape; `bounded_below`, `bounded_above`: arrays of that shape, or null if the release did not write them",
     )
-    yield accepts(rule, "box", PLAIN)
     yield accepts(rule, "box-of-gym", {**PLAIN, "library": "gym", "bounded_below": None, "bounded_above": None})
     yield accepts(
         rule,

@@ -158,7 +158,7 @@ def array_details() -> Iterator[Vector]:
     two = encoded_bytes(pack_items("f8", 1, 2))
     rule = Rule("13.2", "or of 9 items, whose first is 3 or 4 and whose last is None")
     plain = (3, "<", None, None, None, -1, -1, 0)
-    for name, state in {"3": plain, "3-of-nine": (*plain, None), "4": (4, *plain[1:], None)}.items():
+    for name, state in {"3-of-nine": (*plain, None), "4": (4, *plain[1:], None)}.items():
         made = with_means(reconstructed_array((2,), stated("f8", state), two))
         yield rule.accepts(f"norm-dtype-state-{name}", made, expected_statistics(), ASKED)
     for name, state in {
@@ -217,7 +217,6 @@ def means_of_one_key() -> Iterator[Vector]:
     rule = Rule("17.1", 'Statistics, numbers, flags and keys of another type are a "tensor failure".')
     whole = {"mean": doubles(1, 2), "var": doubles(3, 4), "count": 5.0}
     more = instance(RUNNING, {**whole, "epsilon": 1e-4})
-    yield rule.refuses("norm-means-with-a-fourth", pickled(obs_rms=more), TENSOR, ASKED)
     yield rule.refuses("norm-means-with-a-fourth-of-returns", pickled(norm_reward=False, ret_rms=more), TENSOR, ASKED)
     rule = Rule("17.1", 'or with an attribute that is not listed, is something else ("unsupported").')
     yield rule.refuses("norm-means-with-a-fourth-alone", dumps(more), UNSUPPORTED, ASKED)
@@ -306,7 +305,7 @@ def safetensors_files() -> Iterator[Vector]:
     shared = {**header, "obs_rms.var": {**header["obs_rms.var"], "data_offsets": row["data_offsets"]}}
     for name, made in {
         "gap-before": file_of(moved, bytes(8) + items), "overlap": file_of(shared, items),
-        "no-object": file_of([], b""), "row-of-a-list": file_of({**header, first: []}, items),
+        "row-of-a-list": file_of({**header, first: []}, items),
         "row-without-dtype": file_of({**header, first: {k: v for k, v in row.items() if k != "dtype"}}, items),
         "row-without-shape": file_of({**header, first: {k: v for k, v in row.items() if k != "shape"}}, items),
         "negative-size": file_of({**header, first: {**row, "shape": [-2]}}, items),

@@ -437,7 +437,6 @@ def other_values() -> Iterator[Vector]:
     rule = Rule("17.1", "`clip_obs`, `clip_reward`, `gamma`, `epsilon`: numbers, of Python or numpy")
     five = pickled(clip_obs=numbers("f8", 5, shape=()))
     yield rule.accepts("norm-clip-of-no-dimensions", five, expected_statistics(clip_obs=5.0), ASKED)
-    yield rule.refuses("norm-clip-of-a-bool-scalar", pickled(clip_obs=scalar(b"\1", "b1")), TENSOR, ASKED)
     odd = scalar(pack_items("c16", 5, 0), "c16")
     yield rule.refuses("norm-clip-of-a-complex-scalar", pickled(clip_obs=odd), TENSOR, ASKED)
     rule = Rule("17.1", "`old_reward`: the last rewards: an array; SB2 has `old_rews`, its first files neither")

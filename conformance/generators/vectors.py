@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NamedTuple
 
-LAYERS: Final = {
-    "container failure": "container",
-    "data failure": "data",
-    "pickle failure": "pickle",
-    "tensor failure": "tensor",
-    "limit exceeded": "limits",
-    "unsupported": "unsupported",
-    "missing": "missing",
-    "invalid": "network",
-}
-"""Folders of files that must be refused, by outcome (FORMAT.md 10)."""
+from conformance.runner.vectors import LAYERS, encode_json, find_suffix
 
 
 class Vector(NamedTuple):
@@ -41,14 +30,6 @@ class Vector(NamedTuple):
     def is_valid(self) -> bool:
         """Whether a reader must accept the file."""
         return not isinstance(self.expect, str)
-
-    @property
-    def file(self) -> str:
-        """Path of the file below ``conformance/``."""
-        if self.kind == "encode":
-            return f"vectors/encode/{self.name}.json"
-        folder = "valid" if self.is_valid else f"invalid/{LAYERS[self.expect]}"
-        return f"vectors/{folder}/{self.name}{_suffix(self.data)}"
 
 
 class Rule:
@@ -117,7 +98,7 @@ class Rule:
         return made._replace(kind="policy", question=question)
 
     def _encode(self, name: str, document: Any, expect: Any, features: tuple[str, ...]) -> Vector:
-        data = (json.dumps(document) + "\n").encode("ascii")
+        data = encode_json(document)
         wanted = {*self.features, *features}
         wanted |= {"torch-zip"} if any(entry.endswith(".pth") for entry, _ in document["entries"]) else set()
         return Vector(name, self.section, self.sentence, data, expect, (), tuple(sorted(wanted)), "encode")
@@ -147,13 +128,4 @@ _ARGUMENTS: Final = {
 
 def _has_state_dict(data: bytes, features: set[str]) -> bool:
     """Return whether a file is a ``.pth``, or an archive that has one."""
-    return b".pth" in data or (_suffix(data) == ".pth" and (data[:2] == b"PK" or "legacy" in features))
-
-
-def _suffix(data: bytes) -> str:
-    """Return the usual suffix of a file."""
-    if data.lstrip()[:1] == b"{":
-        return ".json"
-    if data[:2] == b"PK" and not (b"/data.pkl" in data[:300] and b"_stable_baselines3" not in data):
-        return ".zip"
-    return ".pth" if data[:1] == b"\x80" or data[:2] == b"PK" else ".bin"
+    return b".pth" in data or (find_suffix(data) == ".pth" and (data[:2] == b"PK" or "legacy" in features))

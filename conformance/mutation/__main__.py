@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any, Final
 from conformance.mutation.mutants import INSTRUMENTER, Mutant, find_modules, read_equivalents, write_mutants
 from conformance.mutation.workers import Ended, Worker, make_baseline
 from conformance.runner.comparison import compare_predictions, is_same
+from conformance.runner.vectors import encode_json, read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CONFORMANCE: Final = Path(__file__).resolve().parent.parent
+    from conformance.runner.vectors import Vector
+
 LIKELY: Final = 40
 """Vectors of the first request for a mutant: most mutants are killed by a few."""
 
@@ -42,7 +44,7 @@ UNKNOWN_ARGUMENT: Final = 2
 class Run:
     """What all workers share."""
 
-    vectors: list[dict[str, Any]]
+    vectors: list[Vector]
     baseline: dict[str, Any]
     equivalents: dict[tuple[str, str, str, str], str]
     kills: dict[str, Counter[int]] = field(default_factory=dict)
@@ -109,17 +111,23 @@ class Run:
         return "survived"
 
 
-def list_requests() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """List the vectors of decoders, and the requests for them."""
-    rows = json.loads((CONFORMANCE / "manifest.json").read_text("utf-8"))["vectors"]
-    vectors = [vector for vector in rows if vector["kind"] != "encode"]
+def list_vectors() -> list[Vector]:
+    """List the vectors of decoders."""
+    return [vector for vector in read_vectors() if vector["kind"] != "encode"]
+
+
+def write_requests(vectors: Sequence[Vector], folder: Path) -> Path:
+    """Write requests of the batch protocol for vectors, as a JSON array, and the files that --predict names."""
     requests = []
     for vector in vectors:
-        arguments = list(vector.get("arguments", ()))
-        if vector["kind"] == "policy":
-            arguments = ["--predict", str(CONFORMANCE / vector["input"]), *arguments]
-        requests.append({"arguments": arguments, "file": str(CONFORMANCE / vector["file"])})
-    return vectors, requests
+        arguments = vector.get("arguments", [])
+        if "input" in vector:
+            path = folder / f"{vector['name']}.input.json"
+            path.write_bytes(encode_json(vector["input"]))
+            arguments = ["--predict", str(path), *arguments]
+        requests.append({"arguments": arguments, "base64": vector["base64"]})
+    (folder / "vectors.json").write_bytes(encode_json(requests))
+    return folder / "vectors.json"
 
 
 def drop_skipped(baseline: dict[str, Any]) -> None:
@@ -206,9 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not selected:
             print("conformance.mutation: no mutant matches --file", file=sys.stderr)
             return 2
-        vectors, requests = list_requests()
-        (folder / "vectors.json").write_text(json.dumps(requests))
-        (folder / "baseline.json").write_bytes(make_baseline(decoder, folder / "vectors.json"))
+        vectors = list_vectors()
+        (folder / "baseline.json").write_bytes(make_baseline(decoder, write_requests(vectors, folder)))
         baseline = json.loads((folder / "baseline.json").read_bytes())
         drop_skipped(baseline)
         run = Run(vectors, baseline, read_equivalents())

@@ -22,7 +22,7 @@ const TIMES_ALLOWED = 10;
 
 const [decoder, list, known] = process.argv.slice(2);
 const readJson = (file) => JSON.parse(fs.readFileSync(file, 'utf8'));
-const vectors = readJson(list).map((row) => ({ ...row, bytes: fs.readFileSync(row.file) }));
+const vectors = readJson(list).map((row) => ({ ...row, bytes: Buffer.from(row.base64, 'base64') }));
 const namespace = {};
 globalThis.__stryker__ = namespace;
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from conformance.runner.commands import FOLDER, Answer, Crash, Request, Unknown
+from conformance.runner.commands import Answer, Crash, Request, Unknown
 from conformance.runner.comparison import (
     compare_predictions,
     find_difference,
@@ -18,19 +17,12 @@ from conformance.runner.comparison import (
     replace_contents_by_digests,
     sort_entries,
 )
+from conformance.runner.vectors import LAYERS, Vector, decode_file, list_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from conformance.runner.commands import Command
-
-OUTCOMES: Final = (
-    "container failure", "data failure", "pickle failure", "tensor failure", "limit exceeded", "unsupported", "missing",
-    "invalid",
-)  # fmt: skip
-
-Vector = dict[str, Any]
-"""A row of the manifest."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +54,10 @@ class Result:
     seconds: float = 0.0
 
 
-def read_file(name: str) -> bytes:
-    """Read a file in the folder ``conformance``."""
-    with open(os.path.join(FOLDER, name), "rb") as file:
-        return file.read()
-
-
 def read_outcome(answer: Answer) -> str:
     """Return the outcome of a refusal."""
     found = answer.value
-    if not isinstance(found, dict) or found.get("outcome") not in OUTCOMES:
+    if not isinstance(found, dict) or found.get("outcome") not in LAYERS:
         message = f"a refusal without a known outcome: {str(found)[:100]}"
         raise Crash(message)
     return found["outcome"]
@@ -89,10 +75,8 @@ def check_refusal(vector: Vector, answer: Answer) -> str:
 
 def ask_decoder(vector: Vector, commands: Commands) -> Answer:
     """Run the decoder on the file of a vector."""
-    arguments = list(vector.get("arguments", ()))
-    if vector["kind"] == "policy":
-        arguments = ["--predict", os.path.join(FOLDER, vector["input"]), *arguments]
-    return commands.decoder.run(Request(arguments, os.path.join(FOLDER, vector["file"])))
+    with list_arguments(vector) as arguments:
+        return commands.decoder.run(Request(arguments, decode_file(vector)))
 
 
 def check_decoder(vector: Vector, commands: Commands) -> str:
@@ -100,10 +84,9 @@ def check_decoder(vector: Vector, commands: Commands) -> str:
     answer = ask_decoder(vector, commands)
     if "outcome" in vector or not answer.is_accepted:
         return check_refusal(vector, answer)
-    wanted = json.loads(read_file(vector["expect"]))
     if vector["kind"] == "policy":
-        return compare_predictions(wanted, answer.value, vector["tolerance"])
-    return describe_difference(wanted, answer.value)
+        return compare_predictions(vector["expect"], answer.value, vector["tolerance"])
+    return describe_difference(vector["expect"], answer.value)
 
 
 def describe_difference(wanted: Any, found: Any) -> str:
@@ -114,21 +97,21 @@ def describe_difference(wanted: Any, found: Any) -> str:
 def check_encoder(vector: Vector, commands: Commands) -> str:
     """Run a vector of an encoder; return what is wrong, or an empty string."""
     assert commands.encoder is not None
-    answer = commands.encoder.run(Request((), os.path.join(FOLDER, vector["file"])))
+    answer = commands.encoder.run(Request((), decode_file(vector)))
     if "outcome" in vector or not answer.is_accepted:
         return check_refusal(vector, answer)
     if "canonical" in vector.get("features", ()) and "canonical" not in commands.skipped_features:
         found = hashlib.sha256(answer.written).hexdigest()
         if found != vector["written"]:
             return f"the bytes have the SHA-256 {found}, not {vector['written']}"
-    decoded = commands.decoder.run(Request((), content=answer.written))
+    decoded = commands.decoder.run(Request((), answer.written))
     if not decoded.is_accepted:
         return f"the decoder refused what was written: {decoded.value}"
     try:
         found = sort_entries(decoded.value)
     except (KeyError, TypeError, IndexError):
         return f"the decoder printed no entries for what was written: {json.dumps(decoded.value)[:120]}"
-    return describe_difference(sort_entries(replace_contents_by_digests(json.loads(read_file(vector["file"])))), found)
+    return describe_difference(sort_entries(replace_contents_by_digests(json.loads(decode_file(vector)))), found)
 
 
 def judge(vector: Vector, commands: Commands) -> Result:

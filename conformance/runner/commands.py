@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FOLDER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder ``conformance``."""
-
 ACCEPTED: Final = 0
 REFUSED: Final = 1
 WRONG_ARGUMENTS: Final = 2
@@ -49,23 +46,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """A file, by its path or its content, and the arguments of a single run."""
+    """The arguments of a single run, and the bytes that it reads from standard input."""
 
-    arguments: Sequence[str] = ()
-    path: str = ""
-    content: bytes = b""
-
-    def read(self) -> bytes:
-        """The bytes that a single run reads from standard input."""
-        if not self.path:
-            return self.content
-        with open(self.path, "rb") as file:
-            return file.read()
+    arguments: Sequence[str]
+    content: bytes
 
     def line(self) -> bytes:
         """The line of a batch."""
-        file = {"file": self.path} if self.path else {"base64": base64.b64encode(self.content).decode()}
-        return json.dumps({"arguments": list(self.arguments), **file}).encode() + b"\n"
+        request = {"arguments": list(self.arguments), "base64": base64.b64encode(self.content).decode()}
+        return json.dumps(request).encode() + b"\n"
 
 
 def check_code(code: int, arguments: Sequence[str], message: str) -> None:
@@ -133,7 +122,7 @@ class SingleRuns:
         """Run the command on one file."""
         try:
             done = subprocess.run(
-                [*self.command, *request.arguments], input=request.read(), capture_output=True, timeout=self.timeout,
+                [*self.command, *request.arguments], input=request.content, capture_output=True, timeout=self.timeout,
                 check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

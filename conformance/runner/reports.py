@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from conformance.runner.checks import Result, Vector
+    from conformance.runner.checks import Result
+    from conformance.runner.vectors import Vector
 
 STATES: Final = ("passed", "skipped", "xfail", "fail", "crash")
 SKIPPED_FOR: Final = {

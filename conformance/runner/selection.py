@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from conformance.runner.checks import read_file
 from conformance.runner.reports import describe_expectation, list_features
+from conformance.runner.vectors import CONFORMANCE, list_files, read_vectors, write_files
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from conformance.runner.checks import Vector
+    from conformance.runner.vectors import Vector
 
 
 def select_vectors(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Vector]:
     """Select the vectors; exit with 2 if an option names something unknown, or none remains."""
-    vectors = json.loads(read_file("manifest.json"))["vectors"]
-    features = {feature for vector in vectors for feature in vector.get("features", ())}
+    vectors = list(read_vectors(() if options.xfail else options.section))
+    features = read_features().keys() - {"core"}
     names = {vector["name"] for vector in vectors}
     for word, given, known in (
         ("feature", options.skip_feature, features),
@@ -41,22 +42,23 @@ def is_selected(vector: Vector, options: argparse.Namespace) -> bool:
     """Say whether a vector matches ``--only``, ``--level``, ``--feature`` and ``--section``."""
     return (
         options.only in vector["name"]
-        and (options.level is None or set(list_features(vector)) <= features_of_level(options.level))
+        and (options.level is None or ("level" in vector and vector["level"] <= options.level))
         and (not options.feature or bool(set(list_features(vector)) & set(options.feature)))
         and (not options.section or any(f"{vector['section']}.".startswith(f"{one}.") for one in options.section))
     )
 
 
-def features_of_level(level: int) -> set[str]:
-    """Return the features of a level of conformance, and of those below it."""
-    rows = json.loads(read_file("features.json")).items()
-    return {name for name, (_, _, own) in rows if own is not None and own <= level}
+def read_features() -> dict[str, tuple[str, str, int | None]]:
+    """Read section, description and level of each feature."""
+    with open(os.path.join(CONFORMANCE, "features.json"), "rb") as file:
+        features: dict[str, tuple[str, str, int | None]] = json.load(file)
+    return features
 
 
 def print_features(vectors: Sequence[Vector]) -> None:
     """Print the features that vectors need, with the number of vectors, the section and a description."""
     counts = Counter(feature for vector in vectors for feature in list_features(vector))
-    for name, (section, description, _) in json.loads(read_file("features.json")).items():
+    for name, (section, description, _) in read_features().items():
         if counts[name]:
             print(f"{name:16}{counts[name]:>6}  {section:8}{description}")
 
@@ -68,3 +70,13 @@ def print_vectors(vectors: Sequence[Vector]) -> None:
         print(
             f"{vector['name']:48} {vector['section']:7} {expected:19} {' '.join(vector.get('features', ()))}".rstrip()
         )
+
+
+def write_vectors(parser: argparse.ArgumentParser, vectors: Sequence[Vector], folder: str) -> None:
+    """Write the files of vectors; exit with 2, and write nothing, if one of them exists."""
+    for vector in vectors:
+        for name in list_files(vector):
+            if os.path.lexists(path := os.path.join(folder, name)):
+                parser.error(f"{path} exists")
+    for vector in vectors:
+        write_files(vector, folder)

@@ -20,11 +20,9 @@ import decode
 import encode
 
 from conformance.runner.checks import describe_difference
-from conformance.runner.commands import FOLDER
 from conformance.runner.comparison import compare_predictions, replace_contents_by_digests, sort_entries
+from conformance.runner.vectors import decode_file, list_arguments, read_vectors
 from tests.children.read_hostile_pth import ask
-
-HERE: Final = Path(FOLDER)
 
 CPU_SECONDS: Final = 400
 WARMING: Final = (
@@ -65,10 +63,10 @@ def answer(vector: dict[str, Any], data: bytes) -> dict[str, Any]:
         if vector["kind"] == "encode":
             found.append(decode.decode(encode.encode(json.loads(data))))
         else:
-            question = ("--predict", str(HERE / vector["input"])) if vector["kind"] == "policy" else ()
-            found.append(decode.decode(data, (*question, *vector.get("arguments", ()))))
+            found.append(decode.decode(data, arguments))
 
-    _, outcome, shown, seconds, grown = ask(vector["name"], question)
+    with list_arguments(vector) as arguments:
+        _, outcome, shown, seconds, grown = ask(vector["name"], question)
     wrong = "" if outcome == vector.get("outcome", "read") else f"{outcome}, not {vector.get('outcome', 'read')}"
     if found and not wrong:
         wrong = difference(vector, data, json.loads(json.dumps(found[0])))
@@ -86,16 +84,15 @@ def difference(vector: dict[str, Any], data: bytes, found: Any) -> str:
     """Where an answer differs from what is expected, or an empty text."""
     if vector["kind"] == "encode":
         return describe_difference(sort_entries(replace_contents_by_digests(json.loads(data))), sort_entries(found))
-    wanted = json.loads((HERE / vector["expect"]).read_bytes())
     if vector["kind"] == "policy":
-        return compare_predictions(wanted, found, vector["tolerance"])
-    return describe_difference(wanted, found)
+        return compare_predictions(vector["expect"], found, vector["tolerance"])
+    return describe_difference(vector["expect"], found)
 
 
 def main() -> None:
     """Answer a good file of each kind first, so that all is imported; then every vector."""
-    vectors = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
-    files = {vector["name"]: (HERE / vector["file"]).read_bytes() for vector in vectors}
+    vectors = list(read_vectors())
+    files = {vector["name"]: decode_file(vector) for vector in vectors}
     for vector in vectors:
         if vector["name"].startswith(WARMING):
             answer(vector, files[vector["name"]])

@@ -40,15 +40,16 @@ import safetensors.numpy  # noqa: F401
 
 import sbformat
 import sbformat.cli
+from conformance.runner.vectors import read_vectors
 from sbformat import pkl, pth
 from tests.fuzz.targets import policies
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, zipped
+from tests.helpers.vector_files import write_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER: Final = Path(sys.argv[1])
-VECTORS: Final = ROOT / "conformance" / "vectors"
 STATISTICS: Final = ROOT / "tests" / "archives" / "vecnormalize-pendulum.pkl"
 EVIL: Final = {
     "system": b"\x80\x02cos\nsystem\nX\x05\x00\x00\x00true \x85R.",
@@ -147,11 +148,7 @@ def evil_files() -> list[Path]:
 
 def vector_files(part: int, parts: int) -> list[Path]:
     """One in ``parts`` of what decoders are given."""
-    found = sorted(
-        path for kind in ("valid", "invalid") for path in (VECTORS / kind).rglob("*")
-        if path.is_file() and not path.name.endswith((".expect.json", ".input.json"))
-    )  # fmt: skip
-    return found[part::parts]
+    return write_vectors([vector for vector in read_vectors() if vector["kind"] != "encode"][part::parts], FOLDER)
 
 
 # -- every way to look at them ------------------------------------------------------------------------

@@ -16,15 +16,15 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from sbformat.cli._statistics import list_statistics, render_statistics
-from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, with_data
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.environments import Box, CountingEnv
 from tests.helpers.reports import parse_reports
+from tests.helpers.vector_files import write_vector
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
-VECTORS = ROOT / "conformance" / "vectors" / "valid"
 OBSERVATION = [0.1, -0.2, 0.03, 0.4]
 OTHERS = [OBSERVATION, [-1.0, 0.5, 0.1, -0.7], [0.0, 0.0, 0.0, 0.0]]
 
@@ -133,7 +133,7 @@ def test_a_custom_policy_class_is_treated_as_the_one_that_is_named(
 
 @pytest.mark.parametrize("name", ["policy-lstm", "policy-lstm-two-layers", "policy-sb2-ppo2-lstm"])
 def test_steps_carry_the_state_of_the_critic_too(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    path = VECTORS / f"{name}.zip"
+    path = write_vector(name)
     policy = sbformat.load_policy(path)
     shape = policy.observation_space.shape  # type: ignore[attr-defined]
     observations = np.random.default_rng(1).uniform(-1, 1, (6, *shape)).astype(np.float32)

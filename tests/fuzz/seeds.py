@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conformance.file_mutants import zips
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import floats, legacy_stream, ordered, storage, tensor
+from conformance.runner.vectors import list_files, read_vectors
 from tests.fuzz import tables
 from tests.fuzz.mutator import pickles
 from tests.fuzz.mutator.fragments import FRAGMENTS
@@ -21,7 +22,6 @@ from tests.values.computed import pickled_schedules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_VECTORS: Final = bundled.ROOT / "conformance" / "vectors"
 _SMALL: Final = 200
 _STORAGES: Final = {"0": bytes(32), "1": bytes(8), "2": bytes(4)}
 
@@ -52,7 +52,8 @@ def files() -> Iterator[bytes]:
     for data in tables.torch_files():
         yield data
         yield build_zips.sb3_archive(align=1, entries={"policy.pth": data})
-    yield from (path.read_bytes() for path in sorted(_VECTORS.rglob("*")) if path.is_file())
+    for vector in read_vectors():
+        yield from list_files(vector).values()
     for release in pickled_schedules.RELEASES:
         yield from (schedule.data for schedule in pickled_schedules.load(release).values())
 

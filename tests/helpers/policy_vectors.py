@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sbformat
 from conformance.harness.python import policies
 from conformance.runner.comparison import compare_predictions
-from tests.helpers.bundled import ROOT
+from conformance.runner.vectors import Vector, decode_file, name_file, read_vectors
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-FOLDER: Final = ROOT / "conformance"
-VECTORS: Final[dict[str, Mapping[str, Any]]] = {
-    vector["name"]: vector
-    for vector in json.loads((FOLDER / "manifest.json").read_bytes())["vectors"]
-    if vector["kind"] == "policy" and "outcome" not in vector
+VECTORS: Final[dict[str, Vector]] = {
+    vector["name"]: vector for vector in read_vectors(["19"]) if vector["kind"] == "policy" and "outcome" not in vector
 }
 """By name."""
+ARCHIVES: Final = [name for name, vector in VECTORS.items() if name_file(vector).endswith(".zip")]
+"""Names of those whose file is not a lone state dict."""
 
 
 def load_vector(name: str) -> sbformat.Policy:
     """The policy of a vector."""
     vector = VECTORS[name]
-    return policies.load_policy((FOLDER / vector["file"]).read_bytes(), _read_question(name), sbformat.DEFAULT_LIMITS)
+    return policies.load_policy(decode_file(vector), vector["input"], sbformat.DEFAULT_LIMITS)
 
 
 def assert_predictions(name: str, policy: Any, tolerance: float | None = None) -> None:
@@ -35,10 +30,5 @@ def assert_predictions(name: str, policy: Any, tolerance: float | None = None) -
     :param tolerance: instead of that of the vector
     """
     vector = VECTORS[name]
-    expected = json.loads((FOLDER / vector["expect"]).read_bytes())
-    found = policies.run_steps(policy, _read_question(name)["steps"])
-    assert not compare_predictions(expected, found, tolerance or vector["tolerance"])
-
-
-def _read_question(name: str) -> Any:
-    return json.loads((FOLDER / VECTORS[name]["input"]).read_bytes())
+    found = policies.run_steps(policy, vector["input"]["steps"])
+    assert not compare_predictions(vector["expect"], found, tolerance or vector["tolerance"])

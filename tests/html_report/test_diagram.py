@@ -10,9 +10,9 @@ import pytest
 import sbformat
 from sbformat.html_report.diagram import MOST_BOXES, Box, Diagram, list_boxes, make_diagram, shorten
 from sbformat.policies.summary import Layer, Summary, summarize
-from tests.helpers.bundled import PPO, ROOT, SAC
-
-VECTORS = sorted((ROOT / "conformance" / "vectors" / "valid").glob("policy-*.zip"))
+from tests.helpers.bundled import PPO, SAC
+from tests.helpers.policy_vectors import ARCHIVES
+from tests.helpers.vector_files import write_vector
 
 
 def summarize_file(path: object) -> Summary:
@@ -54,9 +54,9 @@ def test_outputs_that_steps_compute_lead_to_the_layers_before_them() -> None:
     assert {("observation", "critic"), ("actor", "critic")} <= edges
 
 
-@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
-def test_every_known_policy_has_a_diagram_without_overlaps(path: object) -> None:
-    summary = summarize_file(path)
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_every_known_policy_has_a_diagram_without_overlaps(name: str) -> None:
+    summary = summarize_file(write_vector(name))
     diagram = draw(summary)
     for one, other in combinations(diagram.boxes, 2):
         apart = max(one.y, other.y) >= min(one.y + one.height, other.y + other.height)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sbformat
+from conformance.runner.vectors import name_file, read_vectors
 from sbformat.archive.hyperparameters import Hyperparameter
 from sbformat.catalogue.collect import FileData, collect_file
 from sbformat.catalogue.episodes import collect_episodes
@@ -20,7 +21,8 @@ from sbformat.html_report.episodes import average
 from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
-from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import assert_is_harmless
 
 if TYPE_CHECKING:
@@ -203,7 +205,7 @@ def test_rewards_of_a_replay_buffer_are_summed_by_episode() -> None:
 
 @pytest.mark.parametrize("name", ["buffer-hindsight", "buffer-episodes-of-1.7", "buffer-shared-full", "buffer-axes"])
 def test_rewards_of_other_layouts_are_summed_by_episode(name: str) -> None:
-    (path,) = (path for path in (ROOT / "conformance/vectors/valid").glob(f"{name}.*") if "expect" not in path.name)
+    path = write_vector(name)
     found = collect_episodes(collect_file(path))
     buffer = sbformat.read_replay_buffer(path)
     episodes = buffer.episodes()
@@ -265,7 +267,7 @@ def test_settings_are_grouped_and_none_is_lost() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (ROOT / "conformance/vectors/valid/policy-cnn-multi-input.zip", ["Dict", "camera", "pre-processing"]),
+        (write_vector("policy-cnn-multi-input"), ["Dict", "camera", "pre-processing"]),
         (SAC, ["SAC", "critic.qf1.4.bias", "Layers (364 parameters)"]),
         (STATISTICS, ["Statistics of VecNormalize", "Shape 3, from 101 samples"]),
         (BUFFER, ["Replay buffer", "5 episodes in the replay buffer", "next_observations"]),
@@ -291,9 +293,9 @@ def test_a_dangerous_archive_has_its_findings_in_the_page(tmp_path: Path) -> Non
 
 
 def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
-    vectors = [path for path in (ROOT / "conformance/vectors").rglob("*") if path.suffix in (".zip", ".pth", ".pkl")]
-    for path in sorted(vectors)[::60]:
-        file = collect_file(path)
+    vectors = [vector for vector in read_vectors() if name_file(vector).endswith((".zip", ".pth"))]
+    for vector in vectors[::60]:
+        file = collect_file(write_vector(vector["name"]))
         assert (file.archive is None) == (file.failure is not None and file.inspected is None)
         assert_is_harmless(render_archive(file))
 

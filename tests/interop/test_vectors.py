@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.helpers.bundled import ROOT
+from conformance.runner.vectors import decode_file, name_file, read_vectors
 from tests.helpers.shared_files import add_summary_line
 from tests.interop.torch_values import item_bytes
 
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
-HERE: Final = ROOT / "conformance"
 VECTORS: Final = [
     vector
-    for vector in json.loads((HERE / "manifest.json").read_bytes())["vectors"]
-    if vector["kind"] == "decode" and vector["file"].endswith(".pth") and "expect" in vector
+    for vector in read_vectors()
+    if vector["kind"] == "decode" and "expect" in vector and name_file(vector).endswith(".pth")
 ]
 LEFT: Final = {"quantized", "sparse", "meta", "scan", "other-formats", "statistics", "replay-buffer"}
 """Features of vectors that hold no strided tensors, or are no file of torch's: pickles that torch would run."""
@@ -72,13 +70,12 @@ def test_torch_reads_the_same_tensors(request: pytest.FixtureRequest) -> None:
     for vector in VECTORS:
         if LEFT & set(vector.get("features", ())):
             continue
-        expected = json.loads((HERE / vector["expect"]).read_bytes())
         try:
-            loaded = torch.load(io.BytesIO((HERE / vector["file"]).read_bytes()), weights_only=False)
+            loaded = torch.load(io.BytesIO(decode_file(vector)), weights_only=False)
         except Exception as error:  # noqa: BLE001 -- torch has nine kinds
             counts[f"torch refuses with {type(error).__name__}"] += 1
             continue
-        ours, theirs = list(tagged_tensors(expected)), list(torch_tensors(loaded))
+        ours, theirs = list(tagged_tensors(vector["expect"])), list(torch_tensors(loaded))
         if any(part in vector["name"] for part in OTHERWISE):
             counts["otherwise, by a rule"] += 1
             continue

@@ -15,6 +15,8 @@ import jsonschema
 import pytest
 
 from conformance import generate
+from conformance.runner.selection import read_features
+from conformance.runner.vectors import list_sections, read_lines, read_section, read_vector, read_vectors
 from sbformat.errors import MESSAGE_BYTES
 from tests.helpers.bundled import ROOT
 from tests.helpers.machine_speed import pace
@@ -22,8 +24,8 @@ from tests.helpers.pth_checks import BASE_BYTES, SECONDS
 from tests.helpers.site_hooks import load_hook
 
 HERE: Final = ROOT / "conformance"
-MANIFEST: Final = json.loads((HERE / "manifest.json").read_bytes())
-VECTORS: Final[list[dict[str, Any]]] = MANIFEST["vectors"]
+VECTORS: Final = list(read_vectors())
+SCHEMA: Final = json.loads((HERE / "vector.schema.json").read_bytes())
 
 
 def normalize_spaces(text: str) -> str:
@@ -41,23 +43,65 @@ def sections() -> dict[str, str]:
 
 
 def test_the_generators_write_exactly_these_vectors() -> None:
-    wanted = generate.generate_files()
-    assert generate.existing_files() == wanted.keys()
-    assert [file for file, data in wanted.items() if (HERE / file).read_bytes() != data] == []
+    assert list(generate.list_differences(generate.existing_lines(), generate.generate_lines())) == []
 
 
-def test_the_manifest_is_valid_by_its_schema() -> None:
-    schema = json.loads((HERE / "manifest.schema.json").read_bytes())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(MANIFEST, schema)
+def test_differences_are_listed_by_name() -> None:
+    existing = {"1": {"same": b"1", "changed": b"2", "gone": b"3"}, "2": {"a": b"4", "b": b"5"}}
+    wanted = {"1": {"same": b"1", "changed": b"6", "added": b"7"}, "2": {"b": b"5", "a": b"4"}}
+    assert list(generate.list_differences(existing, wanted)) == [
+        "new: added", "differs: changed", "removed: gone", "another order: section 2",
+    ]  # fmt: skip
+
+
+def test_every_line_is_valid_by_the_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    assert {vector["name"]: str(error) for vector in VECTORS for error in validator.iter_errors(vector)} == {}
     names = Counter(vector["name"] for vector in VECTORS)
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_the_schema_is_strict() -> None:
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    decoded, refused, policy, encoded = map(read_vector, ("form-zip", "file-empty", "policy-lstm", "encode-name-dots"))
+    for broken in (
+        {**decoded, "other": 1},
+        {**decoded, "outcome": "missing"},
+        {**decoded, "written": "0" * 64},
+        {**decoded, "input": {"steps": []}},
+        {**decoded, "tolerance": 1},
+        {**decoded, "base64": "A"},
+        {**decoded, "level": 4},
+        {**refused, "outcome": "refused"},
+        {**encoded, "expect": {}},
+        {**encoded, "arguments": ["--scan"]},
+        *({key: value for key, value in decoded.items() if key != absent} for absent in SCHEMA["required"]),
+        {key: value for key, value in decoded.items() if key != "expect"},
+        *({key: value for key, value in policy.items() if key != absent} for absent in ("input", "tolerance")),
+    ):
+        assert not validator.is_valid(broken), broken
+
+
+def test_lines_are_in_the_file_of_their_section() -> None:
+    for section in list_sections():
+        assert {vector["section"] for vector in read_vectors([section])} >= {section}
+        for line in read_lines(section):
+            assert json.loads(line)["section"] == section
+            assert line.isascii()
+    assert [v["name"] for v in VECTORS] == [v["name"] for section in list_sections() for v in read_section(section)]
+
+
+def test_levels_are_those_of_the_features() -> None:
+    levels = {name: level for name, (_, _, level) in read_features().items()}
+    for vector in VECTORS:
+        found = [levels[feature] for feature in vector.get("features", ["core"])]
+        assert vector.get("level") == (None if None in found else max(found)), vector["name"]
+
+
 def test_every_feature_is_described() -> None:
     described = json.loads((HERE / "features.json").read_bytes())
-    schema = json.loads((HERE / "manifest.schema.json").read_bytes())
-    listed = schema["$defs"]["vector"]["properties"]["features"]["items"]["enum"]
+    listed = SCHEMA["$defs"]["feature"]["enum"]
     assert list(described) == ["core", *sorted(listed)]
     assert {feature for vector in VECTORS for feature in vector.get("features", ())} == set(listed)
 

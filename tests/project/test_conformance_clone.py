@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ import pytest
 from tests.helpers.bundled import ROOT
 
 HERE: Final = ROOT / "conformance"
-VECTORS: Final[list[dict[str, Any]]] = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
 BARE: Final = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
@@ -27,11 +25,8 @@ def copy_clone(folder: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "vectors")
     shutil.copytree(ROOT / "sbformat", folder / "sbformat", ignore=ignored)
     shutil.copytree(HERE, folder / "conformance", ignore=ignored)
-    vectors = [vector for vector in VECTORS if vector["name"].startswith("form-")]
-    for path in {vector[key] for vector in vectors for key in ("file", "expect") if key in vector}:
-        (folder / "conformance" / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(HERE / path, folder / "conformance" / path)
-    (folder / "conformance" / "manifest.json").write_text(json.dumps({"vectors": vectors}), encoding="utf-8")
+    (folder / "conformance" / "vectors").mkdir()
+    shutil.copy(HERE / "vectors" / "1.1.jsonl", folder / "conformance" / "vectors")
 
 
 def test_the_first_command_works_on_a_clone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
+from conformance.runner.vectors import decode_file, read_vectors
 from sbformat import SbformatError
 from sbformat.container.names import is_state_dict
 from tests.helpers.bundled import ROOT
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
 HERE: Final = ROOT / "conformance"
-VECTORS: Final[list[dict[str, Any]]] = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
+VECTORS: Final = list(read_vectors())
 LOWEST: Final = [vector for vector in VECTORS if vector["kind"] == "decode" and not vector.get("features")]
 CONFORMANCE: Final = (
     (ROOT / "schema" / "FORMAT.md").read_text("utf-8").partition("## Conformance\n")[2].split("\n## ")[0]
@@ -36,7 +37,7 @@ def test_level_0_reads_no_state_dict(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(LOWEST) > 500
     for vector in LOWEST:
         try:
-            decode((HERE / vector["file"]).read_bytes(), vector.get("arguments", ()))
+            decode(decode_file(vector), vector.get("arguments", ()))
             outcome = None
         except SbformatError as error:
             outcome = error.outcome
@@ -67,7 +68,7 @@ def test_levels_of_features_are_those_of_the_text() -> None:
 def test_vectors_of_an_encoder_that_write_state_dicts_need_torch_zips() -> None:
     for vector in VECTORS:
         if vector["kind"] == "encode":
-            entries = json.loads((HERE / vector["file"]).read_bytes())["entries"]
+            entries = json.loads(decode_file(vector))["entries"]
             has_state_dict = any(is_state_dict(name) for name, _ in entries)
             assert ("torch-zip" in vector.get("features", ())) == has_state_dict, vector["name"]
 

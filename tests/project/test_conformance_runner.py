@@ -18,18 +18,20 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
+from conformance import run
 from conformance.runner.commands import Batch, Crash, Request, SingleRuns, supports_batch
 from conformance.runner.comparison import compare_predictions
+from conformance.runner.vectors import decode_file, list_arguments, list_files, read_vector, read_vectors
 from tests.helpers.bundled import ROOT
+from tests.helpers.conformance_commands import run_program
 
 HERE: Final = ROOT / "conformance"
-VECTORS: Final[list[dict[str, Any]]] = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
+VECTORS: Final = list(read_vectors())
 NODE: Final = shutil.which("node")
 
 
 def run_runner(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(HERE / "run.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+    return run_program(run.main, *arguments)
 
 
 def harness(name: str) -> str:
@@ -161,7 +163,7 @@ def test_a_batch_answers_as_single_runs_do(name: str) -> None:
     words = shlex.split(harness(name))
     single, batch = SingleRuns(words, 60), Batch(words, 60)
     for vector in FEW:
-        request = Request(vector.get("arguments", ()), str(HERE / vector["file"]))
+        request = Request(vector.get("arguments", ()), decode_file(vector))
         answers = []
         for command in (single, batch):
             try:
@@ -174,14 +176,12 @@ def test_a_batch_answers_as_single_runs_do(name: str) -> None:
 
 @pytest.mark.parametrize("name", HARNESSES)
 def test_every_request_has_one_response_in_order(name: str) -> None:
-    vector = next(vector for vector in VECTORS if vector["name"] == "form-zip")
-    path = HERE / vector["file"]
-    expected = {"code": 0, "answer": json.loads((HERE / vector["expect"]).read_bytes())}
-    file = {"arguments": [], "file": str(path)}
+    vector = read_vector("form-zip")
+    expected = {"code": 0, "answer": vector["expect"]}
+    file = {"arguments": [], "base64": vector["base64"]}
     found = run_batch(
         harness(name),
         file,
-        {"arguments": [], "base64": base64.b64encode(path.read_bytes()).decode()},
         {"arguments": [], "base64": ""},
         {"arguments": ["--nonsense"], "base64": ""},
         {"arguments": ["--limit", "no_such_limit=1"], "base64": ""},
@@ -189,24 +189,25 @@ def test_every_request_has_one_response_in_order(name: str) -> None:
         {"arguments": ["--limit", "ratio=-1"], "base64": ""},
         {"arguments": ["--batch"], "base64": ""},
         {"arguments": ["--entry"], "base64": ""},
-        {"arguments": [], "file": str(path / "missing")},
+        {"arguments": []},
         "not JSON",
         file,
     )
-    assert [response["code"] for response in found] == [0, 0, 1, 2, 2, 2, 2, 2, 2, 70, 70, 0]
-    assert found[0] == found[1] == found[-1] == expected
-    assert found[2]["answer"]["outcome"] == "container failure"
-    assert all(response["message"] for response in found[3:-1])
+    assert [response["code"] for response in found] == [0, 1, 2, 2, 2, 2, 2, 2, 70, 70, 0]
+    assert found[0] == found[-1] == expected
+    assert found[1]["answer"]["outcome"] == "container failure"
+    assert all(response["message"] for response in found[2:-1])
 
 
 def test_an_encoder_returns_bytes() -> None:
-    path = next(HERE / vector["file"] for vector in VECTORS if vector["kind"] == "encode" and "outcome" not in vector)
-    content = base64.b64encode(path.read_bytes()).decode()
+    vector = next(vector for vector in VECTORS if vector["kind"] == "encode" and "outcome" not in vector)
     single = subprocess.run(
-        shlex.split(harness("encode.py")), input=path.read_bytes(), capture_output=True, check=True,
+        shlex.split(harness("encode.py")), input=decode_file(vector), capture_output=True, check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    found = run_batch(harness("encode.py"), {"arguments": [], "base64": content}, {"arguments": [], "base64": "eA=="})
+    found = run_batch(
+        harness("encode.py"), {"arguments": [], "base64": vector["base64"]}, {"arguments": [], "base64": "eA=="}
+    )
     assert found[0] == {"code": 0, "base64": base64.b64encode(single.stdout).decode()}
     assert found[1]["code"] == 70
 
@@ -233,11 +234,12 @@ def test_the_python_harness_reports_wrong_arguments(arguments: list[str], code: 
 
 COUNTING: Final = """
 import json, sys
+NAMES = {names}
 if sys.argv[1:] == ["--batch"]:
     with open({log!r}, "a") as file:
         file.write("batch\\n")
     for line in sys.stdin:
-        path = json.loads(line)["file"]
+        name = NAMES[json.loads(line)["base64"]]
         {fault}
         print(json.dumps({{"code": 1, "answer": {{"outcome": "container failure"}}}}), flush=True)
 else:
@@ -248,10 +250,13 @@ else:
 """
 
 
+FILES: Final = {vector["base64"]: vector["name"] for vector in VECTORS if "file-" in vector["name"]}
+
+
 def run_counting(tmp_path: Path, fault: str, *arguments: str, code: int = 1) -> tuple[dict[str, Any], Counter[str]]:
     """Run a decoder that refuses everything but for a fault; return the results and how often it was started."""
     log = tmp_path / "log"
-    command = write_program(tmp_path, COUNTING.format(log=str(log), fault=fault, code=code))
+    command = write_program(tmp_path, COUNTING.format(names=FILES, log=str(log), fault=fault, code=code))
     done = run_runner("--decoder", command, "--only", "file-", "--jobs", "1", "--format", "json", *arguments)
     return json.loads(done.stdout), Counter(log.read_text("ascii").split())
 
@@ -290,7 +295,7 @@ FAULTS_OF_A_WORKER: Final = {
 
 @pytest.mark.parametrize("fault", FAULTS_OF_A_WORKER)
 def test_a_fault_of_a_worker_is_a_crash_of_one_vector(fault: str, tmp_path: Path) -> None:
-    condition = f"if 'file-text' in path:\n            {fault}"
+    condition = f"if 'file-text' in name:\n            {fault}"
     report, started = run_counting(tmp_path, condition, "--timeout", "2")
     crashed = [result for result in report["results"] if result["state"] == "crash"]
     assert [result["name"] for result in crashed] == ["file-text"]
@@ -333,7 +338,7 @@ def test_a_worker_that_reads_nothing_is_ended(tmp_path: Path) -> None:
     command = write_program(tmp_path, "import sys, time\nsys.stdin.fileno()\nif 1: time.sleep(60)\n")
     batch = Batch(shlex.split(command), 1)
     with pytest.raises(Crash, match="no answer within 1 s"):
-        batch.run(Request((), content=bytes(1 << 20)))
+        batch.run(Request((), bytes(1 << 20)))
     batch.close()
 
 
@@ -436,6 +441,46 @@ def test_vectors_are_selected_by_feature_and_section() -> None:
     )
 
 
+def test_vectors_are_written_as_files(tmp_path: Path) -> None:
+    """The same selection, names and bytes; files that exist remain."""
+    folder = tmp_path / "written"
+    words = ["--write", str(folder), "--section", "1.1", "--level", "1"]
+    assert run_runner(*words).returncode == 0
+    selected = [v for v in VECTORS if v["section"] == "1.1" and set(v.get("features", ())) <= {"torch-zip"}]
+    expected = {name: data for vector in selected for name, data in list_files(vector).items()}
+    written = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    assert {name: path.read_bytes() for name, path in written.items()} == expected
+    assert {"valid/form-zip.zip", "valid/form-zip.expect.json", "valid/form-lone-pth.pth"} <= expected.keys()
+    assert "invalid/data/form-bare-data-byte-order-mark.bin" in expected
+    assert json.loads(expected["valid/form-zip.expect.json"]) == read_vector("form-zip")["expect"]
+    written["valid/form-zip.expect.json"].write_bytes(b"mine")
+    written["valid/form-bare-data.json"].unlink()
+    done = run_runner(*words)
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert written["valid/form-zip.expect.json"].read_bytes() == b"mine"
+    assert not written["valid/form-bare-data.json"].exists()
+
+
+def test_policies_and_vectors_of_encoders_are_written_as_files(tmp_path: Path) -> None:
+    assert run_runner("--write", str(tmp_path), "--only", "policy-lone-no-a").returncode == 0
+    assert run_runner("--write", str(tmp_path), "--only", "encode-name-dots").returncode == 0
+    vector = read_vector("policy-lone-no-activation")
+    refused = tmp_path / "invalid" / "unsupported"
+    assert (refused / "policy-lone-no-activation.pth").read_bytes() == decode_file(vector)
+    assert json.loads((refused / "policy-lone-no-activation.input.json").read_bytes()) == vector["input"]
+    assert (tmp_path / "encode" / "encode-name-dots.json").read_bytes() == decode_file(read_vector("encode-name-dots"))
+
+
+def test_the_file_of_predict_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    vector = read_vector("policy-lstm")
+    with list_arguments(vector) as arguments:
+        assert arguments[0] == "--predict"
+        assert json.loads(Path(arguments[1]).read_bytes()) == vector["input"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_features_are_listed() -> None:
     lines = run_runner("--list-features").stdout.splitlines()
     described = json.loads((HERE / "features.json").read_bytes())
@@ -447,9 +492,9 @@ def test_the_features_are_listed() -> None:
 def test_junit_and_json_have_every_state(tmp_path: Path) -> None:
     """Every state of a result, and characters that XML does not permit."""
     program = """
-        if 'file-text' in path: sys.stderr.write('\\x1b[31mred \\ufffe\\n'); sys.exit(3)
-        if 'file-empty' in path: print('{"code": 2}', flush=True); continue
-        if 'file-pickle' in path: print('{"code": 1, "answer": {"outcome": "missing"}}', flush=True); continue
+        if 'file-text' in name: sys.stderr.write('\\x1b[31mred \\ufffe\\n'); sys.exit(3)
+        if 'file-empty' in name: print('{"code": 2}', flush=True); continue
+        if 'file-pickle' in name: print('{"code": 1, "answer": {"outcome": "missing"}}', flush=True); continue
 """
     junit = tmp_path / "results.xml"
     names = [vector["name"] for vector in VECTORS if "file-" in vector["name"]]

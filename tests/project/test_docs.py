@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sbformat
+from conformance.runner.vectors import decode_file
 from sbformat.cli import build_parser
+from tests.helpers import policy_vectors
 from tests.helpers.bundled import ROOT
 from tests.helpers.pages import read_page
 from tests.helpers.site_hooks import load_hook
@@ -203,9 +205,9 @@ def test_the_outputs_of_the_format_are_those_of_the_code() -> None:
     rows = read_table("19.7")
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row[2])}
     found = set()
-    for path in (ROOT / "conformance" / "vectors" / "valid").glob("policy-*.zip"):
-        if "-sb2-" not in path.name:
-            found |= set(sbformat.policy_graph(path).outputs)
+    for name in policy_vectors.ARCHIVES:
+        if "-sb2-" not in name:
+            found |= set(sbformat.policy_graph(decode_file(policy_vectors.VECTORS[name])).outputs)
     assert found == documented | {"action"}
 
 

@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 
+from conformance.runner.vectors import decode_file, read_vector
 from tests.helpers.bundled import ROOT
 
 PAGE = (ROOT / "schema" / "EXAMPLES.md").read_text("utf-8")
-ARCHIVE = (ROOT / "conformance" / "vectors" / "valid" / "example-archive.zip").read_bytes()
+ARCHIVE = decode_file(read_vector("example-archive"))
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from conformance.mutation import __main__ as command
 from conformance.mutation.mutants import Mutant, find_modules, read_equivalents
+from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIST_REQUESTS = command.list_requests
+LIST_VECTORS = command.list_vectors
 
 needs_instrumenter = pytest.mark.skipif(
     shutil.which("node") is None or find_modules(None) is None,
@@ -26,8 +27,8 @@ def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, section: str, *arguments: str
 ) -> dict[str, list[dict[str, Any]]]:
     """Run mutants against the vectors of one section; return them by state."""
-    rows = [row for row in zip(*LIST_REQUESTS()) if row[0]["section"].startswith(section)]
-    monkeypatch.setattr(command, "list_requests", lambda: tuple(map(list, zip(*rows))))
+    vectors = [vector for vector in LIST_VECTORS() if vector["section"].startswith(section)]
+    monkeypatch.setattr(command, "list_vectors", lambda: vectors)
     code = command.main([*arguments, "--format", "json"])
     printed = json.loads(capsys.readouterr().out)
     mutants: dict[str, list[dict[str, Any]]] = printed["mutants"]
@@ -76,6 +77,6 @@ def test_a_selection_without_mutants_is_an_error(
 
 
 def test_equivalent_mutants_have_a_reason_and_occur_once() -> None:
-    rows = json.loads((command.CONFORMANCE / "mutation" / "equivalent.json").read_bytes())
+    rows = json.loads((ROOT / "conformance" / "mutation" / "equivalent.json").read_bytes())
     assert all(group["reason"].strip() for group in rows)
     assert len(read_equivalents()) == sum(len(group["mutants"]) for group in rows)

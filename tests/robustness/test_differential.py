@@ -20,27 +20,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from conformance.runner.vectors import decode_file, read_vectors
 from sbformat import data as data_entry
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Global, Pickle, decode_pickle
 from sbformat.pkl.state import FIX_IMPORTS_BELOW
-from tests.helpers.bundled import ROOT
 from tests.helpers.recording_unpickler import Graph, Recorder, Unlike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HERE: Final = ROOT / "conformance"
-VECTORS: Final = [
-    vector for vector in json.loads((HERE / "manifest.json").read_bytes())["vectors"] if vector["kind"] == "decode"
-]
+VECTORS: Final = [vector for vector in read_vectors() if vector["kind"] == "decode"]
 
 
 def files() -> dict[str, bytes]:
     """What decoders are given, by the vector's name."""
-    return {vector["name"]: (HERE / vector["file"]).read_bytes() for vector in VECTORS}
+    return {vector["name"]: decode_file(vector) for vector in VECTORS}
 
 
 def zips() -> Iterator[tuple[str, bytes]]:

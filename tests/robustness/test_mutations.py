@@ -21,11 +21,11 @@ from conformance.generators.build_zips import (
     state_dict_zip,
     torch_zip,
 )
+from conformance.runner.vectors import decode_file, read_vector
 from sbformat import data as data_entry
 from sbformat import pkl, pth
 from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, SbformatError
-from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,14 +172,13 @@ def test_every_truncation_and_flip_of_a_pickle_is_read_or_one_error() -> None:
 
 # -- archives of each era, as SB3 wrote them ----------------------------------------------------------
 
-RELEASED: Final = ROOT / "conformance" / "vectors" / "valid"
 ERAS: Final = {
-    "legacy": "released-ppo-0.6.zip",
-    "1.x": "released-a2c-1.0.zip",
-    "2.x": "released-ppo-2.6.zip",
-    "newest": "released-ars-2.9.zip",
+    "legacy": "released-ppo-0.6",
+    "1.x": "released-a2c-1.0",
+    "2.x": "released-ppo-2.6",
+    "newest": "released-ars-2.9",
 }
-LONE: Final = {"torch 1.4": "released-policy-torch-1.4.pth", "torch 2.13": "released-policy-torch-2.13.pth"}
+LONE: Final = {"torch 1.4": "released-policy-torch-1.4", "torch 2.13": "released-policy-torch-2.13"}
 eras = pytest.mark.parametrize("file", ERAS.values(), ids=list(ERAS))
 lone = pytest.mark.parametrize("file", LONE.values(), ids=list(LONE))
 
@@ -192,7 +191,7 @@ def contents(raw: bytes) -> dict[str, bytes]:
 
 @eras
 def test_every_truncation_of_a_real_archive_is_refused(file: str) -> None:
-    raw = (RELEASED / file).read_bytes()
+    raw = decode_file(read_vector(file))
     assert list(sbformat.reads(raw).parameters)
     for size in range(len(raw)):
         with pytest.raises(ContainerError):
@@ -201,7 +200,7 @@ def test_every_truncation_of_a_real_archive_is_refused(file: str) -> None:
 
 @eras
 def test_every_flipped_byte_of_a_real_archive_gives_the_same_content_or_one_error(file: str) -> None:
-    raw = (RELEASED / file).read_bytes()
+    raw = decode_file(read_vector(file))
     expected = contents(raw)
     accepted = 0
     for mutation, mutant in mutants(raw):
@@ -218,7 +217,7 @@ def test_every_flipped_byte_of_a_real_archive_gives_the_same_content_or_one_erro
 @lone
 def test_every_truncation_and_flip_of_a_real_state_dict_gives_a_state_dict_or_one_error(file: str) -> None:
     """A torch zip gives the same tensors; a legacy stream has no CRCs, so that flips of its items are other items."""
-    raw = (RELEASED / file).read_bytes()
+    raw = decode_file(read_vector(file))
     expected = pth.loads(raw)
     for size in range(len(raw)):
         with pytest.raises(SbformatError):
@@ -255,7 +254,7 @@ def test_a_record_that_torch_could_take_for_another_is_refused(name: str) -> Non
 
 # -- the formats around it ----------------------------------------------------------------------------
 
-SB2_ZIP: Final = (RELEASED / "sb2-zip-data.zip").read_bytes()
+SB2_ZIP: Final = decode_file(read_vector("sb2-zip-data"))
 ONE_PICKLE: Final = ("pickle-of-vecnormalize", "pickle-of-statistics", "pickle-of-a-buffer", "parameters-by-name")
 
 
@@ -286,7 +285,7 @@ def test_every_flipped_byte_of_a_zip_of_sb2_gives_the_same_content_or_one_error(
 @pytest.mark.parametrize("name", ONE_PICKLE)
 def test_every_truncation_and_flip_of_a_lone_pickle_is_read_or_one_error(name: str) -> None:
     """Nothing checks its bytes: a flip may give another value; never another error, and never a shorter file."""
-    raw = (RELEASED / f"{name}.pth").read_bytes()
+    raw = decode_file(read_vector(name))
     for size in range(len(raw)):
         with pytest.raises(SbformatError):
             everything(raw[:size])

@@ -13,7 +13,7 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import Name, Pairs, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
-from conformance.generators.policies import KEPT, change, expanded, layers, read_agent, serialize
+from conformance.generators.policies import change, expanded, layers, read_agent, read_json, serialize
 from sbformat import Limits, SbformatError, load_policy, pkl
 from tests.fuzz import law
 from tests.fuzz.targets import policies as target
@@ -254,7 +254,7 @@ def test_a_space_within_itself_is_an_error() -> None:
 
 
 def test_statistics_of_another_shape_are_refused() -> None:
-    asked = json.loads((KEPT / "policy-sac-normalized.input.json").read_bytes())
+    asked = read_json("sac-normalized", "input")
     statistics = base64.b64decode(asked["vecnormalize"])
     assert load_policy(read_agent("sac"), vecnormalize=statistics).vecnormalize is not None
     for name in ("ppo-observes-dict", "ppo-observes-discrete", "cnn", "image-flattened"):

@@ -369,15 +369,14 @@ RELEASED: dict[str, type[BaseAlgorithm]] = {
     "ppo-0.6": sb3.PPO, "sac-0.8": sb3.SAC, "td3-0.10": sb3.TD3, "a2c-1.0": sb3.A2C, "ppo-1.3": sb3.PPO, "dqn-1.6": sb3.DQN,
     "sac-2.0": sb3.SAC, "ppo-2.6": sb3.PPO, "ars-2.9": contrib.ARS,
 }  # fmt: skip
-VALID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "vectors", "valid")
 
 
 def write_released(name: str, folder: str) -> None:
     """Write what SB3 predicts with an archive of an older release."""
     import sbformat
+    from conformance.generators.recorded import read_file
 
-    with open(os.path.join(VALID, f"released-{name}.zip"), "rb") as file:
-        old = file.read()
+    old = read_file(f"released-{name}")
     new = sbformat.writes(sbformat.rebuild(old).archive)
     algorithm = RELEASED[name]
     loaded = algorithm.load(io.BytesIO(new), device="cpu", custom_objects=UNNEEDED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol import ArgumentParser, WrongArgumentsError
@@ -24,7 +25,6 @@ from sbformat.values.computed import understand
 from sbformat.values.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
@@ -35,7 +35,7 @@ FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is change
 
 def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Decode a file completely, or the part that the arguments select."""
-    asked = _arguments(arguments)
+    asked = _make_parser().parse_args(arguments)
     limits = sbformat.Limits(**dict(map(_limit, asked.limit)))
     if asked.scan:
         report = sbformat.scan(source, limits=limits)
@@ -76,7 +76,8 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     return {"form": FORMS[archive.format], "entries": [[name, _entry(archive, name)] for name in names]}
 
 
-def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
+@cache
+def _make_parser() -> ArgumentParser:
     parser = ArgumentParser()
     parser.add_argument("--entry")
     parser.add_argument("--blob")
@@ -89,7 +90,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--statistics", action="store_true")
     parser.add_argument("--replay-buffer", action="store_true")
     parser.add_argument("--predict", metavar="FILE")
-    return parser.parse_args(arguments)
+    return parser
 
 
 def _limit(text: str) -> tuple[str, int]:

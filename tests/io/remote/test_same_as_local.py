@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,24 +12,31 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("fsspec")
 
 import sbformat
+from conformance.runner.vectors import name_file, read_vectors
 from sbformat import SbformatError
-from tests.helpers.bundled import ARCHIVES, ROOT
+from tests.helpers.bundled import ARCHIVES
 from tests.helpers.http_behaviours import NoRanges
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_deflated_data, make_wide_sac
 from tests.helpers.sampling import sample
+from tests.helpers.vector_files import write_vector
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONFORMANCE: Final = ROOT / "conformance"
 FILES: Final = sorted(path for path in ARCHIVES.iterdir() if path.suffix in {".zip", ".pth", ".pkl"})
-VECTORS: Final = [
-    CONFORMANCE / row["file"]
-    for row in json.loads((CONFORMANCE / "manifest.json").read_text("utf-8"))["vectors"]
-    if row["file"].endswith((".zip", ".pth")) and row["kind"] == "decode"
+VECTORS: Final = {
+    PurePosixPath(name_file(vector)): vector["name"] for vector in read_vectors() if vector["kind"] == "decode"
+}
+SOME: Final = [
+    write_vector(VECTORS[path])
+    for path in sample(
+        [path for path in VECTORS if path.suffix in {".zip", ".pth"}],
+        3,
+        name=lambda path: path.name,
+        group=lambda path: (path.parent.name, path.suffix),
+    )
 ]
-SOME: Final = sample(VECTORS, 3, name=lambda path: path.name, group=lambda path: (path.parent.name, path.suffix))
 PARTS: Final = 4
 
 

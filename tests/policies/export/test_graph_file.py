@@ -16,12 +16,14 @@ from jsonschema import ValidationError as SchemaError
 from safetensors.numpy import load_file
 
 import sbformat
+from conformance.runner.vectors import decode_file
 from sbformat.formats.vecnormalize.space_json import read_space
 from sbformat.limits import Budget
 from sbformat.policies.export.graph_file import choose_outputs
 from sbformat.schema import load_schema
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.policy_graphs import ppo_graph
+from tests.helpers.policy_vectors import VECTORS
 from tests.helpers.sb2_predictions import recorded_agents
 from tests.helpers.site_hooks import load_hook
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALIDATOR = Draft202012Validator(load_schema("graph"))
-VALID = ROOT / "conformance" / "vectors" / "valid"
-VECTORS = sorted(path.name.removesuffix(".input.json") for path in VALID.glob("policy-*.input.json"))
 SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
@@ -132,15 +132,14 @@ class GraphFile:
 
 def load_vector(name: str) -> tuple[sbformat.Policy, list[dict[str, Any]]]:
     """Return the policy of a vector, and the arguments of each step."""
-    asked = json.loads((VALID / f"{name}.input.json").read_bytes())
+    asked = VECTORS[name]["input"]
     given = {key: asked[key] for key in ("policy_class", "policy_kwargs") if key in asked}
     given |= {key: read_space(asked[key], Budget()) for key in ("observation_space", "action_space") if key in asked}
     if "vecnormalize" in asked:
         given["vecnormalize"] = base64.b64decode(asked["vecnormalize"])
-    (path,) = (path for path in VALID.glob(f"{name}.*") if path.suffix != ".json")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        policy = sbformat.load_policy(path, **given)
+        policy = sbformat.load_policy(decode_file(VECTORS[name]), **given)
     return policy, [{key: read_value(value) for key, value in step.items()} for step in asked["steps"]]
 
 

@@ -21,7 +21,9 @@ from sbformat.policies.export.metadata import describe_origin, summarize_origin
 from sbformat.policies.graph import Graph, Input, Node, Sampling, Weight
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
+from tests.helpers import policy_vectors
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.vector_files import write_vector
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import Model, box, categorical, dict_space, discrete, gaussian, make_policy
 from tests.policies.sb3.agents import draw, make_agent, saved_policy
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from sbformat.values.types import Space
 
-VALID = ROOT / "conformance" / "vectors" / "valid"
 SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
@@ -86,11 +87,11 @@ def close(found: np.ndarray, expected: np.ndarray) -> None:
 # -- which part ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(VALID.glob("policy-*.zip")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", policy_vectors.ARCHIVES)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_invariants_hold_for_every_kind_of_policy(path: Path) -> None:
+def test_the_invariants_hold_for_every_kind_of_policy(name: str) -> None:
     try:
-        policy = sbformat.load_policy(path)
+        policy = sbformat.load_policy(write_vector(name))
     except sbformat.SbformatError:
         pytest.skip("needs keywords")
     for outputs in (("action",), tuple(policy.graph.outputs)):
@@ -137,7 +138,7 @@ def test_wrong_outputs_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("path", "parameters"),
-    [(PPO, "'logits'"), (SAC, "'mean', 'log_std'"), (VALID / "policy-released-dqn-1.6.zip", "'q_values'")],
+    [(PPO, "'logits'"), (SAC, "'mean', 'log_std'"), (write_vector("policy-released-dqn-1.6"), "'q_values'")],
 )
 def test_an_export_does_not_sample(path: Path, parameters: str) -> None:
     with pytest.raises(sbformat.UnsupportedError, match=f"export the outputs {parameters}.*, and sample from them"):
@@ -146,7 +147,7 @@ def test_an_export_does_not_sample(path: Path, parameters: str) -> None:
 
 def test_an_agent_that_never_samples_says_so() -> None:
     with pytest.raises(sbformat.UnsupportedError, match="and the agent does not sample$"):
-        lower(VALID / "policy-td3.zip", deterministic=False)
+        lower(write_vector("policy-td3"), deterministic=False)
 
 
 def test_functions_of_the_caller_are_refused_where_they_are_needed() -> None:
@@ -424,7 +425,7 @@ def test_states_that_an_output_needs_are_inputs_and_outputs(
 
 
 def test_the_state_of_sb2_has_its_own_name() -> None:
-    lowered = lower(VALID / "policy-sb2-ppo2-lstm.zip", ["value"])
+    lowered = lower(write_vector("policy-sb2-ppo2-lstm"), ["value"])
     assert [port.name for port in lowered.inputs] == ["observation", "state", "episode_start"]
     assert [port.name for port in lowered.outputs] == ["value", "next_state"]
 
@@ -473,7 +474,7 @@ def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
     assert summarize_origin(metadata).startswith("unknown policy, from a file with the SHA-256 ")
 
 
-@pytest.mark.parametrize("path", [SAC, SB2 / "her-sac.zip", VALID / "policy-sb2-ppo2.zip"])
+@pytest.mark.parametrize("path", [SAC, SB2 / "her-sac.zip", write_vector("policy-sb2-ppo2")])
 def test_the_digest_is_that_of_the_file(path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     for source in (path, path.read_bytes(), sbformat.read(path)):

@@ -13,13 +13,13 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import pytest
 from jsonschema import Draft202012Validator
 
+from conformance.runner.vectors import decode_file, read_vectors
 from sbformat import scan
 from sbformat.tools.scan.report import RULES, VERDICTS, default_reason
 from sbformat.tools.scan.rule_help import DANGEROUS_TOO, PAGE, RULE_HELP, get_severity
 from sbformat.tools.scan.sarif import LEVELS, render_sarif
 from tests.helpers.bundled import PPO, ROOT
 
-VECTORS = ROOT / "conformance" / "vectors"
 SARIF = Draft202012Validator(json.loads((ROOT / "schema" / "sarif.schema.json").read_text("utf-8")))
 
 
@@ -146,9 +146,8 @@ def test_a_dangerous_finding_of_a_lower_rule_has_a_rule_of_its_own() -> None:
 
 
 def test_the_rules_that_may_be_dangerous_are_those_of_the_vectors() -> None:
-    named = ("scan-", "tensor-", "method-93")
-    paths = [path for path in VECTORS.rglob("*.*") if path.name.startswith(named) and ".expect" not in path.name]
-    found = {(row.rule, row.verdict) for path in paths for row in scan(path).findings}
+    vectors = [vector for prefix in ("scan-", "tensor-", "method-93") for vector in read_vectors(prefix=prefix)]
+    found = {(row.rule, row.verdict) for vector in vectors for row in scan(decode_file(vector)).findings}
     assert len(found) > 15
     assert {rule for rule, verdict in found if verdict != RULES[rule][0]} == set(DANGEROUS_TOO)
 
