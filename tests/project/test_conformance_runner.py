@@ -175,13 +175,15 @@ def test_a_batch_answers_as_single_runs_do(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HARNESSES)
-def test_every_request_has_one_response_in_order(name: str) -> None:
+def test_every_request_has_one_response_in_order(name: str, tmp_path: Path) -> None:
     vector = read_vector("form-zip")
     expected = {"code": 0, "answer": vector["expect"]}
     file = {"arguments": [], "base64": vector["base64"]}
+    (tmp_path / "form.zip").write_bytes(decode_file(vector))
     found = run_batch(
         harness(name),
         file,
+        {"arguments": [], "file": str(tmp_path / "form.zip")},
         {"arguments": [], "base64": ""},
         {"arguments": ["--nonsense"], "base64": ""},
         {"arguments": ["--limit", "no_such_limit=1"], "base64": ""},
@@ -189,14 +191,14 @@ def test_every_request_has_one_response_in_order(name: str) -> None:
         {"arguments": ["--limit", "ratio=-1"], "base64": ""},
         {"arguments": ["--batch"], "base64": ""},
         {"arguments": ["--entry"], "base64": ""},
-        {"arguments": []},
+        {"arguments": [], "file": str(tmp_path / "missing")},
         "not JSON",
         file,
     )
-    assert [response["code"] for response in found] == [0, 1, 2, 2, 2, 2, 2, 2, 70, 70, 0]
-    assert found[0] == found[-1] == expected
-    assert found[1]["answer"]["outcome"] == "container failure"
-    assert all(response["message"] for response in found[2:-1])
+    assert [response["code"] for response in found] == [0, 0, 1, 2, 2, 2, 2, 2, 2, 70, 70, 0]
+    assert found[0] == found[1] == found[-1] == expected
+    assert found[2]["answer"]["outcome"] == "container failure"
+    assert all(response["message"] for response in found[3:-1])
 
 
 def test_an_encoder_returns_bytes() -> None:

@@ -66,7 +66,7 @@ function respondToRequest(line) {
   let words;
   try {
     const request = JSON.parse(line);
-    bytes = Buffer.from(request.base64, 'base64');
+    bytes = 'base64' in request ? Buffer.from(request.base64, 'base64') : fs.readFileSync(request.file);
     words = request.arguments;
   } catch (error) {
     return { code: EXIT_FAULT, message: `the request cannot be read: ${error.message}` };

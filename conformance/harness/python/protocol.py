@@ -89,7 +89,8 @@ def respond(harness: Harness, source: bytes, arguments: Sequence[str]) -> Respon
 def read_request(line: bytes) -> tuple[bytes, list[str]]:
     """Read the file and the arguments of one line of a batch."""
     request = json.loads(line)
-    return base64.b64decode(request["base64"]), request["arguments"]
+    source = base64.b64decode(request["base64"]) if "base64" in request else Path(request["file"]).read_bytes()
+    return source, request["arguments"]
 
 
 def run_batch(harness: Harness) -> None:
@@ -98,7 +99,7 @@ def run_batch(harness: Harness) -> None:
     for line in sys.stdin.buffer:
         try:
             source, arguments = read_request(line)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             response = Response(FAULT, {"message": f"the request cannot be read: {error!r}"})
         else:
             response = respond(harness, source, arguments)
