@@ -7,11 +7,14 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
 NOX: Final = """
@@ -25,7 +28,11 @@ if "--list" in words:
     sys.exit()
 name = words[words.index("--session") + 1]
 start = time.time()
-time.sleep(60 if "hangs" in name else 0.5)
+(folder / (name + ".started")).touch()
+for other in {meeting!r} if name in {meeting!r} else ():
+    while not (folder / (other + ".started")).exists():
+        time.sleep(0.02)
+time.sleep(500 if "hangs" in name else 0.5)
 (folder / name).write_text(json.dumps([start, time.time()]))
 print("1 passed in 1 s")
 print("a line of", name)
@@ -33,7 +40,10 @@ result = "skipped" if "skipped" in name else "success"
 pathlib.Path(words[words.index("--report") + 1]).write_text(json.dumps({{"sessions": [{{"result": result}}]}}))
 sys.exit("failing" in name)
 """
-"""A program in the place of nox: a session writes when it began and ended into a file of its name."""
+"""A program in the place of nox: a session writes when it began and ended into a file of its name.
+
+Sessions that meet wait for each other.
+"""
 
 
 def load_program() -> Any:
@@ -45,13 +55,35 @@ def load_program() -> Any:
     return module
 
 
-def run(folder: Path, names: tuple[str, ...], *wanted: str, limit: float = 30, total: float = 60) -> bool:
-    """Run sessions with these names, without nox, within limits in seconds; return whether none failed."""
-    (folder / "nox.py").write_text(NOX.format(names=names), "utf-8")
+def run(
+    folder: Path,
+    names: tuple[str, ...],
+    *wanted: str,
+    meeting: tuple[str, ...] = (),
+    limit: float = 1e6,
+    total: float = 1e6,
+    is_late: Callable[[list[str]], bool] = lambda _: False,
+) -> bool:
+    """Run sessions with these names, without nox, within limits in seconds; return whether none failed.
+
+    :param is_late: whether 10,000 seconds have passed, when the sessions with these names are finished
+    """
+    (folder / "nox.py").write_text(NOX.format(names=names, meeting=meeting), "utf-8")
     (folder / "work").mkdir()
     command = [sys.executable, str(folder / "nox.py")]
     program = load_program()
     program.SESSION_MINUTES = limit / 60
+    finished: list[str] = []
+
+    class Session(program.Session):  # type: ignore[misc, name-defined]
+        def finish(self) -> bool:
+            finished.append(self.name)
+            return bool(super().finish())
+
+    program.Session = Session
+    program.time = SimpleNamespace(
+        sleep=time.sleep, monotonic=lambda: time.monotonic() + (10_000 if is_late(finished) else 0)
+    )
     runner = program.Runner(command, folder / "work", time.monotonic() + total)
     passed: bool = runner.run_sessions(wanted)
     assert list((folder / "work").glob("session*")) == []
@@ -70,7 +102,7 @@ def overlap(folder: Path, one: str, other: str) -> bool:
 
 def test_small_sessions_run_in_pairs_and_the_others_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ("large-1", "small-1", "small-2", "small-3", "large-2")
-    assert run(tmp_path, names)
+    assert run(tmp_path, names, meeting=("small-1", "small-2"))
     pairs = {(one, other) for one in names for other in names if one < other and overlap(tmp_path, one, other)}
     assert ("small-1", "small-2") in pairs
     assert {name.partition("-")[0] for pair in pairs for name in pair} == {"small"}
@@ -83,19 +115,20 @@ def test_small_sessions_run_in_pairs_and_the_others_alone(tmp_path: Path, capsys
 
 
 def test_the_others_run_after_one_that_fails_or_hangs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not run(tmp_path, ("small-hangs", "small-failing", "small-skipped", "large"), limit=3)
+    names = ("small-hangs", "small-failing", "small-skipped", "large")
+    assert not run(tmp_path, names, limit=9_000, is_late=lambda finished: len(finished) >= 2)
     printed = capsys.readouterr().out
-    assert "== small-hangs: FAILED, 0 minutes are up (3 s)" in printed
+    assert "== small-hangs: FAILED, 16" in printed
     assert "-- the output of small-failing:\n1 passed in 1 s\na line of small-failing\n" in printed
     assert "== small-skipped: skipped" in printed
     assert "== large: passed" in printed
 
 
 def test_all_sessions_end_when_the_time_of_the_run_is_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    start = time.monotonic()
-    assert not run(tmp_path, ("small-hangs-1", "small-hangs-2", "large-hangs"), total=2)
-    assert time.monotonic() - start < 20
-    assert capsys.readouterr().out.count("FAILED, 0 minutes are up") == 3
+    started = [tmp_path / f"small-hangs-{number}.started" for number in (1, 2)]
+    names = ("small-hangs-1", "small-hangs-2", "large-hangs")
+    assert not run(tmp_path, names, total=9_000, is_late=lambda _: all(path.exists() for path in started))
+    assert capsys.readouterr().out.count("minutes are up") == 3
 
 
 def test_only_the_sessions_that_are_named(tmp_path: Path) -> None:
