@@ -30,7 +30,7 @@ def outcome(data: bytes) -> str:
     """The word that the child prints."""
     path = os.pathsep.join([str(CHILD.parents[2]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, str(CHILD)], input=base64.b64encode(data), capture_output=True, timeout=60, check=False,
+        [sys.executable, str(CHILD)], input=base64.b64encode(data), capture_output=True, timeout=500, check=False,
         env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 0, (done.returncode, done.stderr.decode()[-500:])

@@ -47,7 +47,7 @@ def executed() -> Any:
     setup = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nHOSTILE = {HOSTILE!r}"
     notebook = v4.new_notebook(cells=[v4.new_code_cell(text) for text in (setup, *CELLS)])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=500, kernel_name="python3").execute()
     return notebook
 
 

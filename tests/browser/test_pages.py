@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -160,11 +159,9 @@ def many_tensors(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_a_hundred_thousand_tensors_make_a_small_page(
     browser: Browser, tmp_path: Path, many_tensors: list[Path], count: int
 ) -> None:
-    begin = time.monotonic()
     written = sbformat.report([*many_tensors[:count], PPO][:count], tmp_path / "page.html", limits=LIMITS)
     assert written.broken == ()
     assert written.nbytes < 3_000_000
-    assert time.monotonic() - begin < 240
     browser.open(tmp_path / "page.html", width=NARROW)
     text = browser.run("return document.body.textContent")
     assert {1: "100,000 tensors", 2: "more, which are not listed", 3: "All 3 files"}[count] in text

@@ -61,13 +61,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def wait_for(condition: Callable[[], Any]) -> Any:
     """Wait until a condition is true; return its value."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         found = condition()
         if found:
             return found
         time.sleep(0.1)
-    message = "the page did not change within 30 seconds"
+    message = "the page did not change within 300 seconds"
     raise AssertionError(message)
 
 

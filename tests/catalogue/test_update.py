@@ -177,7 +177,7 @@ def test_a_run_that_was_killed_is_resumed_without_reading_again(tmp_path: Path, 
     (tmp_path / "child.py").write_text(CHILD)
     before = output.read_bytes() if has_output else None
     child = [sys.executable, str(tmp_path / "child.py"), str(tmp_path / "runs"), str(output), jobs, "37"]
-    done = subprocess.run(child, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+    done = subprocess.run(child, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=500)
     assert done.returncode == -signal.SIGKILL
     assert (output.read_bytes() if output.exists() else None) == before
     assert (tmp_path / "out.csv.partial").exists()

@@ -6,14 +6,18 @@ A process of its own: what it takes is its own. All is imported, and a good URL 
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import numpy as np  # noqa: F401 -- imported before the memory is measured
 
 import sbformat
 from tests.children.read_hostile_pth import forget, peak
+from tests.helpers.count_work import CALLS_PER_SECOND, COUNTED, count_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,17 +31,19 @@ WORKS: Final[dict[str, Callable[..., object]]] = {
 
 
 def measure(work: str, url: str, total_bytes: int) -> dict[str, object]:
-    """Return the outcome of reading a URL, the bytes by which memory grew at most, and the seconds."""
+    """Return the outcome of reading a URL, by how many bytes memory grew at most, and the seconds, as ``ask`` does."""
     forget()
-    before, start = peak(), time.monotonic()
-    try:
-        WORKS[work](url, limits=sbformat.Limits(total_bytes=total_bytes))
-        outcome = "ok"
-    except sbformat.SbformatError as error:
-        outcome = error.outcome
-    except OSError as error:
-        outcome = type(error).__name__
-    return {"outcome": outcome, "grown": peak() - before, "seconds": time.monotonic() - start}
+    before, start = peak(), time.process_time()
+    with count_calls(math.inf) if COUNTED in os.environ else nullcontext() as calls:
+        try:
+            WORKS[work](url, limits=sbformat.Limits(total_bytes=total_bytes))
+            outcome = "ok"
+        except sbformat.SbformatError as error:
+            outcome = error.outcome
+        except OSError as error:
+            outcome = type(error).__name__
+    seconds = time.process_time() - start if calls is None else calls.number / CALLS_PER_SECOND
+    return {"outcome": outcome, "grown": peak() - before, "seconds": seconds}
 
 
 def main() -> None:

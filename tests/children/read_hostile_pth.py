@@ -7,14 +7,18 @@ test run's. Anything but an answer or an ``SbformatError`` ends it with a traceb
 from __future__ import annotations
 
 import json
+import math
+import os
 import struct
 import sys
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sbformat import SbformatError, pth
+from tests.helpers.count_work import CALLS_PER_SECOND, COUNTED, count_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,16 +75,21 @@ def questions(data: bytes, options: dict[str, Any]) -> Iterator[tuple[str, str, 
 
 
 def ask(what: str, question: Callable[[], object]) -> tuple[str, str, int, float, int]:
-    """Ask one question; anything but an answer or an error of ours passes through."""
+    """Ask one question; anything but an answer or an error of ours passes through.
+
+    The seconds are of processor time. With the environment variable ``COUNTED`` they are computed from calls.
+    """
     forget()
     before, start = peak(), time.process_time()
-    try:
-        question()
-        outcome, shown = "read", 0
-    except SbformatError as error:
-        outcome = error.outcome
-        shown = len(str(error))
-    return what, outcome, shown, time.process_time() - start, peak() - before
+    with count_calls(math.inf) if COUNTED in os.environ else nullcontext() as calls:
+        try:
+            question()
+            outcome, shown = "read", 0
+        except SbformatError as error:
+            outcome = error.outcome
+            shown = len(str(error))
+    seconds = time.process_time() - start if calls is None else calls.number / CALLS_PER_SECOND
+    return what, outcome, shown, seconds, peak() - before
 
 
 if __name__ == "__main__":

@@ -476,7 +476,7 @@ def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **env},
         cwd=ROOT,
         check=False,
-        timeout=60,
+        timeout=500,
     )
 
 

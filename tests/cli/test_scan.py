@@ -443,7 +443,7 @@ def test_processes_of_a_process_with_one_thread(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
-        timeout=60,
+        timeout=500,
     )
     doubled = [-number if number % 7 == 3 else number * 2 for number in range(12)]
     assert (done.stdout, done.stderr) == (f"{doubled}\n{list(range(8))}\n0\n", "")
@@ -494,16 +494,16 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ended_by: 
     ) as process:
         wait_until(lambda: len(os.listdir(tmp_path / "pids")) == 2)
         process.send_signal(ended_by)
-        assert process.wait(timeout=20) != 0
+        assert process.wait(timeout=500) != 0
         wait_until(lambda: not any(is_running(int(pid)) for pid in os.listdir(tmp_path / "pids")))
 
 
 def wait_until(done: Any) -> None:
-    """Wait for something that takes a moment."""
-    for _ in range(1000):
+    """Wait for something that takes a moment, or a minute where much else runs."""
+    for _ in range(10_000):
         if done():
             return
-        time.sleep(0.02)
+        time.sleep(0.05)
     pytest.fail("it never came")
 
 
@@ -564,7 +564,7 @@ def test_a_reader_that_stops_listening_is_no_crash(tmp_path: Path, extra: str) -
         text=True,
         cwd=ROOT,
         check=False,
-        timeout=60,
+        timeout=500,
     )
     assert done.stderr == ""
 
@@ -577,7 +577,7 @@ def test_one_file_imports_nothing_heavy(words: str) -> None:
         text=True,
         cwd=ROOT,
         check=False,
-        timeout=60,
+        timeout=500,
     )
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
@@ -601,7 +601,7 @@ def test_other_commands_do_not_load_the_scanner() -> None:
         "import atexit, sys; from sbformat.cli import main; atexit.register(lambda: print(*sys.modules)); main(['-h'])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=500
     )
     loaded = done.stdout.split()
     assert "sbformat.cli.scan" in loaded

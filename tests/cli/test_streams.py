@@ -27,7 +27,7 @@ def run(*args: object, stdin: bytes | None = None, **options: Any) -> subprocess
         [sys.executable, "-m", "sbformat", *map(str, args)],
         check=False,
         cwd=ROOT,
-        timeout=120,
+        timeout=500,
         **({"input": stdin} if stdin is not None else {}),
         **({} if options else {"capture_output": True}),
         **options,
@@ -245,7 +245,7 @@ def test_an_observation_does_not_come_from_a_terminal_or_a_closed_stream() -> No
     try:
         for before in ("", "sys.stdin = None; "):
             code = [sys.executable, "-c", f"import sys; {before}{command}", str(PPO)]
-            runs.append(subprocess.run(code, stdin=terminal, capture_output=True, cwd=ROOT, check=False, timeout=60))
+            runs.append(subprocess.run(code, stdin=terminal, capture_output=True, cwd=ROOT, check=False, timeout=500))
     finally:
         os.close(terminal)
         os.close(control)
@@ -265,7 +265,7 @@ def test_an_observation_on_standard_input_is_within_the_limit() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell of POSIX")
 def test_standard_output_that_is_closed_is_said() -> None:
     command = f"exec '{sys.executable}' -m sbformat inspect '{PPO}' >&-"
-    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, cwd=ROOT, check=False, timeout=60)
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, cwd=ROOT, check=False, timeout=500)
     assert done.returncode == 2
     assert done.stderr == b"sbformat: standard output is closed: redirect it to a file, or to /dev/null\n"
 

@@ -38,7 +38,7 @@ def run_child(name: str, *arguments: object, **environment: str) -> subprocess.C
         check=False,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        timeout=200,
+        timeout=500,
     )
 
 
@@ -67,7 +67,7 @@ def test_the_hook_sees_a_network(tmp_path: Path) -> None:
         "print('socket.connect' in seen)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, timeout=500
     )
     assert done.stdout == "True\n"
 

@@ -73,8 +73,8 @@ class Browser:
             options.add_argument(option)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = Chrome(options=options, service=ChromeService(driver))
-        self.driver.set_page_load_timeout(120)
-        self.driver.set_script_timeout(300)
+        self.driver.set_page_load_timeout(500)
+        self.driver.set_script_timeout(500)
         self._console: list[str] = []
         self._requests: list[str] = []
 

@@ -51,7 +51,7 @@ class Node:
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=500)
 
 
 class NodePolicy(ExportedPolicy):

@@ -81,7 +81,7 @@ def find_java() -> Path | None:
 def read_java_release(path: Path) -> int:
     """Return the release that a ``java`` reports; 0 when it does not run."""
     try:
-        run = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)
+        run = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=500)
     except OSError:
         return 0
     found = re.search(r'version "(\d+)', run.stderr)
@@ -143,7 +143,7 @@ class Shell:
         """Run a command and return what it printed."""
         done = subprocess.run(
             ["/bin/sh", "-c", line], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False,
-            timeout=300,
+            timeout=500,
         )  # fmt: skip
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout

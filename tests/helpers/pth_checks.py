@@ -15,7 +15,7 @@ from conformance.generators.build_pth import torch_zip
 from sbformat import SbformatError, pth
 from sbformat.errors import MESSAGE_BYTES
 from tests.helpers import bundled
-from tests.helpers.machine_speed import within
+from tests.helpers.count_work import PATIENCE, stay_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 ROOT = str(bundled.ROOT)
 CHILD = os.path.join(ROOT, "tests", "children", "read_hostile_pth.py")
-
-PATIENCE = 30
-"""Seconds until a child is killed: an answer is expected in a tenth of it."""
 
 SECONDS = 2.0
 """RULES.md: what a hostile file may cost, in time of one processor."""
@@ -66,10 +63,10 @@ def weigh(*files: bytes, **options: Any) -> list[dict[str, Any]]:
     Asserts that nothing but our own errors came out, and that each took no more than a hostile file may.
     """
     command = [sys.executable, CHILD, json.dumps(options)]
-    environment = {**os.environ, "PYTHONPATH": ROOT}
     sent = b"".join(struct.pack("<Q", len(data)) + data for data in files)
 
-    def run() -> list[dict[str, Any]]:
+    def run(environment: dict[str, str]) -> list[dict[str, Any]]:
+        environment["PYTHONPATH"] = ROOT
         try:
             done = subprocess.run(
                 command, input=sent, capture_output=True, timeout=PATIENCE, check=False, env=environment
@@ -81,7 +78,7 @@ def weigh(*files: bytes, **options: Any) -> list[dict[str, Any]]:
         assert {row["file"] for row in rows} == set(range(len(files)))
         return rows
 
-    rows = within(run, lambda rows: max(row["seconds"] for row in rows), SECONDS)
+    rows = stay_within(run, lambda rows: max(row["seconds"] for row in rows), SECONDS)
     for row in rows:
         assert row["shown"] <= MESSAGE_BYTES, row
         assert row["grown"] <= 3 * len(files[row["file"]]) + BASE_BYTES, row

@@ -194,7 +194,7 @@ class S3Server(HttpServer):
 
     def _forward(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         sent = {name: value for name, value in headers.items() if name not in {"connection", "expect"}}
-        with closing(http.client.HTTPConnection("127.0.0.1", self._moto_port, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self._moto_port, timeout=500)) as connection:
             connection.request(method, target, body or None, sent)
             with closing(connection.getresponse()) as response:
                 content = response.read()

@@ -51,7 +51,7 @@ def open_api(hub: HubServer, token: str | None = None) -> HfApi:
 
 
 def fetch_path(hub: HubServer, path: str) -> bytes:
-    with build_opener(ProxyHandler({})).open(hub.url() + path, timeout=10) as response:
+    with build_opener(ProxyHandler({})).open(hub.url() + path, timeout=500) as response:
         content: bytes = response.read()
         return content
 

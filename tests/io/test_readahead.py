@@ -72,7 +72,7 @@ def test_nothing_is_left_of_one_that_is_not_used_up() -> None:
     items.close()  # type: ignore[attr-defined]
     del items
     assert threads() == []
-    assert ended.wait(10)
+    assert ended.wait(500)
 
 
 def test_nothing_is_begun_before_it_is_asked_for() -> None:
@@ -101,5 +101,5 @@ def test_an_interrupt_while_the_thread_starts_leaves_none(monkeypatch: pytest.Mo
         next(read_ahead(iter("abc")))
     for thread in threading.enumerate():
         if thread.name.startswith("sbformat"):
-            thread.join(10)
+            thread.join(500)
     assert threads() == []

@@ -33,7 +33,7 @@ from tests.children import write_archives
 from tests.children.write_archives import MIB, NEW, OLD, beside, found, new_archive
 
 CHILD: Final = Path(write_archives.__file__)
-PATIENCE: Final = 60
+PATIENCE: Final = 500
 TEMPORARY: Final = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 

@@ -209,7 +209,7 @@ def test_the_page_for_browsers_shows_the_actions(tmp_path: Path) -> None:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / '.browser'}"]
         run = subprocess.run(
             [browser, *options, "--virtual-time-budget=20000", "--dump-dom", address],
-            capture_output=True, text=True, check=True, timeout=120,
+            capture_output=True, text=True, check=True, timeout=500,
         )  # fmt: skip
     found = re.search(r'<pre id="log">(.*?)</pre>', run.stdout, re.DOTALL)
     assert found is not None, run.stdout + run.stderr

@@ -2,12 +2,13 @@
 
 Every file is read in a process of its own (``read_hostile_pth.py``): whatever it does, nothing but an answer
 or an error of ours may come out, within two seconds of processor time and three times its size and 64 MiB
-of memory (RULES.md, "Budget for hostile input").
+of memory (RULES.md, "Budget for hostile input"). If it takes longer, its calls are counted (``count_work.py``).
 """
 
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -36,7 +37,7 @@ from conformance.generators.build_pth import (
     torch_zip,
     whole,
 )
-from tests.helpers import pth_checks
+from tests.helpers import count_work, pth_checks
 from tests.helpers.pth_checks import weigh
 
 if TYPE_CHECKING:
@@ -313,3 +314,27 @@ def test_the_scales_are_not_blind(name: str, allowed: float, monkeypatch: pytest
     monkeypatch.setattr(pth_checks, name, allowed)
     with pytest.raises(AssertionError):
         weigh(refused)
+
+
+def test_calls_decide_what_seconds_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count_work, "LONGEST", 1e12)
+    refused = torch_zip(Apply(Name("os", "system"), ("id",)))
+    for allowed, outcome in ((1e-9, pytest.raises(AssertionError, match="ends of functions")), (1e-4, nullcontext())):
+        monkeypatch.setattr(pth_checks, "SECONDS", allowed)
+        with outcome:
+            weigh(refused)
+
+
+def test_a_busy_machine_fails_nothing() -> None:
+    asked = []
+
+    def run(environment: dict[str, str]) -> float:
+        asked.append(count_work.COUNTED in environment)
+        return 1.9 if asked[-1] else 7.0
+
+    assert count_work.stay_within(run, lambda seconds: seconds, 2.0) == 7.0
+    assert asked == [False, True]
+    with pytest.raises(AssertionError, match=r"took 21.00 s of 2.00 s"):
+        count_work.stay_within(lambda _: 21.0, lambda seconds: seconds, 2.0)
+    with pytest.raises(AssertionError, match=r"70,000,000 beginnings and ends"):
+        count_work.stay_within(lambda _: 7.0, lambda seconds: seconds, 2.0)

@@ -23,7 +23,7 @@ PARTS: Final = 4
 def test_nothing_in_a_file_is_run(part: int, tmp_path: object) -> None:
     command = [sys.executable, CHILD, str(tmp_path), str(part), str(PARTS)]
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=path)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, env=path)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["files"] >= (0 if part else 35)

@@ -390,7 +390,7 @@ def run(hub: HubServer, *arguments: str, token: str | None = None, cwd: Path = R
         check=False,
         cwd=cwd,
         env={**hub.make_environment(token), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(cwd)},
-        timeout=100,
+        timeout=500,
     )
     refuse_secrets(process.stdout + process.stderr, [TOKEN, "Signature=s1"])
     assert all(TOKEN not in str(record) for record in hub.cdn.requests)

@@ -17,6 +17,7 @@ pytest.importorskip("fsspec")
 
 from conformance.generators.build_zips import Member, build_zip
 from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.count_work import stay_within
 from tests.helpers.http_behaviours import Chunked, Endless, NoLength, NoRanges, OtherContentRange
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import MIB, make_many_tensors
@@ -27,6 +28,8 @@ LARGE = make_many_tensors(64)
 BASE_BYTES = 64 * MIB
 """What any file may take besides three times its own size."""
 GIB = 1 << 30
+SECONDS = 20.0
+"""What each may take of one processor: a hundred thousand members are listed, and 200 MB read."""
 
 
 def make_directory(count: int) -> bytes:
@@ -53,13 +56,21 @@ def server() -> Iterator[HttpServer]:
 def measure(server: HttpServer, path: str, *works: str, total_bytes: int = 4 * GIB) -> list[dict[str, Any]]:
     """Read a path in a process of its own, once for each of the works."""
     arguments = [text for work in works for text in (work, server.url(path), str(total_bytes))]
+    return stay_within(
+        lambda environment: run_child([server.url("/good.zip"), *arguments], environment),
+        lambda rows: max(row["seconds"] for row in rows),
+        SECONDS,
+    )
+
+
+def run_child(arguments: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:
     process = subprocess.run(
-        [sys.executable, str(ROOT / "tests/children/measure_remote.py"), server.url("/good.zip"), *arguments],
+        [sys.executable, str(ROOT / "tests/children/measure_remote.py"), *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"},
-        timeout=120,
+        env={**environment, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"},
+        timeout=500,
     )
     assert process.returncode == 0, process.stderr
     rows: list[dict[str, Any]] = json.loads(process.stdout)
@@ -84,7 +95,6 @@ def test_directories_of_megabytes_are_bounded(path: str, server: HttpServer) -> 
     size = len(server.files[path].content)
     for row in measure(server, path, "inspect", "scan", "read"):
         assert row["grown"] < 3 * size + BASE_BYTES, row
-        assert row["seconds"] < 20, row
 
 
 @pytest.mark.parametrize(
@@ -107,4 +117,3 @@ def test_a_size_that_a_server_makes_up_takes_nothing(behaviour: Any, server: Htt
     for row in measure(server, "/large.zip", "inspect", "scan", "read"):
         assert row["grown"] < len(LARGE) + BASE_BYTES, row  # what was sent before it contradicted itself
         assert row["outcome"] != "ok", row
-        assert row["seconds"] < 20, row

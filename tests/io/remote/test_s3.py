@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -173,29 +172,25 @@ def test_a_failure_that_passes_is_not_seen(failure: Behaviour, after: int, serve
 @pytest.mark.parametrize("failure", [Refuses(503, "SlowDown"), Fails(500), Refuses(400, "Strange")], ids=str)
 def test_a_failure_that_lasts_is_one_error(failure: Behaviour, server: S3Server) -> None:
     server.behaviour = failure
-    start = time.monotonic()
     error = refuse(server)
     assert isinstance(error, OSError)
     assert "status" in str(error)
-    assert time.monotonic() - start < 20
+    assert len(server.requests) <= 100  # s3fs and aiohttp try again, each a few times
 
 
 @pytest.mark.parametrize("failure", [Closes(after=1), Cuts(1000, after=1), Fails(503, after=1)], ids=str)
 def test_a_failure_while_it_is_read_is_one_error(failure: Behaviour, server: S3Server) -> None:
     """With fewer tries than usual, by an option that s3fs hands to botocore."""
     server.behaviour = {"/agents/agent.zip": failure}
-    start = time.monotonic()
     assert isinstance(refuse(server, config_kwargs={"retries": {"max_attempts": 0}}), OSError)
-    assert time.monotonic() - start < 30
+    assert len(server.requests) <= 100  # s3fs and aiohttp try again, each a few times
 
 
 def test_a_server_that_is_not_there_is_one_error() -> None:
     named = Url("s3://agents/agent.zip", key="k3y", secret="s3cr3t", endpoint_url="http://127.0.0.1:9")  # noqa: S106
-    start = time.monotonic()
     error = catch(lambda: sbformat.read(named), "k3y", "s3cr3t")
     assert isinstance(error, OSError)
     assert "refused" in str(error)
-    assert time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize("to", [OTHER, DATA + b"x", DATA[:-200_000]], ids=len)
@@ -302,7 +297,7 @@ def run(server: S3Server, *arguments: str, key: str | None = None) -> tuple[int,
         check=False,
         cwd=ROOT,
         env={**server.make_environment(key), "PATH": "/usr/bin:/bin"},
-        timeout=100,
+        timeout=500,
     )
     refuse_secrets(process.stdout + process.stderr, [server.secret, key or server.key])
     return process.returncode, process.stdout, process.stderr

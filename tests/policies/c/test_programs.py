@@ -52,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program], input=text, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program], input=text, capture_output=True, text=True, check=False, timeout=500)
 
 
 def draw_inputs(report: sbformat.ExportReport, calls: int) -> list[dict[str, np.ndarray]]:
