@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.helpers.sampling import EXHAUSTIVE_PROFILE
 from tests.helpers.shared_files import SUMMARY
 
-settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
+for profile in ("sbformat", EXHAUSTIVE_PROFILE):
+    settings.register_profile(profile, derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile with which ``more_examples`` draws all examples if ``-m`` selects the exhaustive tests."""
+    expression = config.option.markexpr
+    if "exhaustive" in expression and "not exhaustive" not in expression:
+        settings.load_profile(EXHAUSTIVE_PROFILE)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat import SbformatError
@@ -24,6 +24,7 @@ from sbformat.pth.build import build_values
 from sbformat.pth.context import DecodeContext
 from sbformat.pth.values import Storage, TensorInfo
 from tests.helpers.bundled import PPO
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, summarize_counts
 
 if TYPE_CHECKING:
@@ -368,7 +369,7 @@ OPCODES: Final = [
 ]  # fmt: skip
 
 
-@settings(max_examples=400)
+@more_examples(400)
 @given(st.data())
 def test_no_moved_part_is_read_as_something_else(data: st.DataObject) -> None:
     """A part of a pickle is moved, or an opcode inserted."""
