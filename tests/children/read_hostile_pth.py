@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sbformat import SbformatError, pth
+from sbformat import Limits, SbformatError, pth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,6 +47,7 @@ def files() -> Iterator[bytes]:
 def main() -> None:
     """Decode each file, then ask for everything in it; each row is one question."""
     options: dict[str, Any] = json.loads(sys.argv[1])
+    options["limits"] = Limits(**options.get("limits", {}))
     np.zeros(1).tobytes()
     rows: list[dict[str, Any]] = []
     for number, data in enumerate(files()):
