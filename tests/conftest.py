@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import settings
 
+from tests.helpers.sampling import EXHAUSTIVE_PROFILE
 from tests.helpers.shared_files import SUMMARY
 
 if TYPE_CHECKING:
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
 MARKED_FOLDERS: Final = {"browser", "interop"}
 """Folders of ``tests`` in which every test has the marker of that name."""
 
-settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
+for profile in ("sbformat", EXHAUSTIVE_PROFILE):
+    settings.register_profile(profile, derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile with which ``more_examples`` draws all examples if ``-m`` selects the exhaustive tests."""
+    expression = config.option.markexpr
+    if "exhaustive" in expression and "not exhaustive" not in expression:
+        settings.load_profile(EXHAUSTIVE_PROFILE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

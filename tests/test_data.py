@@ -16,13 +16,14 @@ import zipfile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import BIDI, is_terminal_safe
 from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 
 BLOB = b"\x80\x05K\x07."
@@ -161,6 +162,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@more_examples(100)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5), st.booleans(), st.sampled_from([None, 1, 4]))
 def test_what_json_dumps_writes_is_read_as_json_loads_reads_it(
     value: Any,
@@ -177,7 +179,7 @@ def test_what_json_dumps_writes_is_read_as_json_loads_reads_it(
 
 
 @given(st.text(st.sampled_from('{}[],:"\\ \n0123456789.eE+-truefalsnNaInity\u00e9'), max_size=30), st.booleans())
-@settings(max_examples=400)
+@more_examples(400)
 def test_any_text_is_refused_or_read_as_json_loads_reads_it(body: str, wrapped: bool) -> None:  # noqa: FBT001
     raw = (f'{{"a":{body}}}' if wrapped else body).encode()
     try:
@@ -188,6 +190,7 @@ def test_any_text_is_refused_or_read_as_json_loads_reads_it(body: str, wrapped: 
         assert equal_json(found, json.loads(raw))
 
 
+@more_examples(100)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
     for body in (raw, b'{"a":"' + raw + b'"}', b'{"a":{":serialized:":"' + raw + b'"}}'):
@@ -209,6 +212,7 @@ def cost(value: Any) -> tuple[int, int]:
     return depth, 7 + max(len(value) - 1, 0) + sum(count for _, count in children)
 
 
+@more_examples(100)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5), st.booleans())
 def test_depth_and_values_are_counted_exactly_whatever_the_strings_hold(value: Any, ascii_only: bool) -> None:  # noqa: FBT001
     raw = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "replace")
@@ -361,6 +365,7 @@ def test_unusual_base64_is_read_as_leniently_as_sb3_reads_it_and_flagged(text: s
     assert not found.is_canonical
 
 
+@more_examples(100)
 @given(st.text(st.sampled_from("AB+/=9-_ \n!\u00e9"), max_size=12))
 def test_base64_is_read_or_refused_exactly_as_by_the_decoder_of_sb3(text: str) -> None:
     raw = json.dumps({"x": {":serialized:": text}}).encode()
@@ -470,6 +475,7 @@ def test_deep_values_are_compared_without_recursion() -> None:
     assert equal_json(left, right)
 
 
+@more_examples(100)
 @given(JSON)
 def test_every_value_equals_itself_read_again(value: Any) -> None:
     assert equal_json(value, json.loads(json.dumps(value)))
@@ -484,6 +490,7 @@ def test_floats_travel_bit_for_bit() -> None:
 # -- written again ------------------------------------------------------------------------------------
 
 
+@more_examples(100)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 def test_what_is_written_is_what_json_dumps_gives_and_comes_back(value: dict[str, Any]) -> None:
     """``dumps`` is ``json.dumps(indent=4)`` in ASCII, and ``loads`` of it is the value."""

@@ -27,6 +27,7 @@ from sbformat.errors import (
     escape,
     quote,
 )
+from tests.helpers.sampling import more_examples
 
 OUTCOMES = {
     ContainerError: "container failure",
@@ -209,6 +210,7 @@ def test_quote_takes_deep_values_and_numbers_of_more_digits_than_python_converts
         assert len(quote(value)) < 300
 
 
+@more_examples(100)
 @given(st.text(st.characters(codec=None)))
 def test_no_text_can_choose_the_bytes_of_a_terminal(name: str) -> None:
     assert is_terminal_safe(quote(name))

@@ -16,6 +16,7 @@ from sbformat.archive.kinds import Kind, detect_kind, detect_zip_kind, refuse_ki
 from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError
 from sbformat.io.source import BytesSource
+from tests.helpers.sampling import more_examples
 
 LEGACY_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."
 
@@ -61,6 +62,7 @@ def test_a_file_is_told_by_its_first_bytes(head: bytes, kind: Kind) -> None:
     assert detect_kind(BytesSource(head)) == kind
 
 
+@more_examples(100)
 @given(st.binary(max_size=40))
 def test_any_bytes_have_a_kind_of_the_closed_set(head: bytes) -> None:
     assert detect_kind(BytesSource(head)) in get_args(Kind)
@@ -166,6 +168,7 @@ def test_names_are_shown_escaped_and_cut(name: str) -> None:
     refusal("zip", names=(f"{name}/data",))
 
 
+@more_examples(100)
 @given(st.binary(max_size=60), st.sampled_from([kind for kind in get_args(Kind) if kind not in ("sb3", "folder")]))
 def test_every_kind_is_refused_with_a_message_fit_for_a_terminal(head: bytes, kind: Kind) -> None:
     refusal(kind, head, ("a/b",))

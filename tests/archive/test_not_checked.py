@@ -21,6 +21,7 @@ from sbformat.limits import Budget
 from tests.helpers.bundled import PPO
 from tests.helpers.large_agents import make_deflated_data, make_wide_sac
 from tests.helpers.recorded_file import RecordedFile
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -96,11 +97,12 @@ def list_places() -> list[tuple[str, int]]:
 PLACES = list_places()
 
 
+@pytest.mark.parametrize("few", with_exhaustive([5], [FEW]))
 @pytest.mark.parametrize("region", dict.fromkeys(region for region, _ in PLACES))
-def test_damage_is_refused_or_its_entry_is_listed(region: str) -> None:
+def test_damage_is_refused_or_its_entry_is_listed(region: str, few: int) -> None:
     """The law of this module: what a local file would be refused for is seen, or its entry is listed as not checked."""
     seen = listed = 0
-    for at in (at for name, at in PLACES if name == region):
+    for at in [at for name, at in PLACES if name == region][:few]:
         damaged = DATA[:at] + bytes([DATA[at] ^ 0x41]) + DATA[at + 1 :]
         expected = judge(damaged)
         if expected is None:  # a time, or another field that no reader compares

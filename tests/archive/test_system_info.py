@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.archive.system_info import SystemInfo, parse_system_info, parse_version
 from sbformat.errors import DataError
+from tests.helpers.sampling import more_examples
 
 SINCE_1_7 = """\
 - OS: Linux-6.1.0-x86_64-with-glibc2.36 # 1 SMP: PREEMPT_DYNAMIC
@@ -80,6 +81,7 @@ def test_a_version_that_is_not_utf8_is_refused(raw: bytes) -> None:
         parse_version(raw)
 
 
+@more_examples(100)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_a_data_error(raw: bytes) -> None:
     for parse in (parse_system_info, parse_version):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
@@ -20,6 +20,7 @@ import sbformat
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import ContainerError, LimitError, Limits, SbformatError, TensorError, UnsupportedError
 from sbformat.arrayfiles.reader import read_arrays, read_safetensors
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -283,7 +284,7 @@ def test_a_header_that_is_too_long_is_refused(tmp_path: Path) -> None:
         read_arrays(forged(tmp_path, b"{" + b" " * 5000 + b"}"), limits=Limits(json_bytes=5000))
 
 
-@settings(max_examples=200, deadline=None)
+@more_examples(200)
 @given(st.data())
 def test_damaged_files_give_arrays_or_one_of_our_errors(tmp_path_factory: Any, data: st.DataObject) -> None:
     """A file of arrays with any bytes changed is read, or refused: nothing else happens."""

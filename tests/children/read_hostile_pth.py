@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sbformat import SbformatError, pth
+from sbformat import Limits, SbformatError, pth
 from tests.helpers.count_work import CALLS_PER_SECOND, COUNTED, count_calls
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def files() -> Iterator[bytes]:
 def main() -> None:
     """Decode each file, then ask for everything in it; each row is one question."""
     options: dict[str, Any] = json.loads(sys.argv[1])
+    options["limits"] = Limits(**options.get("limits", {}))
     np.zeros(1).tobytes()
     rows: list[dict[str, Any]] = []
     for number, data in enumerate(files()):

@@ -12,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.io.crc32 import combine_crc32, crc32
+from tests.helpers.sampling import more_examples
 
 
+@more_examples(100)
 @given(st.binary(), st.binary())
 def test_that_of_two_runs_is_that_of_both_together(first: bytes, second: bytes) -> None:
     assert combine_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 
+@more_examples(100)
 @given(st.lists(st.binary(), max_size=20))
 def test_many_are_put_together_one_by_one(runs: list[bytes]) -> None:
     total = 0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from conformance.generators.build_zips import BIDI, is_terminal_safe
 from sbformat.container.names import NAME_BYTES, check_name, check_path, check_paths
 from sbformat.errors import ContainerError
+from tests.helpers.sampling import more_examples
 
 # -- any name -----------------------------------------------------------------------------------------
 
@@ -53,6 +54,7 @@ def test_control_and_bidi_characters_are_refused_and_shown_escaped(code: int) ->
     assert caught.value.offset == 3
 
 
+@more_examples(100)
 @given(st.binary(max_size=NAME_BYTES + 2))
 def test_any_bytes_are_a_name_or_refused(raw: bytes) -> None:
     try:
@@ -192,6 +194,7 @@ def test_the_same_name_twice_is_refused() -> None:
         check_paths(["data", str(b"data", "ascii")])
 
 
+@more_examples(100)
 @given(st.lists(st.text(st.sampled_from("aA\u00e9\u00c9/.\u00df s"), min_size=1, max_size=4), max_size=5))
 def test_any_names_are_accepted_or_refused(names: list[str]) -> None:
     try:

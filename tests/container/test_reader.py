@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import (
@@ -33,6 +33,7 @@ from conformance.generators.build_zips import (
 from sbformat.container.reader import CHUNK_BYTES, Container, Entry
 from sbformat.errors import ContainerError, LimitError, MissingEntryError, SbformatError
 from sbformat.limits import Budget, Limits
+from tests.helpers.sampling import more_examples
 
 ONE = Member(b"data", b"{}")
 TWO = Member(b"policy.pth", b"0123456789")
@@ -295,6 +296,7 @@ def test_what_zipfile_writes_is_read(method: int, seekable: bool, force_zip64: b
         assert [entry.offset for entry in container.entries.values()] == [i.header_offset for i in oracle.infolist()]
 
 
+@more_examples(100)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,3}(/[a-z]{1,2})?", fullmatch=True), st.binary(max_size=50), min_size=1, max_size=4
@@ -311,7 +313,7 @@ def test_any_members_that_zipfile_writes_are_read(members: dict[str, bytes], met
 
 @pytest.mark.parametrize("made", [sb3_archive(), state_dict_zip(POLICY), zipfile_writes(method=8, seekable=False)])
 @given(data=st.data())
-@settings(max_examples=150)
+@more_examples(150)
 def test_what_is_accepted_after_random_changes_reads_the_same_with_zipfile(made: bytes, data: st.DataObject) -> None:
     forged = bytearray(made)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -1030,6 +1032,7 @@ def test_a_directory_of_gigabytes_is_refused_before_it_is_read() -> None:
 # -- laws ---------------------------------------------------------------------------------------------
 
 
+@more_examples(100)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_container_or_a_container_error(data: bytes) -> None:
     for given_bytes in (data, b"PK\x03\x04" + data, b"PK\x03\x04" + data + build_zip(ONE)[-22:]):

@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
@@ -30,6 +30,7 @@ from sbformat.container.records import (
 )
 from sbformat.container.writer import ContainerWriter, TorchZip
 from sbformat.errors import ContainerError
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -220,7 +221,7 @@ NAMES = st.text(st.sampled_from("abz\u00e9\u4e2d_-"), min_size=1, max_size=6).ma
 
 
 @given(st.dictionaries(NAMES, st.binary(max_size=200), min_size=1, max_size=6), st.integers(1, 4))
-@settings(max_examples=60)
+@more_examples(60)
 def test_any_members_are_read_back_and_written_the_same_again(members: dict[str, bytes], pieces: int) -> None:
     """What is written is what is read; equal members give equal bytes, however they came."""
     members = {f"{at}{name}": data for at, (name, data) in enumerate(members.items())}
@@ -351,7 +352,7 @@ def test_records_are_laid_out_as_torch_has_them() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 120), st.integers(0, 300)), min_size=1, max_size=8))
-@settings(max_examples=100)
+@more_examples(100)
 def test_the_size_is_known_before_the_bytes(shapes: list[tuple[int, int]]) -> None:
     """``TorchZip.size`` is exact for names and records of any length, and each record starts at a multiple of 64."""
     records = {f"{at}" + "n" * length: b"x" * size for at, (length, size) in enumerate(shapes)}

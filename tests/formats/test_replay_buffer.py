@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sbformat
@@ -23,6 +23,7 @@ from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
 from sbformat.values.types import Box, Reference
 from tests.helpers.build_replay_buffers import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import GENERATED, summarize_counts
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def test_actions_of_a_dict_buffer_before_1_4_have_no_axis_of_environments() -> N
     assert found.steps(Episode(0, 1, 2, "unfinished"))["actions"].tolist() == [[3, 4, 5], [6, 7, 8]]
 
 
-@settings(max_examples=60, deadline=None)
+@more_examples(60)
 @given(st.data())
 def test_episodes_are_those_that_a_loop_would_find(data: st.DataObject) -> None:
     """Every valid step stands in exactly one episode, in the order of time, and only the last row of one is done."""

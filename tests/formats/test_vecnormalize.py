@@ -56,6 +56,7 @@ from tests.helpers.build_statistics import (
     with_keys,
 )
 from tests.helpers.bundled import PPO
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
 COUNTED: Final[Counter[str]] = Counter()
@@ -521,6 +522,7 @@ def test_rewards_are_normalised_as_sb3_does(code: str) -> None:
     assert value.normalize_reward(3.0) == np.float32(3.0 / scale)
 
 
+@more_examples(100)
 @given(st.data())
 def test_what_is_clipped_nowhere_comes_back(data: st.DataObject) -> None:
     """``unnormalize_obs(normalize_obs(x))`` is x, within float32, where nothing was clipped."""

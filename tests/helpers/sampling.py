@@ -1,19 +1,36 @@
-"""A part of a large product of test cases, the same in every run; ``SBFORMAT_ALL=1`` takes all."""
+"""Fewer test cases: a part of a large product, which is the same in every run, and ``SBFORMAT_ALL=1`` takes all.
+
+Properties and sizes are smaller in the default run than in the exhaustive run (``python -m pytest -m exhaustive``)::
+
+    @more_examples(400)  # examples of Hypothesis: 50 in the default run, 400 in the exhaustive run
+    @given(st.binary())
+    def test_any_bytes(content): ...
+
+    @pytest.mark.parametrize("step", with_exhaustive([37], [1]))  # every 37th cut in the default run
+    def test_no_cut(step): ...
+"""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from zlib import crc32
+
+import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Case = TypeVar("Case")
+Test = TypeVar("Test", bound="Callable[..., None]")
 
 HAS_ALL: Final = bool(os.environ.get("SBFORMAT_ALL"))
 """Whether every test takes all its cases; continuous integration on GitHub does."""
+
+EXHAUSTIVE_PROFILE: Final = "exhaustive"
+"""The profile of Hypothesis that ``tests/conftest.py`` loads for the exhaustive run."""
 
 
 def sample(
@@ -34,3 +51,23 @@ def sample(
         numbers.sort(key=lambda number: crc32(name(known[number]).encode()))
         chosen.update(numbers[: -(-len(numbers) // one_in)])
     return [case for number, case in enumerate(known) if number in chosen]
+
+
+def more_examples(count: int, **options: Any) -> Callable[[Test], Test]:
+    """Draw so many examples in the exhaustive run, and an eighth of them, but 25 to 60, in the default run.
+
+    :param options: other settings of Hypothesis
+    """
+
+    def decorate(test: Test) -> Test:
+        if settings.default is settings.get_profile(EXHAUSTIVE_PROFILE):
+            return pytest.mark.exhaustive(settings(max_examples=count, **options)(test))
+        return settings(max_examples=min(count, max(25, min(60, count // 8))), **options)(test)
+
+    return decorate
+
+
+def with_exhaustive(default: Iterable[object], exhaustive: Iterable[object]) -> list[Any]:
+    """Return values for ``parametrize``: those of the default run, and others for the exhaustive run."""
+    first = list(default)
+    return [*first, *(pytest.param(value, marks=pytest.mark.exhaustive) for value in exhaustive if value not in first)]

@@ -16,7 +16,7 @@ import weakref
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
@@ -42,6 +42,7 @@ from sbformat.pkl import (
 from sbformat.pkl.opcodes import BY_CODE, OPCODES
 from sbformat.pkl.tree import children, walk
 from tests.helpers.recording_unpickler import Graph, Recorder, Unlike
+from tests.helpers.sampling import more_examples
 
 TOOLS = {op.name: op for op in pickletools.opcodes}
 CODES = {name: op.code.encode("latin-1") for name, op in TOOLS.items()}
@@ -325,7 +326,7 @@ VALUES = st.recursive(
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps], ids=["C", "Python"])  # type: ignore[attr-defined]
 @given(value=VALUES)
-@settings(max_examples=40)
+@more_examples(40)
 def test_plain_data_of_every_protocol_is_read_as_cpython_reads_it(dumps: Any, protocol: int, value: Any) -> None:
     raw = dumps(value, protocol)
     found = decode(raw)
@@ -407,7 +408,7 @@ STEPS = (
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=24), st.booleans())
-@settings(max_examples=1500)
+@more_examples(1500)
 def test_whatever_is_accepted_is_what_a_recording_unpickler_makes_of_it(steps: list[bytes], proto: bool) -> None:  # noqa: FBT001
     raw = (b"\x80\x04" if proto else b"") + b"".join(steps) + b"."
     try:
@@ -433,7 +434,7 @@ def test_whatever_is_accepted_is_what_a_recording_unpickler_makes_of_it(steps: l
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=500)
+@more_examples(500)
 def test_any_bytes_are_a_pickle_or_refused(raw: bytes) -> None:
     for body in (raw, b"\x80\x04" + raw + b".", b"(((]}" + raw):
         try:
@@ -516,7 +517,7 @@ def test_a_string_is_quoted_and_escaped_as_python_2_wrote_it(text: bytes) -> Non
 
 
 @given(st.text(st.sampled_from("\\\\\\'\"nrtx4101a"), max_size=9), st.sampled_from("'\""))
-@settings(max_examples=400)
+@more_examples(400)
 def test_a_string_is_refused_or_read_as_cpython_reads_it(body: str, quote: str) -> None:
     raw = f"S{quote}{body}{quote}\n.".encode()
     try:
@@ -727,7 +728,7 @@ def test_memoize_may_meet_an_entry_that_was_put_out_of_order(raw: bytes) -> None
         max_size=20,
     )
 )
-@settings(max_examples=400)
+@more_examples(400)
 def test_the_memo_is_cpythons_whatever_the_order(steps: list[bytes]) -> None:
     raw = b"(K\x63" + b"".join(steps) + b"t."
     try:

@@ -21,7 +21,7 @@ from collections import Counter, OrderedDict
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
@@ -31,6 +31,7 @@ from sbformat.limits import Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Pickle, Set, Update, decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.tree import walk
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 
 PROTOCOLS: Final = (2, 4, 5)
@@ -237,7 +238,7 @@ DATA = st.recursive(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(value=DATA)
-@settings(max_examples=80)
+@more_examples(80)
 def test_plain_data_is_read_by_cpython_as_it_was(protocol: Any, value: Any) -> None:
     """``pickle.loads(encode_pickle(tree of x)) == x``, and the other way through CPython's pickler."""
     raw = encode_pickle(tree_of(value), protocol=protocol)
@@ -249,7 +250,7 @@ def test_plain_data_is_read_by_cpython_as_it_was(protocol: Any, value: Any) -> N
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(value=DATA)
-@settings(max_examples=25)
+@more_examples(25)
 def test_no_opcode_of_a_later_protocol_is_used(protocol: Any, value: Any) -> None:
     for op, _, _ in pickletools.genops(encode_pickle(tree_of(value), protocol=protocol)):
         assert op.proto <= protocol
@@ -693,7 +694,7 @@ def graphs(draw: Any, protocol: int) -> Any:  # noqa: C901 -- a kind a branch
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@settings(max_examples=150)
+@more_examples(150)
 @given(data=st.data())
 def test_any_tree_comes_back_with_what_it_shares_and_with_its_log(protocol: Any, data: st.DataObject) -> None:
     """``decode(encode_pickle(tree))`` is the tree, shares what it shared, and makes each call and change once; a tree

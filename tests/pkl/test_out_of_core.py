@@ -7,7 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.errors import ContainerError, LimitError, PickleError, SbformatError, TensorError, UnsupportedError
@@ -18,6 +18,7 @@ from sbformat.pkl.numpy import array_info
 from sbformat.pkl.out_of_core import LARGE, decode_large
 from sbformat.pkl.tree import Call, Global, Node, Unread, children
 from tests.helpers.count_work import count_lines
+from tests.helpers.sampling import more_examples
 from tests.robustness.test_differential import pickles
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def test_every_pickle_of_the_vectors_is_read_or_refused_alike(threshold: int) ->
     assert "" in outcomes
 
 
-@settings(max_examples=400, deadline=None)
+@more_examples(400)
 @given(
     data=st.sampled_from([seed for seed in SEEDS if len(seed) < 2000]),
     edits=st.lists(
@@ -293,7 +294,7 @@ def test_empty_dicts_may_be_one() -> None:
                 check_empties(data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :])
 
 
-@settings(max_examples=300, deadline=None)
+@more_examples(300)
 @given(
     st.lists(
         st.sampled_from([EMPTY * 3, EMPTY, b"}", *INSERTED, b"s", b"0", b"h\2", b"e", b"u", b"]\x94", b"\x86", b"2"])

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, QuantizedTensor, Size, SparseTensor, StateDict
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,7 +235,7 @@ def views(draw: Any) -> dict[str, np.ndarray]:
     return made
 
 
-@settings(max_examples=150)
+@more_examples(150)
 @given(views())
 def test_any_views_come_back_and_none_takes_more_room_than_they_do(value: dict[str, np.ndarray]) -> None:
     """Items are kept; the storages hold exactly the items that some view has, or fewer bytes than the views."""
@@ -493,7 +494,7 @@ def test_quantized_and_sparse_values_of_arrays() -> None:
     refused({"s": value["coo"]._replace(values=np.array(["a"]))}, "'s'")
 
 
-@settings(max_examples=60)
+@more_examples(60)
 @given(
     st.recursive(
         st.sampled_from([1, "a", None, 1.5, b"x"]) | st.integers(0, 4).map(lambda size: np.arange(size, dtype="f4")),

@@ -37,8 +37,10 @@ from conformance.generators.build_pth import (
     torch_zip,
     whole,
 )
+from sbformat import Limits
 from tests.helpers import count_work, pth_checks
 from tests.helpers.pth_checks import weigh
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,71 +138,94 @@ def legacy_keys(count: int) -> bytes:
     return legacy_stream(b"\x80\x02" + head + b"](" + ids + b"e.", [Run(key, 0, b"") for key in keys])
 
 
-ITEMS: Final[dict[str, Callable[[], bytes]]] = {
-    "dicts": lambda: lists_of(b"}", 450_000),
-    "lists": lambda: lists_of(b"]", 450_000),
-    "sets": lambda: lists_of(b"\x8f", 450_000, protocol=4),
-    "frozensets": lambda: lists_of(b"(\x91", 450_000, protocol=4),
-    "tuples": lambda: lists_of(b"N\x85", 450_000),
-    "ordered dicts": lambda: lists_of(b"h\x00)R", 450_000, b"ccollections\nOrderedDict\nq\x000"),
-    "dtypes": lambda: lists_of(b"ctorch\nbool\n", 150_000),
-    "whole numbers": lambda: lists_of(b"M\xff\xff", 630_000),
-    "long numbers": lambda: lists_of(b"\x8a\x01\x80", 630_000),
-    "floats": lambda: lists_of(b"G\0\0\0\0\0\0\0\1", 200_000),
-    "texts": lambda: lists_of(b"\x8c\x02\xc4\x80", 450_000, protocol=4),
-    "bytes": lambda: lists_of(b"C\x02ab", 450_000, protocol=4),
-    "bytearrays": lambda: lists_of(b"\x96" + bytes(8), 200_000, protocol=5),
-    "one part shared": lambda: lists_of(b"h\x00", 900_000, b"}q\x000"),
-    "sizes": lambda: lists_of(b"h\x00h\x01R", 200_000, b"ctorch\nSize\nq\x000)\x85q\x010"),
-    "devices": lambda: lists_of(b"h\x00h\x01R", 200_000, b"ctorch\ndevice\nq\x000" + text("cpu") + b"\x85q\x010"),
-    "numpy scalars": lambda: lists_of(
+ITEMS: Final[dict[str, Callable[[int], bytes]]] = {
+    "dicts": lambda part: lists_of(b"}", 450_000 // part),
+    "lists": lambda part: lists_of(b"]", 450_000 // part),
+    "sets": lambda part: lists_of(b"\x8f", 450_000 // part, protocol=4),
+    "frozensets": lambda part: lists_of(b"(\x91", 450_000 // part, protocol=4),
+    "tuples": lambda part: lists_of(b"N\x85", 450_000 // part),
+    "ordered dicts": lambda part: lists_of(b"h\x00)R", 450_000 // part, b"ccollections\nOrderedDict\nq\x000"),
+    "dtypes": lambda part: lists_of(b"ctorch\nbool\n", 150_000 // part),
+    "whole numbers": lambda part: lists_of(b"M\xff\xff", 630_000 // part),
+    "long numbers": lambda part: lists_of(b"\x8a\x01\x80", 630_000 // part),
+    "floats": lambda part: lists_of(b"G\0\0\0\0\0\0\0\1", 200_000 // part),
+    "texts": lambda part: lists_of(b"\x8c\x02\xc4\x80", 450_000 // part, protocol=4),
+    "bytes": lambda part: lists_of(b"C\x02ab", 450_000 // part, protocol=4),
+    "bytearrays": lambda part: lists_of(b"\x96" + bytes(8), 200_000 // part, protocol=5),
+    "one part shared": lambda part: lists_of(b"h\x00", 900_000 // part, b"}q\x000"),
+    "sizes": lambda part: lists_of(b"h\x00h\x01R", 200_000 // part, b"ctorch\nSize\nq\x000)\x85q\x010"),
+    "devices": lambda part: lists_of(
+        b"h\x00h\x01R", 200_000 // part, b"ctorch\ndevice\nq\x000" + text("cpu") + b"\x85q\x010"
+    ),
+    "numpy scalars": lambda part: lists_of(
         b"h\x00h\x01R",
-        150_000,
+        150_000 // part,
         b"cnumpy.core.multiarray\nscalar\nq\x000cnumpy\ndtype\n" + text("f8") + b"\x85RC\x08abcdefgh\x86q\x010",
     ),
-    "memo entries": lambda: b"\x80\x04N" + b"\x94" * 990_000 + b".",
-    "far memo entries": lambda: b"\x80\x04N" + b"".join(
-        b"r" + struct.pack("<I", 2 * n + 5) for n in range(390_000)
+    "memo entries": lambda part: b"\x80\x04N" + b"\x94" * (990_000 // part) + b".",
+    "far memo entries": lambda part: b"\x80\x04N" + b"".join(
+        b"r" + struct.pack("<I", 2 * n + 5) for n in range(390_000 // part)
     ) + b".",
-    "changes of nothing": lambda: b"\x80\x02ccollections\nOrderedDict\n)R" + b"(u" * 490_000 + b".",
-    "keys": lambda: b"\x80\x02}" + b"".join(
-        b"(" + b"".join(text(str(n)) + b"N" for n in range(at, at + 40_000)) + b"u" for at in range(0, 160_000, 40_000)
+    "changes of nothing": lambda part: b"\x80\x02ccollections\nOrderedDict\n)R" + b"(u" * (490_000 // part) + b".",
+    "keys": lambda part: b"\x80\x02}" + b"".join(
+        b"(" + b"".join(text(str(n)) + b"N" for n in range(at, at + 40_000 // part)) + b"u"
+        for at in range(0, 160_000, 40_000)
     ) + b".",
-    "dense keys": lambda: b"\x80\x02}(" + b"".join(b"M" + struct.pack("<H", n) + b"N" for n in range(45_000)) + b"u.",
-    "colliding keys": lambda: b"\x80\x02}(" + b"".join(
-        whole(n * ((1 << 61) - 1)) + b"N" for n in range(45_000)
+    "dense keys": lambda part: b"\x80\x02}(" + b"".join(
+        b"M" + struct.pack("<H", n) + b"N" for n in range(45_000 // part)
+    ) + b"u.",
+    "colliding keys": lambda part: b"\x80\x02}(" + b"".join(
+        whole(n * ((1 << 61) - 1)) + b"N" for n in range(45_000 // part)
     ) + b"u.",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ITEMS)
-def test_many_small_values(what: str) -> None:
-    weigh(torch_zip(ITEMS[what](), {"0": EIGHT}))
+@pytest.fixture
+def eighth(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Limits for files of an eighth of the size, which may cost an eighth of the memory."""
+    monkeypatch.setattr(pth_checks, "BASE_BYTES", pth_checks.BASE_BYTES // 8)
+    return {"memory_bytes": Limits().memory_bytes // 8}
+
+
+def test_many_small_values(eighth: dict[str, int]) -> None:
+    """A quarter of a megabyte of each, in one process."""
+    weigh(*[torch_zip(make(8), {"0": EIGHT}) for make in ITEMS.values()], limits=eighth)
+
+
+@pytest.mark.parametrize("what", with_exhaustive(["dicts", "numpy scalars", "colliding keys"], ITEMS))
+def test_two_megabytes_of_small_values(what: str) -> None:
+    weigh(torch_zip(ITEMS[what](1), {"0": EIGHT}))
 
 
 CONJ: Final = b"}" + text("conj") + b"\x88s"
 NEG: Final = b"}" + text("neg") + b"\x88s"
 LARGE: Final = 600_000
 EXPANDED: Final = row(1 << 24, 0)
-TENSORS: Final[dict[str, Callable[[], tuple[bytes, bytes]]]] = {
-    "small": lambda: (tensors(8, "FloatStorage", row(2, 1), 65_000), EIGHT),
-    "bools over a large storage": lambda: (tensors(LARGE, "BoolStorage", row(LARGE, 1), 60_000), bytes(LARGE)),
-    "bools with strides": lambda: (tensors(LARGE, "BoolStorage", row(LARGE // 2, 2), 60_000), bytes(LARGE)),
-    "half complex over a large storage": lambda: (
-        tensors(LARGE // 4, "ComplexHalfStorage", row(LARGE // 4, 1), 60_000), bytes(LARGE),
+TENSORS: Final[dict[str, Callable[[int], tuple[bytes, bytes]]]] = {
+    "small": lambda part: (tensors(8, "FloatStorage", row(2, 1), 65_000 // part), EIGHT),
+    "bools over a large storage": lambda part: (
+        tensors(LARGE, "BoolStorage", row(LARGE, 1), 60_000 // part), bytes(LARGE),
     ),
-    "conjugates over a large storage": lambda: (
-        with_bits(tensors(LARGE // 8, "ComplexFloatStorage", row(LARGE // 8, 1), 50_000), CONJ), bytes(LARGE),
+    "bools with strides": lambda part: (
+        tensors(LARGE, "BoolStorage", row(LARGE // 2, 2), 60_000 // part), bytes(LARGE),
     ),
-    "expanded": lambda: (tensors(1, "FloatStorage", EXPANDED, 60_000), bytes(4)),
-    "expanded bools": lambda: (tensors(1, "BoolStorage", EXPANDED, 60_000), bytes(1)),
-    "expanded half complex": lambda: (tensors(1, "ComplexHalfStorage", EXPANDED, 60_000), bytes(4)),
-    "expanded conjugates": lambda: (with_bits(tensors(1, "ComplexFloatStorage", EXPANDED, 60_000), CONJ), bytes(8)),
-    "expanded negatives": lambda: (with_bits(tensors(1, "FloatStorage", EXPANDED, 60_000), NEG), bytes(4)),
-    "one expanded": lambda: (lone(tensors(1, "FloatStorage", EXPANDED, 1000)), bytes(4)),
-    "one expanded bool": lambda: (lone(tensors(1, "BoolStorage", EXPANDED, 1000)), bytes(1)),
-    "one expanded half complex": lambda: (lone(tensors(1, "ComplexHalfStorage", EXPANDED, 1000)), bytes(4)),
-    "one expanded conjugate": lambda: (
+    "half complex over a large storage": lambda part: (
+        tensors(LARGE // 4, "ComplexHalfStorage", row(LARGE // 4, 1), 60_000 // part), bytes(LARGE),
+    ),
+    "conjugates over a large storage": lambda part: (
+        with_bits(tensors(LARGE // 8, "ComplexFloatStorage", row(LARGE // 8, 1), 50_000 // part), CONJ), bytes(LARGE),
+    ),
+    "expanded": lambda part: (tensors(1, "FloatStorage", EXPANDED, 60_000 // part), bytes(4)),
+    "expanded bools": lambda part: (tensors(1, "BoolStorage", EXPANDED, 60_000 // part), bytes(1)),
+    "expanded half complex": lambda part: (tensors(1, "ComplexHalfStorage", EXPANDED, 60_000 // part), bytes(4)),
+    "expanded conjugates": lambda part: (
+        with_bits(tensors(1, "ComplexFloatStorage", EXPANDED, 60_000 // part), CONJ), bytes(8),
+    ),
+    "expanded negatives": lambda part: (with_bits(tensors(1, "FloatStorage", EXPANDED, 60_000 // part), NEG), bytes(4)),
+    "one expanded": lambda part: (lone(tensors(1, "FloatStorage", EXPANDED, 1000)), bytes(4)),
+    "one expanded bool": lambda part: (lone(tensors(1, "BoolStorage", EXPANDED, 1000)), bytes(1)),
+    "one expanded half complex": lambda part: (lone(tensors(1, "ComplexHalfStorage", EXPANDED, 1000)), bytes(4)),
+    "one expanded conjugate": lambda part: (
         lone(with_bits(tensors(1, "ComplexDoubleStorage", EXPANDED, 1000), CONJ)), bytes(16),
     ),
 }  # fmt: skip
@@ -213,11 +238,24 @@ def lone(pickled: bytes) -> bytes:
     return pickled[: pickled.index(b"](") + 2] + item + b"e."
 
 
-@pytest.mark.parametrize("what", TENSORS)
-@pytest.mark.parametrize("copy", [False, True], ids=["views", "copies"])
-def test_tensors_larger_than_their_file(what: str, copy: bool) -> None:  # noqa: FBT001
-    pickled, raw = TENSORS[what]()
-    weigh(torch_zip(pickled, {"0": raw}), copy=copy)
+def make_tensors(what: str, part: int) -> bytes:
+    pickled, raw = TENSORS[what](part)
+    return torch_zip(pickled, {"0": raw})
+
+
+copies = pytest.mark.parametrize("copy", [False, True], ids=["views", "copies"])
+
+
+@copies
+def test_tensors_larger_than_their_file(copy: bool) -> None:  # noqa: FBT001
+    """An eighth of the tensors of each kind, in one process."""
+    weigh(*[make_tensors(what, 8) for what in TENSORS], copy=copy)
+
+
+@copies
+@pytest.mark.parametrize("what", with_exhaustive(["small", "expanded bools"], TENSORS))
+def test_tens_of_thousands_of_tensors_larger_than_their_file(what: str, copy: bool) -> None:  # noqa: FBT001
+    weigh(make_tensors(what, 1), copy=copy)
 
 
 def test_many_storages_of_the_legacy_stream() -> None:
@@ -236,25 +274,24 @@ def test_many_records_that_are_missed() -> None:
 def test_tensors_within_tensors(depth: int) -> None:
     layout = b"ctorch.serialization\n_get_layout\n" + text("torch.sparse_coo") + b"\x85Rq\x010"
     head = b"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\nq\x000" + layout
-    weigh(torch_zip(head + b"h\x00h\x01" * depth + b"K\x00" + b"K\x00)\x87\x86R" * depth + b"."))
+    sparse = torch_zip(head + b"h\x00h\x01" * depth + b"K\x00" + b"K\x00)\x87\x86R" * depth + b".")
     scheme = b"ctorch\nper_channel_affine\nq\x020"
     head = b"\x80\x02ctorch._utils\n_rebuild_qtensor\nq\x000ccollections\nOrderedDict\n)Rq\x030" + scheme
     reference = b"(" + text("storage") + b"ctorch\nQInt8Storage\n" + text("0") + text("cpu") + whole(1) + b"tQq\x040"
     opening, closing = b"h\x00(h\x04K\x00K\x01\x85K\x01\x85(h\x02", b"K\x00K\x00t\x89h\x03tR"
-    weigh(torch_zip(head + reference + opening * depth + b"K\x00" + closing * depth + b".", {"0": b"\0"}))
+    weigh(sparse, torch_zip(head + reference + opening * depth + b"K\x00" + closing * depth + b".", {"0": b"\0"}))
 
 
 def test_a_tree_that_doubles_thirty_times() -> None:
-    weigh(torch_zip([Raw(b"]" + b"\x85" + b"2\x86" * 30)]))
     part = floats((8,))
     doubling: object = [part]
     for _ in range(30):
         doubling = [doubling, doubling]
-    weigh(torch_zip({"w": doubling}, {"0": EIGHT}))
     tree: object = part
     for level in range(30):
         tree = {f"a{level}": tree, f"b{level}": tree}
-    weigh(torch_zip(tree, {"0": EIGHT}))
+    tuples = [Raw(b"]" + b"\x85" + b"2\x86" * 30)]
+    weigh(torch_zip(tuples), torch_zip({"w": doubling}, {"0": EIGHT}), torch_zip(tree, {"0": EIGHT}))
 
 
 def test_lists_that_all_hold_each_other() -> None:
@@ -274,13 +311,15 @@ def test_lists_that_all_hold_each_other() -> None:
 def test_a_pickle_that_inflates() -> None:
     """The ratio of a member above 1 MiB is at most 200; below, 64 MiB is all that a file may take."""
     text_of = b"\x80\x02" + text("a" * 1_000_000) + b"."
-    weigh(torch_zip(text_of, deflated=True))
-    weigh(torch_zip(b"\x80\x02" + text("a" * 50_000_000) + b".", deflated=True))
+    weigh(
+        torch_zip(text_of, deflated=True),
+        torch_zip(b"\x80\x02" + text("a" * 50_000_000) + b".", deflated=True),
+    )
 
 
 def test_many_storages_that_inflate() -> None:
     """Each below the size from which its ratio counts, together a thousand times the file."""
-    count = 200
+    count = 100
     storages = {str(number): bytes(1 << 20) for number in range(count)}
     tree = [tensor(storage(1 << 18, str(number)), (1 << 18,)) for number in range(count)]
     weigh(torch_zip(tree, storages, deflated=True))
@@ -289,19 +328,14 @@ def test_many_storages_that_inflate() -> None:
 # -- what constructors copy ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("made", "called"),
-    [
-        (b"ctorch\nSize\n", b"(" + b"K\x01" * 90_000 + b"t\x85"),
-        (b"c__builtin__\nbytearray\n", b"B\x40\x42\x0f\x00" + bytes(1_000_000) + b"\x85"),
-        (b"c_codecs\nencode\n", text("a" * 1_000_000) + text("latin1") + b"\x86"),
-    ],
-    ids=["torch.Size", "bytearray", "encode"],
-)
-def test_one_argument_given_to_thousands_of_calls(made: bytes, called: bytes) -> None:
+def test_one_argument_given_to_thousands_of_calls() -> None:
     calls = b"h\x00h\x01R" * 90_000
-    shared = b"\x80\x03" + made + b"q\x000" + called + b"q\x010](" + calls + b"e."
-    weigh(torch_zip(shared))
+    shared = (
+        b"ctorch\nSize\nq\x000" + b"(" + b"K\x01" * 90_000 + b"t\x85",
+        b"c__builtin__\nbytearray\nq\x000" + b"B\x40\x42\x0f\x00" + bytes(1_000_000) + b"\x85",
+        b"c_codecs\nencode\nq\x000" + text("a" * 1_000_000) + text("latin1") + b"\x86",
+    )
+    weigh(*[torch_zip(b"\x80\x03" + part + b"q\x010](" + calls + b"e.") for part in shared])
 
 
 # -- the scales ---------------------------------------------------------------------------------------

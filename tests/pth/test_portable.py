@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_pth import floats, ordered, torch_zip
@@ -20,6 +20,7 @@ from sbformat.limits import Budget
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, Size, StateDict
 from sbformat.pth.compare import equal
 from sbformat.pth.portable import from_portable, to_portable
+from tests.helpers.sampling import more_examples
 
 TENSORS: Final = StateDict.from_arrays({"t": np.arange(4, dtype="f4"), "u": np.zeros((2, 3), "i8")}).tree
 
@@ -85,7 +86,7 @@ def through_json(value: Any) -> Any:
     return data.loads(text.encode())["tree"]
 
 
-@settings(max_examples=400, deadline=None)
+@more_examples(400)
 @given(trees)
 def test_a_tree_comes_back_as_it_was(tree: Any) -> None:
     """``from_portable(to_portable(tree)) == tree``, bit for bit; in a file both are the same."""
@@ -284,7 +285,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@more_examples(400)
 @given(json_values)
 def test_any_json_is_a_tree_or_an_error_of_ours(value: Any) -> None:
     """What is accepted can be encoded, or is refused by the encoder: nothing else happens."""

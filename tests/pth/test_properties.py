@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_pth import (
@@ -33,6 +33,7 @@ from sbformat.globals.torch import (
     STORAGES,
     TENSOR_CLASSES,
 )
+from tests.helpers.sampling import more_examples
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 
@@ -134,7 +135,7 @@ def questions(data: bytes, **options: Any) -> list[str]:
     return found
 
 
-@settings(max_examples=600)
+@more_examples(600)
 @given(trees, st.booleans())
 def test_any_tree_is_read_or_refused(tree: object, inert: bool) -> None:  # noqa: FBT001
     """Whatever a pickle says, each question is answered or raises ``SbformatError``; a file equals itself."""
@@ -143,7 +144,7 @@ def test_any_tree_is_read_or_refused(tree: object, inert: bool) -> None:  # noqa
     questions(legacy_stream(tree, [Run("0", 8, EIGHT)]), **options)
 
 
-@settings(max_examples=300)
+@more_examples(300)
 @given(st.lists(st.one_of(leaves, st.lists(plain, max_size=3).map(tuple)), min_size=6, max_size=7), names)
 def test_any_arguments_of_a_known_name_are_read_or_refused(arguments: list[Any], name: Name) -> None:
     """A known name called with anything gives a value or ``SbformatError``."""
@@ -151,6 +152,7 @@ def test_any_arguments_of_a_known_name_are_read_or_refused(arguments: list[Any],
         questions(torch_zip(Apply(name, tuple(arguments[:count])), {"0": EIGHT, "1": bytes(8), "2": bytes(4)}))
 
 
+@more_examples(100)
 @given(
     st.lists(st.integers(0, 5), max_size=4),
     st.data(),
@@ -174,7 +176,7 @@ def test_a_geometry_is_read_exactly_when_it_stays_within_its_storage(shape: list
         assert made[index] == offset + sum(at * step for at, step in zip(index, strides))
 
 
-@settings(max_examples=150)
+@more_examples(150)
 @given(st.dictionaries(st.text(max_size=5), st.integers(0, 3), max_size=6), st.booleans())
 def test_equality_is_that_of_the_values(numbers: dict[str, int], nested: bool) -> None:  # noqa: FBT001
     """Two files are equal exactly when their keys, in order, and their tensors are."""

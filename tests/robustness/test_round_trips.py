@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_pth import Apply, Pairs, Persist, Run, legacy_stream, torch_zip
 from sbformat import SbformatError, pth
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 from tests.pth.test_properties import EIGHT, trees
 
@@ -62,7 +63,7 @@ def has_no_late_opcodes(tree: Any) -> bool:
     return not isinstance(tree, (bytes, set, frozenset))
 
 
-@settings(max_examples=250)
+@more_examples(250)
 @given(trees, st.booleans())
 def test_any_file_that_is_read_is_written_and_read_again(tree: object, inert: bool) -> None:  # noqa: FBT001
     """The law, for zips of both byte orders and legacy streams, with and without inert nodes."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -46,6 +46,7 @@ from sbformat.tools import convert as module
 from sbformat.tools.convert import ConvertReport, convert
 from sbformat.tools.diff import diff
 from tests.helpers.bundled import PPO, SAC, changed, entries, zipped
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED, summarize_counts
 
 if TYPE_CHECKING:
@@ -351,7 +352,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@more_examples(150)
 @given(st.lists(st.dictionaries(st.sampled_from(["name", "text", "tree"]), json_values), max_size=3))
 def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path_factory: Any, rows: list[Any]) -> None:
     """A forged description converts to an archive that reads, or is refused: nothing else happens."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sbformat
@@ -22,6 +22,7 @@ from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
 from sbformat.values.render import ValueRenderer
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 
 if TYPE_CHECKING:
@@ -456,7 +457,7 @@ def test_more_values_than_are_walked_are_compared_all_the_same() -> None:
     assert one(left, sbformat.reads(torch_zip({"a": values, "b": 2}))).kind == "bytes"
 
 
-@settings(max_examples=60, deadline=None)
+@more_examples(60)
 @given(st.data())
 def test_the_law_holds_for_any_edit(data: st.DataObject) -> None:
     """``bool(diff(a, b).changes) == (a != b)``"""

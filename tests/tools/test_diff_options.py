@@ -17,6 +17,7 @@ from sbformat import Archive, MissingEntryError, StateDict
 from sbformat.tools.diff import Change, diff
 from sbformat.tools.diff.tolerance import Tolerance
 from tests.helpers.bundled import PPO, changed
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,6 +167,7 @@ def test_the_relative_tolerance_of_tensors_is_that_of_the_first_archive() -> Non
     assert not compare(values(2), values(1), rtol=0.75)
 
 
+@more_examples(100)
 @given(st.floats(width=32), st.floats(width=32), st.floats(0, 10), st.floats(0, 10))
 def test_the_tolerance_is_that_of_numpy_with_the_first_archive_as_reference(
     old: float, new: float, rtol: float, atol: float

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from sbformat import LimitError, Limits, SbformatError, pkl
 from sbformat.data import Serialized
@@ -46,6 +46,7 @@ from tests.helpers.build_blobs import (
     refused,
     understood,
 )
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ plain = st.recursive(
 
 
 @given(plain, st.sampled_from(PROTOCOLS))
-@settings(max_examples=400)
+@more_examples(400)
 def test_what_python_pickles_of_plain_data_is_that_data(value: object, protocol: int) -> None:
     pickled = pickle.dumps(value, protocol)
     loaded = pickle.loads(pickled)  # protocols below 4 drop folds
@@ -101,12 +102,13 @@ def spelled(value: Any) -> object:
 
 
 @given(plain, st.sampled_from((2, 4, 5)))
-@settings(max_examples=100)
+@more_examples(100)
 def test_and_what_we_encode_of_it(value: object, protocol: Any) -> None:
     inert = pkl.loads(pickle.dumps(value, 4))
     assert understood(pkl.dumps(inert, protocol=protocol)) == value
 
 
+@more_examples(100)
 @given(st.dictionaries(st.tuples(st.integers(), st.text(max_size=3)), st.integers(), min_size=1, max_size=4))
 def test_keys_whose_hash_a_file_could_choose_stay_pairs(value: dict[Any, Any]) -> None:
     found = understood(pickle.dumps(value))
@@ -317,7 +319,7 @@ MADE: Final = frozenset({*OBJECTS, *PLAIN_OBJECTS, *jax.OBJECTS, *jax.RECORDS})
 
 
 @given(st.recursive(atoms, calls, max_leaves=25))
-@settings(max_examples=500)
+@more_examples(500)
 def test_any_tree_is_decoded_or_refused_by_an_error_of_ours(value: object) -> None:
     """And what is understood is called, made or changed by exact names of the tables alone."""
     try:

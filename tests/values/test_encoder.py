@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sbformat
@@ -64,6 +64,7 @@ from sbformat.values.types import (
     Value,
 )  # fmt: skip
 from tests.helpers.build_blobs import UTILS, call, decode_outcome, function, new, understood
+from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
 COUNTS: Final[Counter[str]] = Counter()
@@ -473,7 +474,7 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(lists, lists.map(tuple), dicts, dicts.map(OrderedDict), sets, sets.map(frozenset), deques)
 
 
-@settings(max_examples=300)
+@more_examples(300)
 @given(st.recursive(leaves, containers, max_leaves=12))
 def test_any_value_comes_back_in_normal_form(value: Any) -> None:
     """decode(encode(v)) is v in normal form, which encodes to the same; only known names are called."""
@@ -484,7 +485,7 @@ def test_any_value_comes_back_in_normal_form(value: Any) -> None:
     assert encode(back) == encode(value) == data
 
 
-@settings(max_examples=300)
+@more_examples(300)
 @given(st.recursive(plain | arrays(), containers, max_leaves=12))
 def test_python_and_numpy_load_what_decode_gives(value: Any) -> None:
     """A real unpickler makes the same of plain values and arrays, without a warning (they are errors here)."""
