@@ -153,7 +153,7 @@ def lint(session: nox.Session) -> None:
     session.run("lint-imports", "--no-cache")
     cache = {"MYPY_CACHE_DIR": session.create_tmp()}  # one for the package and the pages
     session.run("mypy", env=cache)
-    run_pytest(session, "-m", "lint", workers="0", env=cache)
+    run_pytest(session, "tests/project", "-m", "lint", workers="0", env=cache)
 
 
 @nox.session
@@ -214,7 +214,7 @@ def browser(session: nox.Session) -> None:
     install_chromium(session)
     modules = install_node_packages(session, AXE)
     session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
-    run_pytest(session, "-m", "browser", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
+    run_pytest(session, "tests/browser", "-m", "browser", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 
 @nox.session
@@ -285,7 +285,7 @@ def scanners(session: nox.Session) -> None:
 def packaging(session: nox.Session) -> None:
     """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
     session.install("-e", ".[test]", *PACKAGING)
-    run_pytest(session, "-m", "packaging", workers="0")
+    run_pytest(session, "tests/project", "-m", "packaging", workers="0")
 
 
 @nox.session
