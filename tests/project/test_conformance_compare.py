@@ -43,7 +43,7 @@ sys.exit(protocol.main(answer))
 
 
 def run_compare(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program(compare.main, *arguments)
+    return run_program(compare.main, "--jobs", "1", *arguments)
 
 
 def write_other(tmp_path: Path, fault: str) -> str:

@@ -71,7 +71,16 @@ KWARGS: Final = (
 DATA: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space", "use_sde", "exploration_rate")
 
 
-@pytest.mark.parametrize("name", ["ppo-gsde-squashed", "ppo-observes-dict", "lstm-two-layers", "qrdqn", "tqc", "ars"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ars",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("ppo-gsde-squashed", "ppo-observes-dict", "lstm-two-layers", "qrdqn", "tqc")
+        ),
+    ],
+)
 def test_an_argument_of_any_type_and_size_gives_a_policy_or_an_error(name: str) -> None:
     kwargs = sbformat.reads(read_agent(name)).decode("policy_kwargs")
     plain = {key: value for key, value in kwargs.items() if isinstance(value, (bool, int, float, list, dict))}
@@ -132,7 +141,9 @@ def shape_faults(shape: tuple[int, ...]) -> Iterator[Any]:
     yield from ({}, 5, None, ordered({"weight": expanded(2, 2)}))
 
 
-@pytest.mark.parametrize("name", ["ppo-gsde-squashed", "lstm-two-layers", "sac"])
+@pytest.mark.parametrize(
+    "name", ["ppo-gsde-squashed", "sac", pytest.param("lstm-two-layers", marks=pytest.mark.exhaustive)]
+)
 def test_a_tensor_of_any_shape_gives_a_policy_or_an_error(name: str) -> None:
     shapes = read_shapes(name)
     for key, shape in shapes.items():
