@@ -107,7 +107,9 @@ def generate_lines() -> Lines:
         names.add(vector.name)
         first = inputs.setdefault((vector.kind, vector.data, vector.arguments, repr(vector.question)), vector.name)
         if (first != vector.name) != (vector.name in REPEATED):
-            message = f"{vector.name} has the input of {first}; only those of REPEATED may have that of another"
+            message = (
+                f"expected REPEATED to list the vectors with the input of another; {vector.name} has that of {first}"
+            )
             raise ValueError(message)
         made.setdefault(vector.section, {})[vector.name] = encode_json(describe_vector(vector))
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickletools
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from conformance.file_mutants.chance import NUMBERS, ODD_TEXTS
@@ -46,13 +47,16 @@ _TEXT_CODES: Final = (b"\x8c", b"X", b"\x8d", b"U", b"T", b"B", b"C", b"\x8e", b
 
 def collect_values(pickles: Sequence[bytes]) -> list[bytes]:
     """The values of pickles, each once, as opcodes: what a mutant takes from other pickles."""
-    found: dict[bytes, None] = {}
-    for pickle in pickles:
-        tokens, _ = split(pickle)
-        for start, stop in spans(anchored(tokens)):
-            if stop - start <= _MOST_DONATED:
-                found[b"".join(tokens[start:stop])] = None
-    return list(found)
+    return list(dict.fromkeys(value for pickle in pickles for value in _values_of(pickle)))
+
+
+@cache
+def _values_of(pickle: bytes) -> tuple[bytes, ...]:
+    """The values of one pickle; several layers and runs begin with the same."""
+    tokens, _ = split(pickle)
+    return tuple(
+        b"".join(tokens[start:stop]) for start, stop in spans(anchored(tokens)) if stop - start <= _MOST_DONATED
+    )
 
 
 def change_pickle(chance: Chance, data: bytes, donors: Sequence[bytes]) -> bytes:

@@ -85,7 +85,6 @@ def test_the_schema_is_strict() -> None:
 
 def test_lines_are_in_the_file_of_their_section() -> None:
     for section in list_sections():
-        assert {vector["section"] for vector in read_vectors([section])} >= {section}
         for line in read_lines(section):
             assert json.loads(line)["section"] == section
             assert line.isascii()

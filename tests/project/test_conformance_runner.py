@@ -31,7 +31,7 @@ NODE: Final = shutil.which("node")
 
 
 def run_runner(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program(run.main, *arguments)
+    return run_program(run.main, "--jobs", "1", *arguments)
 
 
 def harness(name: str) -> str:
@@ -42,7 +42,9 @@ def harness(name: str) -> str:
 
 
 def test_the_decoder_and_encoder_follow_the_protocol() -> None:
-    done = run_runner("--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info")
+    done = run_runner(
+        "--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info", "--jobs", "2"
+    )
     assert done.returncode == 0, done.stdout
     assert re.search(r"^all +[1-9][0-9]* +0 +0 +0 +0$", done.stdout, re.MULTILINE)
     assert "encode" in done.stdout
@@ -138,7 +140,7 @@ def test_features_are_skipped_and_unknown_words_are_reported() -> None:
 # -- many files in one process ------------------------------------------------------------------------
 
 HARNESSES: Final = ("decode.py", pytest.param("decode.js", marks=pytest.mark.skipif(NODE is None, reason="no node")))
-FEW: Final = [vector for vector in VECTORS if vector["kind"] == "decode"][::150]
+DECODED: Final = [vector for vector in VECTORS if vector["kind"] == "decode"]
 
 
 def write_program(tmp_path: Path, text: str) -> str:
@@ -159,10 +161,11 @@ def run_batch(command: str, *requests: dict[str, Any] | str) -> list[dict[str, A
 
 
 @pytest.mark.parametrize("name", HARNESSES)
-def test_a_batch_answers_as_single_runs_do(name: str) -> None:
+@pytest.mark.parametrize("every", [700, pytest.param(70, marks=pytest.mark.exhaustive)])
+def test_a_batch_answers_as_single_runs_do(name: str, every: int) -> None:
     words = shlex.split(harness(name))
     single, batch = SingleRuns(words, 60), Batch(words, 60)
-    for vector in FEW:
+    for vector in DECODED[::every]:
         request = Request(vector.get("arguments", ()), decode_file(vector))
         answers = []
         for command in (single, batch):

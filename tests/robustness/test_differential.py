@@ -37,13 +37,19 @@ if TYPE_CHECKING:
 VECTORS: Final = [vector for vector in read_vectors() if vector["kind"] == "decode"]
 
 
+@cache
 def files() -> dict[str, bytes]:
     """What decoders are given, by the vector's name."""
     return {vector["name"]: decode_file(vector) for vector in VECTORS}
 
 
-def zips() -> Iterator[tuple[str, bytes]]:
+@cache
+def zips() -> list[tuple[str, bytes]]:
     """Every zip, and every zip within one."""
+    return list(_find_zips())
+
+
+def _find_zips() -> Iterator[tuple[str, bytes]]:
     for name, raw in files().items():
         if raw[:2] == b"PK":
             yield name, raw
@@ -52,6 +58,7 @@ def zips() -> Iterator[tuple[str, bytes]]:
                     yield f"{name}/{member}", content
 
 
+@cache
 def members(raw: bytes) -> dict[str, bytes] | None:
     """What we read of a zip, all CRCs checked; None when it is refused."""
     try:
@@ -122,8 +129,13 @@ def utf_8(name: str) -> str:
 # -- JSON ---------------------------------------------------------------------------------------------
 
 
-def documents() -> Iterator[tuple[str, bytes]]:
+@cache
+def documents() -> list[tuple[str, bytes]]:
     """Every ``data``, bare or in an archive."""
+    return list(_find_documents())
+
+
+def _find_documents() -> Iterator[tuple[str, bytes]]:
     for name, raw in files().items():
         if raw.lstrip()[:1] == b"{" or raw[:3] == b"\xef\xbb\xbf":
             yield name, raw
@@ -217,12 +229,11 @@ def test_base64_is_what_binascii_makes_of_it() -> None:
 
 @cache
 def pickles() -> list[tuple[str, bytes]]:
-    """Every blob of every document, and every ``data.pkl``; made once."""
-    return list(_pickles())
-
-
-def _pickles() -> Iterator[tuple[str, bytes]]:
     """Every blob of every document, and every ``data.pkl``."""
+    return list(_find_pickles())
+
+
+def _find_pickles() -> Iterator[tuple[str, bytes]]:
     for name, raw in documents():
         try:
             values = data_entry.loads(raw)
