@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.helpers.sampling import EXHAUSTIVE_PROFILE
+from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE
 from tests.helpers.shared_files import SUMMARY
 
-for profile in ("sbformat", EXHAUSTIVE_PROFILE):
-    settings.register_profile(profile, derandomize=True, database=None, deadline=None)
-settings.load_profile("sbformat")
+settings.load_profile(DEFAULT_PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:

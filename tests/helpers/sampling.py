@@ -29,8 +29,12 @@ Test = TypeVar("Test", bound="Callable[..., None]")
 HAS_ALL: Final = bool(os.environ.get("SBFORMAT_ALL"))
 """Whether every test takes all its cases; continuous integration on GitHub does."""
 
+DEFAULT_PROFILE: Final = "sbformat"
 EXHAUSTIVE_PROFILE: Final = "exhaustive"
-"""The profile of Hypothesis that ``tests/conftest.py`` loads for the exhaustive run."""
+"""The profiles of Hypothesis: ``tests/conftest.py`` loads the second one for the exhaustive run."""
+
+for _profile in (DEFAULT_PROFILE, EXHAUSTIVE_PROFILE):
+    settings.register_profile(_profile, derandomize=True, database=None, deadline=None)
 
 
 def sample(
