@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE
+from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant
 from tests.helpers.shared_files import SUMMARY
 
 settings.load_profile(DEFAULT_PROFILE)
@@ -18,6 +18,19 @@ def pytest_configure(config: pytest.Config) -> None:
     expression = config.option.markexpr
     if "exhaustive" in expression and "not exhaustive" not in expression:
         settings.load_profile(EXHAUSTIVE_PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave only cases with ``each_value`` in the default run that have a new value of a parameter."""
+    cases = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("each_value")]
+    for item in choose_redundant(cases, lambda item: (item.module.__name__, item.originalname), find_values):
+        item.add_marker(pytest.mark.exhaustive)
+
+
+def find_values(item: pytest.Function) -> set[tuple[str, int]]:
+    """Each parameter with the identity of its value, which is one object in all cases of a product."""
+    return {(name, id(value)) for name, value in item.callspec.params.items()}
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -590,6 +590,7 @@ class Loader(pickle.Unpickler):
         return type(name, (Held,), {})
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", ["2.0", "2.1", "2.2", "2.9", "2.9.2"])
 @pytest.mark.parametrize("tree", [whole(), whole(SB2), with_keys(), rms(library=SB2), whole(num_envs=3)])
 def test_python_loads_what_is_written(tree: Any, target: str) -> None:

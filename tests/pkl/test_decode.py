@@ -323,6 +323,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps], ids=["C", "Python"])  # type: ignore[attr-defined]
 @given(value=VALUES)

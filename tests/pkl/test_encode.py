@@ -400,6 +400,7 @@ def test_what_is_made_of_itself_is_refused() -> None:
     refused(reference, "contains itself")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     "nest",
@@ -478,6 +479,7 @@ def test_the_calls_of_protocol_4(call: Any) -> None:
 ITEMS: Final = [[], [1], [1, 2], list(range(1001)), list(range(2500))]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("how", ["APPENDS", "SETITEMS", "ADDITEMS", "BUILD"])
 @pytest.mark.parametrize("items", ITEMS, ids=len)

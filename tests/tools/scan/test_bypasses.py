@@ -81,6 +81,7 @@ def test_the_entries_of_sb2_beside_data(spelled: str, more: dict[str, bytes]) ->
         assert {(finding.entry, finding.key) for finding in report.findings} == {("data", "lr_schedule")}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("spelled", SPELLINGS)
 @pytest.mark.parametrize("entry", ["notes", "extra/data.json", "parameters", "a/b/data"])
 def test_json_with_blobs_in_another_entry(spelled: str, entry: str) -> None:
@@ -184,6 +185,7 @@ ODD: Final = b"I0x10\n0" + TEXT_PAYLOAD
 """A number as no pickler spells it, and no PROTO: not taken for a pickle unless something says it is one."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("content", [PAYLOAD, TEXT_PAYLOAD, ODD], ids=["protocol 4", "protocol 0", "odd"])
 @pytest.mark.parametrize(
     "records",
@@ -220,6 +222,7 @@ OBJECTS: Final = ("'|O'", "'O'", "'object'", "'|\\x4f'", "'\\117'", "'|' 'O'", "
 PLAIN: Final = ("'<f8'", "'>i4'", "'|b1'", "'<c16'", "'|S5'", "'<U12'", "'|u1'")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("descr", OBJECTS)
 def test_an_array_of_objects_is_a_pickle(descr: str, version: int, tmp_path: Path) -> None:

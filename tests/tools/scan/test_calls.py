@@ -73,6 +73,7 @@ CALLS: Final = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("key", ["policy_class", "note"])
 @pytest.mark.parametrize("how", CALLS)
 def test_a_class_that_is_not_known_is_called(how: str, key: str) -> None:
