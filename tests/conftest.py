@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import settings
 
-from tests.helpers.sampling import EXHAUSTIVE_PROFILE
+from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant
 from tests.helpers.shared_files import SUMMARY
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 MARKED_FOLDERS: Final = {"browser", "interop"}
 """Folders of ``tests`` in which every test has the marker of that name."""
 
-for profile in ("sbformat", EXHAUSTIVE_PROFILE):
-    settings.register_profile(profile, derandomize=True, database=None, deadline=None)
-settings.load_profile("sbformat")
+settings.load_profile(DEFAULT_PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +30,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not import the tests of a folder whose marker is not selected: that takes longer than many tests."""
     name = collection_path.name
     return True if name in MARKED_FOLDERS and f"not {name}" in config.option.markexpr else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave only cases with ``each_value`` in the default run that have a new value of a parameter."""
+    cases = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("each_value")]
+    for item in choose_redundant(cases, lambda item: (item.module.__name__, item.originalname), find_values):
+        item.add_marker(pytest.mark.exhaustive)
+
+
+def find_values(item: pytest.Function) -> set[tuple[str, int]]:
+    """Each parameter with the identity of its value, which is one object in all cases of a product."""
+    return {(name, id(value)) for name, value in item.callspec.params.items()}
 
 
 @pytest.hookimpl(optionalhook=True)

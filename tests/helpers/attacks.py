@@ -11,6 +11,7 @@ import io
 import json
 import struct
 import tarfile
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.generators import build_pth, build_zips
@@ -239,6 +240,19 @@ def serialized(content: bytes | str) -> dict[str, Any]:
 def in_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
     """The PPO archive with one blob replaced or added."""
     return bundled.with_data(lambda data: data.update({key: serialized(content)}))
+
+
+@cache
+def _small_entries() -> dict[str, bytes]:
+    """Those of the PPO archive, with small weights and without optimizer."""
+    kept = {name: content for name, content in bundled.entries().items() if not name.endswith(".pth")}
+    return {**kept, "policy.pth": build_pth.torch_zip({"w": build_pth.floats((8,))}, {"0": bytes(32)})}
+
+
+def in_small_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
+    """The same with small weights, for thousands of tests that concern none of them."""
+    data = {**json.loads(_small_entries()["data"]), key: serialized(content)}
+    return bundled.zipped({**_small_entries(), "data": json.dumps(data, indent=4).encode()})
 
 
 def in_entry(entry: str, content: bytes) -> bytes:

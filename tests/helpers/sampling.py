@@ -8,6 +8,11 @@ Properties and sizes are smaller in the default run than in the exhaustive run (
 
     @pytest.mark.parametrize("step", with_exhaustive([37], [1]))  # every 37th cut in the default run
     def test_no_cut(step): ...
+
+    @pytest.mark.each_value  # in the default run, only as many cases as contain each target and each key
+    @pytest.mark.parametrize("target", TARGETS)
+    @pytest.mark.parametrize("key", KEYS)
+    def test_rebuild(key, target): ...
 """
 
 from __future__ import annotations
@@ -25,12 +30,17 @@ if TYPE_CHECKING:
 
 Case = TypeVar("Case")
 Test = TypeVar("Test", bound="Callable[..., None]")
+Item = TypeVar("Item", bound="pytest.Item")
 
 HAS_ALL: Final = bool(os.environ.get("SBFORMAT_ALL"))
 """Whether every test takes all its cases; continuous integration on GitHub does."""
 
+DEFAULT_PROFILE: Final = "sbformat"
 EXHAUSTIVE_PROFILE: Final = "exhaustive"
-"""The profile of Hypothesis that ``tests/conftest.py`` loads for the exhaustive run."""
+"""The profiles of Hypothesis: ``tests/conftest.py`` loads the second one for the exhaustive run."""
+
+for _profile in (DEFAULT_PROFILE, EXHAUSTIVE_PROFILE):
+    settings.register_profile(_profile, derandomize=True, database=None, deadline=None)
 
 
 def sample(
@@ -71,3 +81,16 @@ def with_exhaustive(default: Iterable[object], exhaustive: Iterable[object]) -> 
     """Return values for ``parametrize``: those of the default run, and others for the exhaustive run."""
     first = list(default)
     return [*first, *(pytest.param(value, marks=pytest.mark.exhaustive) for value in exhaustive if value not in first)]
+
+
+def choose_redundant(
+    cases: Iterable[Item], group: Callable[[Item], object], values: Callable[[Item], set[tuple[str, int]]]
+) -> list[Item]:
+    """Choose the cases of each group that contain no value that cases before them, by a digest, do not contain."""
+    redundant = []
+    seen: dict[object, set[tuple[str, int]]] = defaultdict(set)
+    for case in sorted(cases, key=lambda case: crc32(case.name.encode())):
+        if values(case) <= seen[group(case)]:
+            redundant.append(case)
+        seen[group(case)] |= values(case)
+    return redundant

@@ -31,7 +31,7 @@ from sbformat.limits import Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Pickle, Set, Update, decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.tree import walk
-from tests.helpers.sampling import more_examples
+from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import SHARED
 
 PROTOCOLS: Final = (2, 4, 5)
@@ -400,6 +400,7 @@ def test_what_is_made_of_itself_is_refused() -> None:
     refused(reference, "contains itself")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     "nest",
@@ -416,17 +417,18 @@ def test_what_is_made_of_itself_is_refused() -> None:
 )
 def test_depth_costs_no_recursion(protocol: Any, nest: Any) -> None:
     tree: Any = None
-    for _ in range(4000):
+    for _ in range(1500):
         tree = nest(tree)
     raw = encode_pickle(tree, protocol=protocol)
     assert encode_pickle(decoded(raw).value, protocol=protocol) == raw
 
 
-def test_a_hundred_thousand_levels() -> None:
+@pytest.mark.parametrize("count", with_exhaustive([10_000], [100_000]))
+def test_many_thousands_of_levels(count: int) -> None:
     tree: list[Any] = []
-    for _ in range(100_000):
+    for _ in range(count):
         tree = [tree]
-    assert encode_pickle(tree) == b"\x80\x04" + b"]\x94" * 100_001 + b"a" * 100_000 + b"."
+    assert encode_pickle(tree) == b"\x80\x04" + b"]\x94" * (count + 1) + b"a" * count + b"."
 
 
 # -- calls and names ----------------------------------------------------------------------------------
@@ -477,6 +479,7 @@ def test_the_calls_of_protocol_4(call: Any) -> None:
 ITEMS: Final = [[], [1], [1, 2], list(range(1001)), list(range(2500))]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("how", ["APPENDS", "SETITEMS", "ADDITEMS", "BUILD"])
 @pytest.mark.parametrize("items", ITEMS, ids=len)

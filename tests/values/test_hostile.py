@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from conformance.generators.build_pth import Name, Persist, Run, legacy_stream, text, whole
+from sbformat import Limits
 from tests.helpers import attacks, pth_checks
 from tests.helpers.attacks import attributes, call, items, name, new, octets, pickle, value
 from tests.helpers.build_blobs import CLOUD, CONSTANT
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,19 +31,20 @@ def _child(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def weigh(*fragments: bytes) -> list[str]:
+def weigh(*fragments: bytes, **options: object) -> list[str]:
     """The outcomes of decoding."""
-    rows = pth_checks.weigh(*[pickle(fragment, 5) for fragment in fragments])
+    rows = pth_checks.weigh(*[pickle(fragment, 5) for fragment in fragments], **options)
     return [row["outcome"] for row in rows if row["what"] == "decode"]
 
 
 # -- values that nothing may hash, spell or recurse into ----------------------------------------------
 
-DEEP: Final = attacks.EMPTY + b"\x85" * 40_000
+DEEP: Final = attacks.EMPTY + b"\x85" * 10_000
 LEVELS: Final = attacks.EMPTY + b"\x85" * 150
 DOUBLING: Final = attacks.EMPTY + b"2\x86" * 100
 TABLES: Final = b"}" + (b"q\xf1(" + text("a") + b"h\xf1" + text("b") + b"h\xf1u0}(" + text("x") + b"h\xf1u") * 30
-HUGE: Final = whole(1 << 3_400_000)
+HUGE: Final = whole(1 << 400_000)
+HUGEST: Final = whole(1 << 3_400_000)
 HOLDING_ITSELF: Final = b"]q\xf0h\xf0a"
 LONG: Final = text("\U0001f600" * 100_000)
 STRANGE: Final = {
@@ -52,6 +55,7 @@ STRANGE: Final = {
     "huge": HUGE,
     "itself": HOLDING_ITSELF,
     "long": LONG,
+    "hugest": HUGEST,
 }
 
 CELL: Final = name(CLOUD, "_make_cell")
@@ -150,7 +154,7 @@ PLACES: Final[dict[str, Callable[[bytes], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("what", STRANGE)
+@pytest.mark.parametrize("what", with_exhaustive([what for what in STRANGE if what != "hugest"], STRANGE))
 def test_no_place_in_a_blob_is_hashed_spelled_or_recursed_into(what: str) -> None:
     """One file a place; the value stands in it, alone and beside what holds it itself."""
     weigh(*[make(STRANGE[what]) for make in PLACES.values()])
@@ -223,61 +227,76 @@ BITS: Final = kept(
 MILLION: Final = text("a" * 1_000_000)
 LOAD: Final = name("torch.storage", "_load_from_bytes")
 
-SHARED: Final[dict[str, Callable[[], bytes]]] = {
-    "text as bytes": lambda: lists_of(
-        b"h\x02h\x00h\x01\x86R", 90_000, kept(MILLION, 0) + kept(text("latin1"), 1) + kept(name("_codecs", "encode"), 2)
+SHARED: Final[dict[str, Callable[[int], bytes]]] = {
+    "text as bytes": lambda part: lists_of(
+        b"h\x02h\x00h\x01\x86R",
+        90_000 // part,
+        kept(MILLION, 0) + kept(text("latin1"), 1) + kept(name("_codecs", "encode"), 2),
     ),
-    "bytes as bytearrays": lambda: again(name("builtins", "bytearray"), octets(bytes(1_000_000)), 90_000),
-    "bytearrays as arrays": lambda: lists_of(
+    "bytes as bytearrays": lambda part: again(name("builtins", "bytearray"), octets(bytes(1_000_000)), 90_000 // part),
+    "bytearrays as arrays": lambda part: lists_of(
         b"h\x01(h\x00h\x02h\x03h\x04tR",
-        60_000,
+        60_000 // part,
         kept(b"\x96" + (1_000_000).to_bytes(8, "little") + bytes(1_000_000), 0)
         + kept(name("numpy.core.numeric", "_frombuffer"), 1)
         + kept(dtype(text("i1"), text("|")), 2)
         + kept(items(whole(1_000_000)), 3)
         + kept(text("C"), 4),
     ),
-    "deques": lambda: again(name("collections", "deque"), MANY_NONE, 63_000),
-    "sets": lambda: again(name("builtins", "set"), MANY_NONE, 63_000),
-    "OrderedDicts": lambda: again(
-        name("collections", "OrderedDict"), kept(b"NN\x86", 2) + b"](" + b"h\x02" * 90_000 + b"e", 63_000
+    "deques": lambda part: again(name("collections", "deque"), MANY_NONE, 63_000 // part),
+    "sets": lambda part: again(name("builtins", "set"), MANY_NONE, 63_000 // part),
+    "OrderedDicts": lambda part: again(
+        name("collections", "OrderedDict"), kept(b"NN\x86", 2) + b"](" + b"h\x02" * 90_000 + b"e", 63_000 // part
     ),
-    "sizes": lambda: again(name("torch", "Size"), b"(" + b"K\x01" * 90_000 + b"t", 63_000),
-    "attributes": lambda: again(
-        name("stable_baselines3.common.noise", "NormalActionNoise"), STATE_OF_MANY, 63_000, b"h\x01)\x81h\x00b"
+    "sizes": lambda part: again(name("torch", "Size"), b"(" + b"K\x01" * 90_000 + b"t", 63_000 // part),
+    "attributes": lambda part: again(
+        name("stable_baselines3.common.noise", "NormalActionNoise"), STATE_OF_MANY, 63_000 // part, b"h\x01)\x81h\x00b"
     ),
-    "spaces": lambda: again(name("gymnasium.spaces.tuple", "Tuple"), SPACES_OF_ONE, 63_000, b"h\x01)\x81h\x00b"),
-    "bits": lambda: again(name("gymnasium.spaces.multi_binary", "MultiBinary"), BITS, 63_000, b"h\x01)\x81h\x00b"),
-    "storages": lambda: again(LOAD, octets(STORAGE), 63_000),
-    "files that are no storages": lambda: again(LOAD, octets(legacy_stream([1] * 50)), 63_000),
-    "many storages": lambda: (
-        kept(LOAD, 1) + b"](" + (b"h\x01" + octets(STORAGE) + b"\x85R") * (1_900_000 // len(STORAGE)) + b"e"
+    "spaces": lambda part: again(
+        name("gymnasium.spaces.tuple", "Tuple"), SPACES_OF_ONE, 63_000 // part, b"h\x01)\x81h\x00b"
     ),
-    "discretes": lambda: again(DISCRETE, attributes(n=whole(2)), 63_000, b"h\x01)\x81h\x00b"),
-    "dtypes": lambda: again(name("numpy", "dtype"), text("f4"), 63_000),
-    "cells": lambda: again(CELL, b"N", 63_000),
-    "dates": lambda: again(name("datetime", "date"), octets(bytes([7, 228, 1, 2])), 63_000),
-    "paths": lambda: again(name("pathlib", "PosixPath"), text("a/" * 500_000), 60_000),
-    "numbers as times": lambda: again(name("datetime", "timedelta"), whole(1 << 3_000_000), 63_000),
-    "code": lambda: again(
+    "bits": lambda part: again(
+        name("gymnasium.spaces.multi_binary", "MultiBinary"), BITS, 63_000 // part, b"h\x01)\x81h\x00b"
+    ),
+    "storages": lambda part: again(LOAD, octets(STORAGE), 63_000 // part),
+    "files that are no storages": lambda part: again(LOAD, octets(legacy_stream([1] * 50)), 63_000 // part),
+    "many storages": lambda part: (
+        kept(LOAD, 1) + b"](" + (b"h\x01" + octets(STORAGE) + b"\x85R") * (1_900_000 // part // len(STORAGE)) + b"e"
+    ),
+    "discretes": lambda part: again(DISCRETE, attributes(n=whole(2)), 63_000 // part, b"h\x01)\x81h\x00b"),
+    "dtypes": lambda part: again(name("numpy", "dtype"), text("f4"), 63_000 // part),
+    "cells": lambda part: again(CELL, b"N", 63_000 // part),
+    "dates": lambda part: again(name("datetime", "date"), octets(bytes([7, 228, 1, 2])), 63_000 // part),
+    "paths": lambda part: again(name("pathlib", "PosixPath"), text("a/" * 500_000), 60_000 // part),
+    "numbers as times": lambda part: again(name("datetime", "timedelta"), whole(1 << 3_000_000), 63_000 // part),
+    "code": lambda part: again(
         call(name(CLOUD, "_builtin_type"), text("CodeType")),
         items(*[value(part) for part in CONSTANT]),
-        63_000,
+        63_000 // part,
         b"h\x01h\x00R",
     ),
-    "names": lambda: lists_of(b"cos\nsystem\n", 180_000),
-    "floats that collide": lambda: (
-        b"}(" + b"".join(attacks.number(float((1 << 61) * n)) + b"N" for n in range(1, 45_000)) + b"u"
+    "names": lambda part: lists_of(b"cos\nsystem\n", 180_000 // part),
+    "floats that collide": lambda part: (
+        b"}(" + b"".join(attacks.number(float((1 << 61) * n)) + b"N" for n in range(1, 45_000 // part)) + b"u"
     ),
-    "numbers that collide": lambda: b"}(" + b"".join(whole(n * ((1 << 61) - 1)) + b"N" for n in range(45_000)) + b"u",
-    "members that collide": lambda: b"\x8f(" + b"".join(whole(n * ((1 << 61) - 1)) for n in range(45_000)) + b"\x90",
+    "numbers that collide": lambda part: (
+        b"}(" + b"".join(whole(n * ((1 << 61) - 1)) + b"N" for n in range(45_000 // part)) + b"u"
+    ),
+    "members that collide": lambda part: (
+        b"\x8f(" + b"".join(whole(n * ((1 << 61) - 1)) for n in range(45_000 // part)) + b"\x90"
+    ),
 }
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_many_small_values_and_shared_parts(part: int) -> None:
-    """A quarter of them a child: starting one costs as much as reading most."""
-    weigh(*[SHARED[what]() for what in list(SHARED)[part::4]])
+def test_many_small_values_and_shared_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of each, in one process and within an eighth of the memory."""
+    monkeypatch.setattr(pth_checks, "BASE_BYTES", pth_checks.BASE_BYTES // 8)
+    weigh(*[make(8) for make in SHARED.values()], limits={"memory_bytes": Limits().memory_bytes // 8})
+
+
+@pytest.mark.parametrize("what", with_exhaustive(["attributes", "members that collide"], SHARED))
+def test_tens_of_thousands_of_small_values_and_shared_parts(what: str) -> None:
+    weigh(SHARED[what](1))
 
 
 # -- torch files within pickles -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ import sbformat
 from sbformat.values.code import Code, make_code
 from sbformat.values.line_tables import has_valid_line_table
 from tests.helpers.build_blobs import code_parts
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,14 +48,15 @@ def functions(code: CodeType) -> Iterator[CodeType]:
             yield from functions(item)
 
 
-def test_tables_of_this_interpreter_are_valid() -> None:
+@pytest.mark.parametrize("step", with_exhaustive([6], [1]))
+def test_tables_of_this_interpreter_are_valid(step: int) -> None:
     """A module begins at line 0 on CPython >= 3.11; functions, which are what is pickled, do not."""
     count = 0
-    for path in sorted(Path(sbformat.__file__).parent.rglob("*.py")):
+    for path in sorted(Path(sbformat.__file__).parent.rglob("*.py"))[::step]:
         for code in functions(compile(path.read_bytes(), str(path), "exec", dont_inherit=True)):
             assert has_valid_line_table(compiled(code)), (path, code.co_name)
             count += 1
-    assert count > 1000
+    assert count > 1000 // step
 
 
 @pytest.mark.parametrize(

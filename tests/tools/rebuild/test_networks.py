@@ -16,6 +16,7 @@ from sbformat.tools.rebuild import rebuild
 from sbformat.values.types import Box, DictSpace, Reference
 from tests.helpers.build_blobs import array, box, call, dtype, new
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
+from tests.helpers.sampling import with_exhaustive
 
 pytestmark = pytest.mark.usefixtures("any_network")
 
@@ -459,7 +460,10 @@ def test_ars_squashed_whatever_it_was_told() -> None:
     [
         {"state": {-5000: {"exp_avg": np.zeros(2)}, "abc": {}, None: {}}},
         {"param_groups": [{"params": list(range(1000))}] * 2000},
-        {"state": {index: {"step": 1, **dict.fromkeys(map(str, range(1000)), 1)} for index in range(400)}},
+        *with_exhaustive(
+            [{"state": {index: {"step": 1, **dict.fromkeys(map(str, range(1000)), 1)} for index in range(20)}}],
+            [{"state": {index: {"step": 1, **dict.fromkeys(map(str, range(1000)), 1)} for index in range(400)}}],
+        ),
     ],
 )
 def test_states_of_nothing_and_shared_ones_cost_nothing(given: Any) -> None:

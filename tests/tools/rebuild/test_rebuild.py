@@ -247,6 +247,7 @@ MINE = Global("mine", "Thing")
 PARTIAL_OF_MINE = partial(MINE, 0.5, a=Global("torch.nn.modules.activation", "ReLU"))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("content", [MINE, PARTIAL_OF_MINE])
 @pytest.mark.parametrize(
     ("base", "place"),
@@ -454,6 +455,7 @@ def test_a_space_of_gym_is_gymnasiums_with_all_its_bounds() -> None:
     assert made.data["observation_space"].hints["_shape"] == [4]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("value", "wanted", "before"),
     [
@@ -600,6 +602,7 @@ def test_what_describes_the_machine_is_kept_when_asked_for() -> None:
         assert made.data["tensorboard_log"] is None
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("key", ["env", "device", "policy", "replay_buffer", "_logger", "_vec_normalize_env"])
 @pytest.mark.parametrize("value", ["antigravity:Env-v0", None, {"a": 1}])
 def test_attributes_that_sb3_never_saves_are_left_out(key: str, value: Any) -> None:
@@ -713,6 +716,7 @@ def test_texts_and_lists_that_are_shared_a_million_times_cost_nothing() -> None:
         assert made.entries["data"].size < 10_000_000
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("key", ["_update_learning_rate", "predict", "_setup_model"])
 @pytest.mark.parametrize("value", [None, 5, schedule("ConstantSchedule", val=1.0)])
 def test_nothing_takes_the_place_of_a_method(key: str, value: Any) -> None:

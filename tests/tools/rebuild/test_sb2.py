@@ -337,6 +337,7 @@ def test_a_fixed_entropy_coefficient_is_a_variable_of_sb3() -> None:
 STRANGE: Final = [None, True, -1, 10**400, 1e308, float("nan"), float("inf"), "a text", [], {"a": [1]}]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: repr(value)[:12])
 @pytest.mark.parametrize(
     "agent", ["a2c-leaky-bits", "acktr-sigmoid-box", "ppo1-softplus", "ppo2-elu-box64", "trpo-bits"]

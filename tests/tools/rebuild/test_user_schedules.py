@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -15,6 +16,7 @@ from sbformat.values.render import render_json, render_line
 from sbformat.values.types import FloatSchedule
 from tests.helpers.build_schedules import build_schedule
 from tests.helpers.old_archives import rebuilt, with_keys
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +25,13 @@ LINEAR: Final = "p * 0.25"
 SQUARE: Final = "0.25 * p ** 2"
 PRINTS: Final = "print(p)"
 KEYS: Final = ("learning_rate", "clip_range", "clip_range_vf", "delta_std_schedule")
+TARGETS: Final = ("2.0", "2.6", "2.7", "2.9")
+PAIRS: Final = [
+    *((KEYS[n], TARGETS[m], (n + m) % 2 == 1) for n in range(4) for m in range(4) if m in (n, n - 1, 3)),
+    ("learning_rate", "2.7", False),
+    ("learning_rate", "2.9", False),
+]
+"""Each key and each release in a ``FloatSchedule`` and alone, and each key for the newest release."""
 
 
 def unwrapped(value: Any) -> Any:
@@ -36,10 +45,9 @@ def verdict(archive: sbformat.Archive) -> str:
 # -- constant and linear ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["2.0", "2.6", "2.7", "2.9"])
-@pytest.mark.parametrize("in_floats", [False, True], ids=["alone", "FloatSchedule"])
-@pytest.mark.parametrize("key", KEYS)
-def test_a_linear_function_becomes_sb3s_linear_schedule(key: str, target: str, *, in_floats: bool) -> None:
+@pytest.mark.parametrize("case", with_exhaustive(PAIRS, product(KEYS, TARGETS, (False, True))), ids=str)
+def test_a_linear_function_becomes_sb3s_linear_schedule(case: tuple[str, str, bool]) -> None:
+    key, target, in_floats = case
     archive = with_keys(**{key: build_schedule(LINEAR, in_floats=in_floats)})
     made, rows, report = rebuilt(archive, target=target)
     assert unwrapped(made.decode(key)) == LinearSchedule(0.25, 0.0, 1.0)

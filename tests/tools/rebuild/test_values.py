@@ -189,6 +189,7 @@ def float_schedule(depth: int) -> Any:
     return new("stable_baselines3.common.utils", "FloatSchedule", {"value_schedule": inner}) if depth else inner
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("key", ["clip_range", "learning_rate"])
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("target", ["2.0", "2.9"])
@@ -211,6 +212,7 @@ def test_a_name_that_is_not_in_a_collection_is_an_error() -> None:
 # -- refusals -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("key", ["lr_schedule", "exploration_schedule", "env", "tb_writer", "tensorboard_log", "learn"])
 @pytest.mark.parametrize("value", [blob(SYSTEM), Serialized("x", b"\x80\x04nonsense.")])
 def test_error_refuses_what_is_unknown_under_keys_that_are_left_out(key: str, value: Serialized) -> None:

@@ -51,6 +51,7 @@ from tests.helpers.attacks import (
     in_blob,
     in_data,
     in_entry,
+    in_small_blob,
     in_stream,
     in_tar,
     items,
@@ -108,7 +109,7 @@ def blob(
     key: str = "lr_schedule",
 ) -> Case:
     """A case with a pickle in one blob of ``data``."""
-    return Case(label, lambda: in_blob(content, key), verdict, rule, tuple(names), "data", key)
+    return Case(label, lambda: in_small_blob(content, key), verdict, rule, tuple(names), "data", key)
 
 
 def entry(label: str, where: str, content: Callable[[], bytes], names: tuple[str, ...] = OS) -> Case:
@@ -1099,12 +1100,14 @@ def test_look_alike(alike: Alike) -> None:
 # -- the tables of names ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pair", sorted({*GADGETS, *((module, "thing") for module in MODULES)}), ids=".".join)
-def test_every_dangerous_name(pair: tuple[str, str]) -> None:
-    module, attribute = (pair[0] or "any.module", pair[1])
-    report = sbformat.scan(pickle(stack_name(module, attribute)))
-    assert report.verdict == "dangerous"
-    assert report.imports == (f"{module}.{attribute}",)
+def test_every_dangerous_name() -> None:
+    unseen = []
+    for known, attribute in sorted({*GADGETS, *((module, "thing") for module in MODULES)}):
+        module = known or "any.module"
+        report = sbformat.scan(pickle(stack_name(module, attribute)))
+        if (report.verdict, report.imports) != ("dangerous", (f"{module}.{attribute}",)):
+            unseen.append((module, attribute, report.verdict, report.imports))
+    assert not unseen
 
 
 def test_reasons_are_clauses() -> None:

@@ -20,13 +20,24 @@ from sbformat.tools.scan.files import FileScanner
 from tests.helpers.attacks import PAYLOAD
 from tests.helpers.build_replay_buffers import buffer
 from tests.helpers.bundled import PPO
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROWS: Final = LARGE_FILE_BYTES // 64
-TIGHT: Final = sbformat.Limits(pickle_bytes=1 << 20, member_bytes=1 << 26, total_bytes=1 << 20)
-"""A file of some 35 MiB is to these what one of 5 GiB is to the default."""
+LARGE: Final = 2 << 20
+"""A file of more bytes is judged in place here; the package's constant is 16 times as much, and so are its pieces."""
+ROWS: Final = LARGE // 64
+TIGHT: Final = sbformat.Limits(pickle_bytes=1 << 17, member_bytes=1 << 22, total_bytes=1 << 17)
+"""A file of some 2 MiB is to these what one of 5 GiB is to the default."""
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sbformat.io.opening", "sbformat.tools.scan", "sbformat.tools.scan.folders"):
+        monkeypatch.setattr(f"{module}.LARGE_FILE_BYTES", LARGE)
+    for module in ("sbformat.tools.scan", "sbformat.tools.scan.stable_source"):
+        monkeypatch.setattr(f"{module}.PIECE_BYTES", LARGE // 4)
 
 
 def large(start: bytes = b"", **options: object) -> bytes:
@@ -51,6 +62,13 @@ def test_progress_counts_a_file_twice(tmp_path: Path) -> None:
         found = sbformat.scan(source, limits=limits, progress=counts.append)
         assert sum(counts) == 2 * found.size == 2 * source.stat().st_size
         assert found.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def test_a_file_above_the_constant_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    data = buffer(rows=LARGE_FILE_BYTES // 64, envs=1, shape=(64,), next_observations=None, optimize_memory_usage=True)
+    assert len(data) > LARGE_FILE_BYTES
+    assert report(tmp_path / "b.pkl", data).verdict == "clean"
 
 
 def test_it_is_judged_whatever_its_size(tmp_path: Path) -> None:
@@ -85,7 +103,7 @@ def test_what_lies_in_its_arrays_is_looked_into(tmp_path: Path, start: bytes, ru
 
 
 def test_a_file_in_an_array_that_is_too_large_to_hold_is_said(tmp_path: Path) -> None:
-    limits = TIGHT._replace(member_bytes=LARGE_FILE_BYTES - 1)
+    limits = TIGHT._replace(member_bytes=LARGE - 1)
     found = report(tmp_path / "b.pkl", large(b"PK\x03\x04"), limits)
     assert found.verdict == "broken"
     assert "member_bytes" in found.findings[0].message
@@ -190,12 +208,13 @@ BODIES: Final = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("count", with_exhaustive([25], [200]))
 @pytest.mark.parametrize("tail", [b"", b"\0" * 100_000, b"." * 100_000, b"\n" * 100_000])
-def test_a_short_look_tells_what_a_long_one_does(tail: bytes) -> None:
+def test_a_short_look_tells_what_a_long_one_does(tail: bytes, count: int) -> None:
     scanner = FileScanner(sbformat.DEFAULT_LIMITS, frozenset())
     rng = random.Random(7)  # noqa: S311 -- a test
     opcodes = b"N(.]})0e2\x85\x86\x87\x88\x94\x95I\nK\x01\x80"
-    bodies = BODIES + [bytes(rng.choices(opcodes, k=rng.choice((3, 20, 65_530, 65_540)))) for _ in range(200)]
+    bodies = BODIES + [bytes(rng.choices(opcodes, k=rng.choice((3, 20, 65_530, 65_540)))) for _ in range(count)]
     for body in bodies:
         data = body + tail
         raw, found = scanner._attempt(Unread(BytesSource(data), 0, len(data)))
