@@ -185,6 +185,16 @@ def mutation(session: nox.Session) -> None:
 
 
 @nox.session
+def package_mutation(session: nox.Session) -> None:
+    """Run the tests against a sample of mutants of the package; an hour on two processors.
+
+    By hand: nox -s package_mutation -- --file 'pkl/*' --sample 50 tests/pkl
+    """
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.mutation", *session.posargs)
+
+
+@nox.session
 def export_pages(session: nox.Session) -> None:
     """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
     modules = install_node_packages(session, *NODE_PACKAGES)
