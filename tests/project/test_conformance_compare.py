@@ -22,6 +22,7 @@ from sbformat.container.reader import Container
 from sbformat.errors import SbformatError
 from tests.helpers.bundled import ROOT
 from tests.helpers.conformance_commands import run_program
+from tests.helpers.sampling import with_exhaustive
 
 NODE: Final = shutil.which("node")
 PYTHON: Final = shlex.join([sys.executable, str(ROOT / "conformance" / "harness" / "python" / "decode.py")])
@@ -113,6 +114,7 @@ def test_a_part_that_is_replaced_is_the_only_change() -> None:
                 assert found == leaves, (seed.name, part.name)
 
 
+@pytest.mark.exhaustive
 def test_a_decoder_agrees_with_itself() -> None:
     done = run_compare("--decoder", PYTHON, "--decoder", PYTHON, "--mutants", "40", "--strict")
     assert done.returncode == 0, done.stdout
@@ -131,7 +133,7 @@ FAULTS: Final = {
 }
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", with_exhaustive(["value"], FAULTS))
 def test_a_disagreement_is_found_saved_and_reproduced(kind: str, tmp_path: Path) -> None:
     decoders = ["--decoder", PYTHON, "--decoder", write_other(tmp_path, FAULTS[kind])]
     options = ["--layer", "pickle", "--mutants", "30", "--save", str(tmp_path / "saved")]
@@ -175,6 +177,7 @@ def test_a_missing_file_and_a_selection_without_mutants_are_errors(tmp_path: Pat
         assert (done.returncode, done.stderr, done.stdout) == (2, message, "")
 
 
+@pytest.mark.exhaustive
 def test_another_outcome_fails_only_if_that_is_asked_for(tmp_path: Path) -> None:
     program = """
     try: found = decode.decode(source, arguments)
