@@ -351,21 +351,36 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.dictionaries(st.sampled_from(["name", "text", "tree"]), json_values), max_size=3))
-def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path_factory: Any, rows: list[Any]) -> None:
+sound = st.sampled_from([
+    ([], {}), ([row("data", text="{}")], {}), ([row("data", text="{}"), row(tree=TREE)], F4),
+    ([row("x"), row("data", text="{}"), row(tree=TREE)], {**F4, **U1}),
+])  # fmt: skip
+content = {"text": st.just("") | json_values, "tree": json_values}
+described = st.fixed_dictionaries({"name": st.sampled_from(["y.pth", "z", "data"])}, optional=content)
+
+
+def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path: Path) -> None:
     """A forged description converts to an archive that reads, or is refused: nothing else happens."""
-    folder = tmp_path_factory.getbasetemp()
-    for number, item in enumerate(rows):
-        if "name" not in item or number % 2:
-            item["name"] = ["policy.pth", "data", "x"][number]
-    path = forged(folder, {"version": 1, "entries": rows}, {**F4, **U1})
+    outcomes: Counter[bool] = Counter()
+
+    @settings(max_examples=300, deadline=None)
+    @given(sound, st.lists(described | st.dictionaries(st.sampled_from(["name", *content]), json_values), max_size=2))
+    def check(start: tuple[list[Any], dict[str, np.ndarray]], rows: list[Any]) -> None:
+        outcomes[is_converted(tmp_path, [*start[0], *rows], start[1])] += 1
+
+    check()
+    assert min(outcomes[True], outcomes[False]) >= 20, outcomes
+
+
+def is_converted(folder: Path, rows: list[Any], arrays: dict[str, np.ndarray]) -> bool:
+    path = forged(folder, {"version": 1, "entries": rows}, arrays)
     out = folder / "forged.zip"
     try:
         convert(read(path), out, overwrite=True)
     except SbformatError:
-        return
+        return False
     sbformat.read(out)
+    return True
 
 
 # -- other formats ------------------------------------------------------------------------------------
