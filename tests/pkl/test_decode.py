@@ -696,10 +696,7 @@ def test_readonly_buffer_leaves_the_memo_as_it_was() -> None:
 
 def test_readonly_buffer_cannot_multiply_a_buffer() -> None:
     raw = b"(\x96" + counted(8, bytes(10_000)) + b"\x94" + b"h\x00\x98" * 100 + b"t."
-    try:
-        items = decode(raw).value
-    except SbformatError:
-        return
+    items = decode(raw).value
     assert isinstance(items, tuple)
     assert sum({id(item): len(item) for item in items}.values()) <= 3 * len(raw)
 

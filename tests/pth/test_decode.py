@@ -971,11 +971,7 @@ def test_the_length_of_a_key_is_limited_in_utf_8() -> None:
 def test_whole_numbers_of_any_size_are_values_and_cannot_break_a_message() -> None:
     huge = 1 << 70000
     assert decode([huge]).tree == [huge]
-    data = torch_zip({huge: 1})
-    try:
-        state_dict = pth.loads(data)
-    except SbformatError:
-        return
+    state_dict = pth.loads(torch_zip({huge: 1}))
     assert len(list(state_dict.leaves())) == 1
     with pytest.raises(MissingEntryError):
         state_dict["absent"]

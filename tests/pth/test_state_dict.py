@@ -451,12 +451,13 @@ def test_one_item_among_many_inert_calls_makes_a_difference(count: int) -> None:
         "doubling in a frozenset", "deep in a set",
     ],
 )  # fmt: skip
-def test_the_attributes_of_a_tensor_may_be_anything(state: Raw) -> None:
+def test_the_attributes_of_a_tensor_may_be_anything(state: Raw, request: pytest.FixtureRequest) -> None:
     data = torch_zip(Apply(REBUILD_PARAMETER_WITH_STATE, (floats((8,)), True, ordered(), {"x": state})), BYTES)
-    try:
-        first = pth.loads(data)
-    except SbformatError:
+    if request.node.callspec.id in ("holds itself", "deep", "dict that holds itself"):
+        with pytest.raises(SbformatError, match=r"contains itself|value_depth"):
+            pth.loads(data)
         return
+    first = pth.loads(data)
     assert first == pth.loads(data)
     assert first.to_numpy().tobytes() == EIGHT
     inert = torch_zip(Apply(EXIT, (state,)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -46,7 +46,6 @@ from sbformat.tools import convert as module
 from sbformat.tools.convert import ConvertReport, convert
 from sbformat.tools.diff import diff
 from tests.helpers.bundled import PPO, SAC, changed, entries, zipped
-from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED, summarize_counts
 
 if TYPE_CHECKING:
@@ -352,21 +351,39 @@ json_values = st.recursive(
 )
 
 
-@more_examples(150)
-@given(st.lists(st.dictionaries(st.sampled_from(["name", "text", "tree"]), json_values), max_size=3))
-def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path_factory: Any, rows: list[Any]) -> None:
+sound = st.sampled_from([
+    ([], {}), ([row("data", text="{}")], {}), ([row("data", text="{}"), row(tree=TREE)], F4),
+    ([row("x"), row("data", text="{}"), row(tree=TREE)], {**F4, **U1}),
+])  # fmt: skip
+described = st.builds(
+    lambda name, key, value: {"name": name, key: value},
+    st.sampled_from(["y.pth", "z", "w.pth", "data", None, 3]), st.sampled_from(["text", "tree", "name"]),
+    st.just("") | json_values,
+)  # fmt: skip
+
+
+def test_any_description_gives_an_archive_or_an_error_of_ours(tmp_path: Path) -> None:
     """A forged description converts to an archive that reads, or is refused: nothing else happens."""
-    folder = tmp_path_factory.getbasetemp()
-    for number, item in enumerate(rows):
-        if "name" not in item or number % 2:
-            item["name"] = ["policy.pth", "data", "x"][number]
-    path = forged(folder, {"version": 1, "entries": rows}, {**F4, **U1})
+    outcomes: Counter[bool] = Counter()
+
+    @settings(max_examples=100, deadline=None)
+    @given(sound, st.lists(described, max_size=1))
+    def check(start: tuple[list[Any], dict[str, np.ndarray]], rows: list[Any]) -> None:
+        outcomes[is_converted(tmp_path, [*start[0], *rows], start[1])] += 1
+
+    check()
+    assert min(outcomes[True], outcomes[False]) >= 10, outcomes
+
+
+def is_converted(folder: Path, rows: list[Any], arrays: dict[str, np.ndarray]) -> bool:
+    path = forged(folder, {"version": 1, "entries": rows}, arrays)
     out = folder / "forged.zip"
     try:
         convert(read(path), out, overwrite=True)
     except SbformatError:
-        return
+        return False
     sbformat.read(out)
+    return True
 
 
 # -- other formats ------------------------------------------------------------------------------------

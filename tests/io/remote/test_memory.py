@@ -74,6 +74,7 @@ def run_child(arguments: list[str], environment: dict[str, str]) -> list[dict[st
     )
     assert process.returncode == 0, process.stderr
     rows: list[dict[str, Any]] = json.loads(process.stdout)
+    assert len(rows) == len(arguments) // 3
     return rows
 
 
