@@ -23,6 +23,7 @@ from conformance.generators.build_zips import BIDI, is_terminal_safe
 from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits
+from tests.helpers import thresholds
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 
@@ -566,7 +567,7 @@ def test_a_plain_dict_may_hold_a_type_and_deeper_markers() -> None:
 
 
 def test_what_holds_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.data._LARGEST_WALK", 10_000)
+    monkeypatch.setattr(thresholds.WALKED_VALUES, 10_000)
     for made in ([], {}):
         value: Any = made
         value.append(value) if isinstance(value, list) else value.update(k=value)

@@ -17,6 +17,7 @@ from sbformat.arrayfiles.reader import read_safetensors
 from sbformat.io.source import BytesSource
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Unread
+from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, zipped
 
 if TYPE_CHECKING:
@@ -357,7 +358,7 @@ def test_a_file_is_closed_without_the_garbage_collector() -> None:
 def test_no_array_of_a_file_can_be_made_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel_bytes: int
 ) -> None:
-    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", parallel_bytes)
+    monkeypatch.setattr(thresholds.PARALLEL_BYTES, parallel_bytes)
     weights = sbformat.read(PPO).parameters["policy"].to_numpy()
     arrays = {name: weights[name] for name in ("action_net.weight", "action_net.bias")}
     arrays["transposed"] = weights["action_net.weight"].T

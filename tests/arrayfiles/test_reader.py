@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ import sbformat
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import ContainerError, LimitError, Limits, SbformatError, TensorError, UnsupportedError
 from sbformat.arrayfiles.reader import read_arrays, read_safetensors
+from tests.helpers.pth_checks import hide_extension_dtype
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -323,10 +323,7 @@ def test_the_system_says_what_it_refuses(tmp_path: Path, suffix: str) -> None:
 
 
 def test_dtypes_of_the_extra_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sbformat.pth import arrays
-
-    monkeypatch.delitem(arrays._NUMPY_DTYPES, "bfloat16", raising=False)
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    hide_extension_dtype(monkeypatch, "bfloat16")
     with pytest.raises(UnsupportedError, match="sbformat.dtypes") as caught:
         read_arrays(forged(tmp_path, {"b": row("BF16", [2], [0, 4])}, bytes(4)))
     assert caught.value.entry == "b"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-import sys
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,10 @@ from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.errors import UnsupportedError
 from sbformat.io.atomic import new_file, new_folder
 from sbformat.pth import StateDict, TensorInfo
-from sbformat.pth import arrays as pth_arrays
 from sbformat.pth.values import Storage
 from sbformat.tools.extract import extract
 from tests.helpers.bundled import PPO, SAC
+from tests.helpers.pth_checks import hide_extension_dtype
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,8 +160,7 @@ def test_safetensors_holds_bfloat16_strided_and_zero_dim(tmp_path: Path) -> None
 
 def test_what_numpy_lacks_is_written_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its bytes lie in the archive as they have to; only an array in another order would have to be made."""
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    monkeypatch.delitem(pth_arrays._NUMPY_DTYPES, "bfloat16", raising=False)
+    hide_extension_dtype(monkeypatch, "bfloat16")
     storage = Storage("0", "bfloat16", 6, "cpu", "little", lambda _: memoryview(bytes(range(12))), "0")
     state = tensors().with_tree({"a": TensorInfo("bfloat16", (2, 3), (3, 1), 0, storage)})
     write_arrays({"a": state.stream("a")}, tmp_path / "o.safetensors")

@@ -13,6 +13,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import _progress, main
+from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
         yield shown[-1].steps.append
 
     monkeypatch.setattr(_progress, "_draw", draw)
-    monkeypatch.setattr(_progress, "_MANY_BYTES", 1 << 20)
-    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr(thresholds.BAR_BYTES, 1 << 20)
+    monkeypatch.setattr(thresholds.FILE_PIECE_BYTES, 1 << 20)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     return shown
 
@@ -112,7 +113,7 @@ def test_many_files_are_one_bar(tmp_path: Path, bars: list[Bar], command: str) -
 def test_few_large_files_are_one_bar_if_processes_read_them(
     monkeypatch: pytest.MonkeyPatch, bars: list[Bar], large: Path, command: str
 ) -> None:
-    monkeypatch.setattr("sbformat.cli._many._MANY_BYTES", 1 << 20)
+    monkeypatch.setattr(thresholds.PROCESS_BYTES, 1 << 20)
     main([command, str(large), str(large), "--jobs", "2"])
     assert [(bar.total, sum(bar.steps)) for bar in bars] == [(2, 2)]
 

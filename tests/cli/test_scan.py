@@ -18,13 +18,13 @@ import pytest
 
 from sbformat import parallel
 from sbformat.archive.kinds import Kind
-from sbformat.cli import _many, main
+from sbformat.cli import main
 from sbformat.cli import scan as scan_command
 from sbformat.cli.scan import group_findings
 from sbformat.schema import load_schema
 from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.cli.test_commands import run, run_json
-from tests.helpers import work_for_processes
+from tests.helpers import thresholds, work_for_processes
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypa
     for count in (1, 31, 32, 33):
         run(capsys, "scan", *[PPO] * count, "--jobs", 3)
     assert seen == [1, 1, 3, 3]
-    monkeypatch.setattr(_many, "_MANY_BYTES", 2 * PPO.stat().st_size)
+    monkeypatch.setattr(thresholds.PROCESS_BYTES, 2 * PPO.stat().st_size)
     for paths in ([PPO], [PPO.with_suffix(""), PPO], [PPO, PPO, PPO, PPO], [PPO, "nowhere"]):
         run(capsys, "scan", *paths, "--jobs", 3)
     assert seen[4:] == [1, 2, 3, 1]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.io.crc32 import combine_crc32, crc32
+from tests.helpers import thresholds
 from tests.helpers.sampling import more_examples
 
 
@@ -48,7 +49,7 @@ def test_runs_larger_than_memory_are_as_their_parts_say(size: int) -> None:
 @pytest.mark.parametrize("size", [999, 1000, 1001, 5000])
 @pytest.mark.parametrize("before", [0, 0x12345678])
 def test_two_threads_compute_the_crc_of_large_bytes(monkeypatch: pytest.MonkeyPatch, size: int, before: int) -> None:
-    monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    monkeypatch.setattr(thresholds.CRC_PARALLEL_BYTES, 1000)
     threads = set()
     compute = zlib.crc32
 
@@ -63,7 +64,7 @@ def test_two_threads_compute_the_crc_of_large_bytes(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_a_result_of_the_thread_one_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    monkeypatch.setattr(thresholds.CRC_PARALLEL_BYTES, 1000)
     monkeypatch.setattr("threading.Thread.run", lambda _: None)
     assert crc32(memoryview(bytes(2000)), 7) == zlib.crc32(bytes(2000), 7)
 
@@ -73,6 +74,6 @@ def test_without_threads_one_computes_the_crc(monkeypatch: pytest.MonkeyPatch) -
         message = "can't start new thread"
         raise RuntimeError(message)
 
-    monkeypatch.setattr("sbformat.io.crc32._PARALLEL_BYTES", 1000)
+    monkeypatch.setattr(thresholds.CRC_PARALLEL_BYTES, 1000)
     monkeypatch.setattr("threading.Thread.start", fail)
     assert crc32(memoryview(bytes(2000)), 7) == zlib.crc32(bytes(2000), 7)

@@ -203,9 +203,8 @@ def test_a_file_that_takes_less_at_a_time_gets_all_of_it() -> None:
 def test_the_zip64_end_records_stand_from_65535_members_on() -> None:
     for count in (MAX16 - 1, MAX16):
         writer = ContainerWriter(file := io.BytesIO())
-        writer.add(held("0", b""))
-        writer._records = writer._records * count
-        writer._names = [str(at) for at in range(count)]
+        for at in range(count):
+            writer.add(held(str(at), b""))
         writer.finish()
         raw = file.getvalue()
         shown = END.unpack(raw[-END.size :])[4]

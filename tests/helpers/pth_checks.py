@@ -14,6 +14,7 @@ import pytest
 from conformance.generators.build_pth import torch_zip
 from sbformat import SbformatError, pth
 from sbformat.errors import MESSAGE_BYTES
+from sbformat.pth import arrays
 from tests.helpers import bundled
 from tests.helpers.count_work import PATIENCE, stay_within
 
@@ -29,6 +30,15 @@ SECONDS = 2.0
 """RULES.md: what a hostile file may cost, in time of one processor."""
 BASE_BYTES = 64 << 20
 """And in memory: three times its size and this."""
+
+
+def hide_extension_dtype(monkeypatch: pytest.MonkeyPatch, name: str, ml_dtypes: object = None) -> None:
+    """Let a dtype of ml_dtypes be as on a machine without that package, or with another one.
+
+    White-box: dtypes that were made are remembered.
+    """
+    monkeypatch.setitem(sys.modules, "ml_dtypes", ml_dtypes)
+    monkeypatch.delitem(arrays._NUMPY_DTYPES, name, raising=False)
 
 
 def decode(tree: object, storages: Mapping[str, bytes] | None = None, **options: Any) -> StateDict:

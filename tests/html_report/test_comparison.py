@@ -11,11 +11,10 @@ import pytest
 import sbformat
 from sbformat.catalogue.collect import collect_file
 from sbformat.cli import main
-from sbformat.html_report import weights
 from sbformat.html_report.changed_weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
 from sbformat.html_report.comparison_page import format_percent, pair_facts, pair_findings, pair_settings
 from sbformat.pth.encode import dumps
-from tests.helpers import attacks
+from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page
 
@@ -80,7 +79,7 @@ def test_histograms_of_a_tensor_have_one_range() -> None:
 
 
 def test_histograms_over_each_other_have_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "_FEW", 32)
+    monkeypatch.setattr(thresholds.HISTOGRAM_FEW, 32)
 
     def change(arrays: dict[str, np.ndarray]) -> None:
         arrays["mlp_extractor.policy_net.0.weight"][0, 0] = np.nan

@@ -15,12 +15,12 @@ from conformance.runner.vectors import name_file, read_vectors
 from sbformat.archive.hyperparameters import Hyperparameter
 from sbformat.catalogue.collect import FileData, collect_file
 from sbformat.catalogue.episodes import collect_episodes
-from sbformat.html_report import weights
 from sbformat.html_report.archive_page import MOST_ROWS, render_archive
 from sbformat.html_report.episodes import average
 from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
+from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
 from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import assert_is_harmless
@@ -102,7 +102,7 @@ def test_numbers_that_are_not_real_have_no_distribution() -> None:
 
 
 def test_a_large_tensor_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "_SAMPLE", 100)
+    monkeypatch.setattr(thresholds.HISTOGRAM_SAMPLE, 100)
     found = describe_numbers(np.arange(1001.0).reshape(7, 143))
     assert found is not None
     assert found.sampled
@@ -115,8 +115,8 @@ def test_a_tensor_that_is_read_in_pieces_gives_a_sample_of_its_numbers(monkeypat
     array = np.random.default_rng(0).standard_normal((300, 1001)).astype(np.float32)
     archive = sbformat.reads(sbformat.writes(sbformat.read(PPO).replace(parameters={"policy": {"a": array}})))
     state_dict = archive.parameters["policy"]
-    monkeypatch.setattr(weights, "_LARGE_BYTES", 1000)
-    monkeypatch.setattr(weights, "_SAMPLE", 5000)
+    monkeypatch.setattr(thresholds.REPORT_LARGE_BYTES, 1000)
+    monkeypatch.setattr(thresholds.HISTOGRAM_SAMPLE, 5000)
     found, sampled = read_numbers(state_dict, state_dict.tensors()["a"])
     assert sampled
     assert found.tolist() == array.reshape(-1)[:: -(-array.size // 5000)].tolist()

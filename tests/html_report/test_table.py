@@ -12,7 +12,7 @@ from sbformat.catalogue.columns import FileTable, make_table
 from sbformat.catalogue.rows import Cell, FileRow, collect_row
 from sbformat.cli import main
 from sbformat.html_report.table import render_table
-from tests.helpers import attacks
+from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, with_data
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page
 
@@ -174,7 +174,7 @@ def test_the_command_writes_a_table_of_three_files_and_more(tmp_path: Path) -> N
 
 
 def test_several_processes_write_the_same_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.cli._many._MANY_FILES", 3)
+    monkeypatch.setattr(thresholds.PROCESS_FILES, 3)
     pages = []
     for jobs in ("1", "2"):
         page = tmp_path / f"{jobs}.html"

@@ -28,6 +28,7 @@ from sbformat.reader import read_in_place
 from sbformat.tools.convert import convert
 from sbformat.tools.extract import extract
 from tests.children.read_hostile_pth import peak
+from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, ROOT
 
 if TYPE_CHECKING:
@@ -402,8 +403,8 @@ def test_a_bad_record_is_told_with_its_entry_in_every_form(tmp_path: Path, whole
 @pytest.mark.parametrize("fault", ["CRC", "last byte"])
 def test_comparing_checks_all_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, fault: str) -> None:
     """Whichever side is damaged, and though both differ before that."""
-    monkeypatch.setattr("sbformat.pth.differences._LARGE", 0)
-    monkeypatch.setattr("sbformat.pth.array_streams._PIECE", 96)
+    monkeypatch.setattr(thresholds.COMPARED_IN_PIECES, 0)
+    monkeypatch.setattr(thresholds.TENSOR_PIECE, 96)
     items = np.arange(size).astype("u1")
     archive = sbformat.reads(build_zips.sb3_archive())
     states = {}

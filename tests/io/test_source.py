@@ -9,20 +9,17 @@ import sys
 import threading
 from array import array
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
-from sbformat.io import opening
 from sbformat.io.opening import open_large, open_path, open_source
 from sbformat.io.source import BytesSource, FileSource, is_in_memory, iter_views, slice_source
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.numpy import array_buffer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.helpers import thresholds
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -193,7 +190,7 @@ def test_a_file_of_another_size_than_it_had_is_refused(
 def test_progress_counts_the_bytes_of_a_file_as_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
+    monkeypatch.setattr(thresholds.FILE_PIECE_BYTES, 1000)
     path = tmp_path / "agent.zip"
     path.write_bytes(os.urandom(size))
     counts: list[int] = []
@@ -208,32 +205,31 @@ def test_progress_counts_the_bytes_of_a_file_as_they_are_read(
 def test_a_large_file_is_read_by_two_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, *, has_preadv: bool
 ) -> None:
-    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
-    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", 4000)
+    monkeypatch.setattr(thresholds.FILE_PIECE_BYTES, 1000)
+    monkeypatch.setattr(thresholds.PARALLEL_BYTES, 4000)
     if not has_preadv:
         monkeypatch.delattr(os, "preadv", raising=False)
         monkeypatch.delattr(mmap, "MAP_ANONYMOUS", raising=False)
     path = tmp_path / "agent.zip"
     path.write_bytes(os.urandom(size))
     counts: list[int] = []
-    readers = set()
-    read_range = opening._read_range
+    started = []
+    start = threading.Thread.start
 
-    def watch(*args: Any) -> Iterator[int]:
-        for count in read_range(*args):
-            readers.add(threading.current_thread().name)
-            yield count
+    def watch(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
 
-    monkeypatch.setattr("sbformat.io.opening._read_range", watch)
+    monkeypatch.setattr(threading.Thread, "start", watch)
     assert open_source(path, progress=counts.append).view(0, size) == path.read_bytes()
     assert open_source(path).view(0, size) == path.read_bytes()
     assert sum(counts) == size
-    assert len(readers) == (2 if has_preadv else 1)
+    assert len(started) == (2 if has_preadv else 0)  # one beside this thread, each time
 
 
 def test_a_failure_in_one_thread_ends_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
-    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", 4000)
+    monkeypatch.setattr(thresholds.FILE_PIECE_BYTES, 1000)
+    monkeypatch.setattr(thresholds.PARALLEL_BYTES, 4000)
     path = tmp_path / "agent.zip"
     path.write_bytes(bytes(9000))
 
@@ -250,8 +246,8 @@ def test_a_failure_in_one_thread_ends_the_other(tmp_path: Path, monkeypatch: pyt
 def test_a_large_file_that_changes_its_size_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: int
 ) -> None:
-    monkeypatch.setattr("sbformat.io.opening._PIECE_BYTES", 1000)
-    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", 4000)
+    monkeypatch.setattr(thresholds.FILE_PIECE_BYTES, 1000)
+    monkeypatch.setattr(thresholds.PARALLEL_BYTES, 4000)
     path = tmp_path / "agent.zip"
     path.write_bytes(bytes(8000))
     status = os.fstat
@@ -283,7 +279,7 @@ def test_a_slice_of_a_source_is_in_memory_when_that_is(tmp_path: Path, size: int
 def test_nothing_can_change_a_file_that_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel_bytes: int
 ) -> None:
-    monkeypatch.setattr("sbformat.io.opening._PARALLEL_BYTES", parallel_bytes)
+    monkeypatch.setattr(thresholds.PARALLEL_BYTES, parallel_bytes)
     path = tmp_path / "x"
     path.write_bytes(bytes(2000))
     view = open_source(path).view(0, 2000)

@@ -23,7 +23,7 @@ from conformance.generators.build_pth import (
 from sbformat import Limits, TensorError, UnsupportedError, pth
 from sbformat.pth import arrays
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
-from tests.helpers.pth_checks import decode, everything, refusal
+from tests.helpers.pth_checks import decode, everything, hide_extension_dtype, refusal
 
 
 class Case(NamedTuple):
@@ -138,8 +138,7 @@ def test_quantized_dtypes_come_as_integers(name: str) -> None:
 
 
 def test_without_ml_dtypes_its_dtypes_are_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    monkeypatch.delitem(arrays._NUMPY_DTYPES, "bfloat16", raising=False)
+    hide_extension_dtype(monkeypatch, "bfloat16")
     state_dict = decode({"w": one("bfloat16"), "v": floats((8,), "1")}, {"0": CASES["bfloat16"].raw, "1": EIGHT})
     assert state_dict.info("w").dtype == "bfloat16"
     assert state_dict["v"].tobytes() == EIGHT
@@ -148,8 +147,7 @@ def test_without_ml_dtypes_its_dtypes_are_unsupported(monkeypatch: pytest.Monkey
 
 
 def test_an_old_ml_dtypes_without_the_dtype_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ml_dtypes", type(sys)("ml_dtypes"))
-    monkeypatch.delitem(arrays._NUMPY_DTYPES, "float8_e8m0fnu", raising=False)
+    hide_extension_dtype(monkeypatch, "float8_e8m0fnu", type(sys)("ml_dtypes"))
     with pytest.raises(UnsupportedError, match="float8_e8m0fnu"):
         arrays.numpy_dtype("float8_e8m0fnu")
 

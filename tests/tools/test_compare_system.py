@@ -13,7 +13,6 @@ import sbformat
 from conformance.generators.build_zips import sb3_archive
 from sbformat.data import Serialized, dumps
 from sbformat.errors import DataError
-from sbformat.tools import compare_system as module
 from sbformat.tools.compare_system import SystemRow, compare_system
 
 SAVED = {
@@ -162,9 +161,15 @@ def test_system_info_that_cannot_be_read_is_an_error() -> None:
         compare_system(sbformat.reads(sb3_archive(entries={"system_info.txt": b"\xff", "data": b"{}"})))
 
 
-def test_what_is_not_installed_is_none() -> None:
-    assert module._installed("no-such-package-anywhere")() is None
-    assert module._installed("numpy")() == metadata.version("numpy")
+def test_what_is_not_installed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = sbformat.reads(sb3_archive(entries={"data": b"{}"}))
+    assert {row.name: row.here for row in compare_system(archive)}["Numpy"] == metadata.version("numpy")
+
+    def refuse(_: str) -> str:
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "version", refuse)
+    assert {row.name: row.here for row in compare_system(archive)}["Numpy"] is None
 
 
 def test_nothing_is_imported_or_run_to_know_what_is_here() -> None:

@@ -21,6 +21,7 @@ from sbformat import Archive, LimitError, Limits, Serialized, StateDict
 from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
 from sbformat.values.render import ValueRenderer
+from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
@@ -41,8 +42,8 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     """Small tensors are compared whole, those of a megabyte and more in pieces: both say the same of all."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "in pieces":
-            patch.setattr("sbformat.pth.differences._LARGE", 0)
-            patch.setattr("sbformat.pth.array_streams._PIECE", 48)
+            patch.setattr(thresholds.COMPARED_IN_PIECES, 0)
+            patch.setattr(thresholds.TENSOR_PIECE, 48)
         yield request.param
 
 

@@ -16,6 +16,7 @@ import sbformat
 from sbformat import Archive, MissingEntryError, StateDict
 from sbformat.tools.diff import Change, diff
 from sbformat.tools.diff.tolerance import Tolerance
+from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, changed
 from tests.helpers.sampling import more_examples
 
@@ -31,8 +32,8 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     """Small tensors are compared whole, those of a megabyte and more in pieces: both give the same numbers."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "in pieces":
-            patch.setattr("sbformat.pth.differences._LARGE", 0)
-            patch.setattr("sbformat.pth.array_streams._PIECE", 16)
+            patch.setattr(thresholds.COMPARED_IN_PIECES, 0)
+            patch.setattr(thresholds.TENSOR_PIECE, 16)
         yield request.param
 
 

@@ -17,9 +17,10 @@ pytest.importorskip("fsspec")
 
 import sbformat
 from sbformat import ContainerError, LimitError, Limits, SbformatError, UnsupportedError
-from sbformat.io.remote import RemoteSource, answers, http, open_remote, sending
+from sbformat.io.remote import RemoteSource, answers, http, open_remote
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, hide_secrets
+from tests.helpers import thresholds
 from tests.helpers.bundled import PPO
 from tests.helpers.http_behaviours import (
     Behaviour,
@@ -516,8 +517,8 @@ def test_a_body_that_is_slow_but_not_too_slow_is_read(slow_time: Callable[[float
 def test_a_server_that_stops_to_answer_is_a_timeout(
     failure: Behaviour, monkeypatch: pytest.MonkeyPatch, waits: list[float]
 ) -> None:
-    monkeypatch.setattr(sending, "_READ_SECONDS", 0.2)  # white-box: of a minute in all
-    monkeypatch.setattr(sending, "_HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(thresholds.READ_SECONDS, 0.2)  # white-box: of a minute in all
+    monkeypatch.setattr(thresholds.HEAD_SECONDS, 0.3)
     with serve(failure) as server:
         error = refuse(server, OSError, "in time")
         assert isinstance(error, TimeoutError)
@@ -627,7 +628,7 @@ def test_small_archives_are_one_request() -> None:
 
 
 def test_many_ranges_are_fetched_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_TOGETHER", 2)
+    monkeypatch.setattr(thresholds.REMOTE_TOGETHER, 2)
     with serve(Drips(1 << 20, 0.02)) as server:
         source = open_file(server)
         source.prefetch([(at, at + 10) for at in range(0, len(DATA), 60_000)])

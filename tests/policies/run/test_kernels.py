@@ -12,9 +12,10 @@ from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Input, Sampling
 from sbformat.policies.operators import OPERATORS
-from sbformat.policies.run import kernels, layers
+from sbformat.policies.run import kernels
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
+from tests.helpers import thresholds
 
 from .graphs import OTHERS, UNARY, interpret, make_graph, run_graph
 
@@ -187,7 +188,7 @@ def test_conv(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int
 
 @pytest.mark.parametrize("items", [1, 20, 100, 300])
 def test_a_convolution_in_pieces_is_the_same(items: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "_PIECE_ITEMS", items)
+    monkeypatch.setattr(thresholds.CONVOLUTION_ITEMS, items)
     x, weight = numbers(5, 2, 6, 7), numbers(5, 2, 3, 2, seed=1)
     check("Conv", [x], [weight, numbers(5, seed=2)], strides=(1, 2), pads=(1, 0, 0, 1))
 

@@ -19,6 +19,7 @@ from sbformat.policies.graph import Graph, Input, Sampling
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
 from sbformat.pth.values import Storage, TensorInfo, contiguous
+from tests.helpers import thresholds
 from tests.policies.run.graphs import interpret, random_value, run_graph
 
 ARCHIVES = Path(__file__).parents[2] / "archives"
@@ -81,7 +82,7 @@ def make_inputs(count: int, *, seed: int = 0) -> dict[str, np.ndarray]:
 def test_a_network_gives_what_a_plain_interpreter_gives(
     count: int, *, is_masked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sbformat.policies.run.program._MOST_ROWS", 16)
+    monkeypatch.setattr(thresholds.BATCH_ROWS, 16)
     graph, inputs = make_network(), make_inputs(count)
     if is_masked:
         inputs["mask"] = np.random.default_rng(1).integers(0, 2, (count, 4)).astype(np.float32)
@@ -303,9 +304,9 @@ def test_a_function_that_is_missing_is_named() -> None:
 
 def read_weight(info: Any, dtype: str = "", budget: Budget | None = None) -> np.ndarray:
     builder = GraphBuilder(Budget())
-    builder.weight("w", info, "test")
-    weight = builder._weights["w"]
-    graph = build(builder=builder)._replace(weights={"w": weight._replace(dtype=dtype or weight.dtype)})
+    graph = build(builder.weight("w", info, "test"), builder=builder)
+    weight = graph.weights["w"]
+    graph = graph._replace(weights={"w": weight._replace(dtype=dtype or weight.dtype)})
     return Weights(graph, budget or Budget())["w"]
 
 
@@ -343,10 +344,10 @@ def test_filters_are_in_memory_as_convolutions_need_them() -> None:
 def test_numbers_that_are_repeated_are_charged() -> None:
     builder = GraphBuilder(Budget())
     value = builder.constant(2.5, shape=(30, 40))
-    graph = build(builder=builder)._replace(weights={"w": builder._weights[value.name]})
-    assert (Weights(graph, Budget())["w"] == np.full((30, 40), 2.5, np.float32)).all()
+    graph = build(value, builder=builder)
+    assert (Weights(graph, Budget())[value.name] == np.full((30, 40), 2.5, np.float32)).all()
     with pytest.raises(LimitError):
-        Weights(graph, Budget(Limits(member_bytes=100)))["w"]
+        Weights(graph, Budget(Limits(member_bytes=100)))[value.name]
 
 
 def test_weights_are_shared_by_programs() -> None:

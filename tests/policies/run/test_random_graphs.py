@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.graph import Graph, Input, Sampling
-from sbformat.policies.run import layers, program
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
+from tests.helpers import thresholds
 from tests.policies.run.graphs import describe, interpret
 
 ACTIVATIONS = ["Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "Neg", "Abs", "Identity"]
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
 SIZES = st.integers(1, 5)
 Draw = st.DrawFn
+NUMBERS = itertools.count()
+"""Names of weights differ; nothing else depends on them."""
 
 
 def draw_weight(draw: Draw, builder: GraphBuilder, *shape: int) -> Value:
     generator = np.random.default_rng(draw(st.integers(0, 99)))
-    name = f"weight {len(builder._weights)}"
+    name = f"weight {next(NUMBERS)}"
     return builder.weight(name, describe(generator.uniform(-1, 1, shape).astype(np.float32)), "test")
 
 
@@ -110,13 +115,11 @@ def test_a_program_gives_what_a_plain_interpreter_gives(graph: Graph, count: int
     """Folding, views, results in place of operands, blocks and pieces of convolutions change nothing but rounding."""
     inputs = draw_inputs(graph, count, seed)
     before = {name: value.copy() for name, value in inputs.items()}
-    most, pieces = program._MOST_ROWS, layers._PIECE_ITEMS
-    try:
-        program._MOST_ROWS, layers._PIECE_ITEMS = rows, 40  # type: ignore[misc]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds.BATCH_ROWS, rows)
+        patch.setattr(thresholds.CONVOLUTION_ITEMS, 40)
         made = Program(graph, list(graph.outputs.values()), Weights(graph, Budget()))
         first, second = made.run(inputs), made.run(inputs)
-    finally:
-        program._MOST_ROWS, layers._PIECE_ITEMS = most, pieces  # type: ignore[misc]
     for name, one, again, expected in zip(graph.outputs, first, second, interpret(graph, inputs).values()):
         assert (one.dtype, one.shape) == (expected.dtype, expected.shape), name
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
