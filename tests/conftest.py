@@ -7,10 +7,30 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant
 from tests.helpers.shared_files import SUMMARY
 
-settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
-settings.load_profile("sbformat")
+settings.load_profile(DEFAULT_PROFILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile with which ``more_examples`` draws all examples if ``-m`` selects the exhaustive tests."""
+    expression = config.option.markexpr
+    if "exhaustive" in expression and "not exhaustive" not in expression:
+        settings.load_profile(EXHAUSTIVE_PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave only cases with ``each_value`` in the default run that have a new value of a parameter."""
+    cases = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("each_value")]
+    for item in choose_redundant(cases, lambda item: (item.module.__name__, item.originalname), find_values):
+        item.add_marker(pytest.mark.exhaustive)
+
+
+def find_values(item: pytest.Function) -> set[tuple[str, int]]:
+    """Each parameter with the identity of its value, which is one object in all cases of a product."""
+    return {(name, id(value)) for name, value in item.callspec.params.items()}
 
 
 @pytest.hookimpl(optionalhook=True)
