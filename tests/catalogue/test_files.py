@@ -10,13 +10,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sbformat.catalogue.files.columns import MOST_COLUMNS, OTHER, drop_empty, find_columns
 from sbformat.catalogue.files.formats import SUFFIXES, find_format
 from sbformat.catalogue.flat_rows import COLUMNS, SourceState, make_empty_row
 from sbformat.errors import UnsupportedError
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +80,7 @@ SCALARS = st.one_of(
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".sqlite"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@more_examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(SCALARS, min_size=1, max_size=4))
 def test_any_values_are_read_back(tmp_path: Path, suffix: str, values: list[Any]) -> None:
     rows = [make_row(f"{number}.zip", value=value) for number, value in enumerate(values)]

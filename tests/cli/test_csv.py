@@ -23,6 +23,7 @@ from sbformat.cli._csv import encode_cell, print_csv
 from tests.helpers.build_blobs import UTILS, new
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, with_data
 from tests.helpers.old_archives import blob, with_keys
+from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +91,7 @@ def test_a_table_without_rows_has_its_header() -> None:
     assert stream.getvalue() == "path,'=1\n"
 
 
+@more_examples(100)
 @given(st.lists(st.lists(st.one_of(st.none(), st.text(), st.floats(), st.integers()), min_size=3, max_size=3)))
 def test_a_reader_of_csv_gets_the_cells_back(rows: list[list[Any]]) -> None:
     stream = io.StringIO()

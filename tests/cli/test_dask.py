@@ -1,6 +1,7 @@
 """``--dask``: a real cluster on loopback, of a scheduler and two workers in processes of their own.
 
-The commands run in processes of their own as well: what Dask leaves behind is no warning of these tests.
+The commands run in processes of their own as well: what Dask leaves behind is no warning of these tests. To import Dask
+takes each of them a second or two, so that the tests share a cluster, and most share the process of the commands.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.helpers.bundled import ARCHIVES, ROOT
-from tests.helpers.many_archives import write_archives
+from tests.helpers.command_process import CommandProcesses, Outcome
+from tests.helpers.many_archives import write_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,6 +82,12 @@ class Cluster:
         self.address: str = json.loads((folder / "scheduler.json").read_text())["address"]
         assert run_command([sys.executable, "-W", "ignore", "-c", WAIT, self.address])[0] == 0
 
+    def replace_workers(self) -> None:
+        """Start another worker for each that was killed."""
+        for index, process in enumerate(self.workers):
+            if process.poll() is not None:
+                self.workers[index] = self.start_worker()
+
     def _start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.{program}", *arguments]
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -113,11 +121,35 @@ def wait_until(done: Callable[[], bool], process: subprocess.Popen[bytes]) -> No
         time.sleep(0.02)
 
 
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
+class Clusters:
+    """The cluster of these tests, which may end its parts."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._started: list[Cluster] = []
+
+    def get(self) -> Cluster:
+        """Return a cluster with a scheduler and two workers."""
+        if not self._started or self._started[-1].scheduler.poll() is not None:
+            self._started.append(Cluster(self._factory.mktemp("cluster")))
+        self._started[-1].replace_workers()
+        return self._started[-1]
+
+    def close(self) -> None:
+        for cluster in self._started:
+            cluster.close()
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    made = Clusters(tmp_path_factory)
     yield made
     made.close()
+
+
+@pytest.fixture
+def cluster(clusters: Clusters) -> Cluster:
+    return clusters.get()
 
 
 def run_command(command: list[Any], cwd: Path = ROOT) -> tuple[int, str, str]:
@@ -144,8 +176,8 @@ def run(*arguments: object, cwd: Path = ROOT) -> tuple[int, str, str]:
 
 
 def test_a_worker_that_is_killed_costs_a_try(cluster: Cluster, tmp_path: Path) -> None:
-    write_archives(tmp_path / "runs", 300)
-    (tmp_path / "runs" / "agent_00099.zip").write_bytes(b"no zip")
+    write_statistics(tmp_path / "runs", 300)
+    (tmp_path / "runs" / "statistics_00099.pkl").write_bytes(b"no zip")
     assert run("catalog", "runs", "-o", "one.csv", "--jobs", 1, cwd=tmp_path)[0] == 1
     cluster.kill_when_committed(cluster.workers[0], tmp_path / "out.csv.partial")
     status, out, err = run("catalog", "runs", "-o", "out.csv", "--dask", cluster.address, cwd=tmp_path)
@@ -155,21 +187,51 @@ def test_a_worker_that_is_killed_costs_a_try(cluster: Cluster, tmp_path: Path) -
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
-@pytest.mark.parametrize("command", ["scan", "validate", "inspect"])
-def test_other_commands_have_the_same_reports(cluster: Cluster, command: str) -> None:
-    expected = run(command, ARCHIVES, "--format", "json", "--jobs", 1)
-    assert run(command, "tests/archives", "--format", "json", "--dask", cluster.address) == expected
+COMMANDS = ("scan", "validate", "inspect")
+WRONG = ("nonsense://x", "no address", "tcp://")
 
 
-def test_rebuild_writes_the_same_files(cluster: Cluster, tmp_path: Path) -> None:
-    expected = run("rebuild", ARCHIVES, "-o", tmp_path / "one", "--jobs", 1)
-    found = run("rebuild", ARCHIVES, "-o", tmp_path / "two", "--dask", cluster.address)
+def find_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp() / "dask"
+
+
+@pytest.fixture(scope="module")
+def outcomes(clusters: Clusters, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """The status, output and errors of command lines that one process runs, with a cluster and without."""
+    address = clusters.get().address
+    folder = find_folder(tmp_path_factory)
+    folder.mkdir()
+    lines: dict[str, list[object]] = {}
+    for command in COMMANDS:
+        lines[f"{command} alone"] = [command, ARCHIVES, "--format", "json", "--jobs", 1]
+        lines[f"{command} by workers"] = [command, "tests/archives", "--format", "json", "--dask", address]
+    lines["rebuild alone"] = ["rebuild", ARCHIVES, "-o", folder / "one", "--jobs", 1]
+    lines["rebuild by workers"] = ["rebuild", ARCHIVES, "-o", folder / "two", "--dask", address]
+    for wrong in WRONG:
+        lines[wrong] = ["scan", ARCHIVES, "--dask", wrong]
+    lines["local"] = ["catalog", ARCHIVES, "-o", folder / "out.csv", "--dask", "local"]
+    with CommandProcesses() as processes, socket.socket() as other:  # Dask shows its dashboard on a port
+        with contextlib.suppress(OSError):
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        return {name: processes.run(*line, environment=ENVIRONMENT) for name, line in lines.items()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_other_commands_have_the_same_reports(outcomes: dict[str, Outcome], command: str) -> None:
+    assert outcomes[f"{command} by workers"] == outcomes[f"{command} alone"]
+    assert outcomes[f"{command} alone"][1]
+
+
+def test_rebuild_writes_the_same_files(outcomes: dict[str, Outcome], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = find_folder(tmp_path_factory)
+    expected, found = outcomes["rebuild alone"], outcomes["rebuild by workers"]
     assert (found[0], found[2]) == (expected[0], expected[2])
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
+    names = sorted(path.name for path in (folder / "one").iterdir())
+    assert names == sorted(path.name for path in (folder / "two").iterdir())
     assert names
     for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
 KILLER = """
@@ -179,7 +241,7 @@ from sbformat.parallel import map_in_order
 from tests.helpers.work_for_processes import double_or_die, lost
 
 with distributed.Client(sys.argv[1]) as client:
-    done = map_in_order(double_or_die, range(12), lost=lost, executor=client.get_executor(), workers=2)
+    done = map_in_order(double_or_die, range(7), lost=lost, executor=client.get_executor(), workers=2)
     print(list(done))
 """
 
@@ -191,9 +253,7 @@ def replaced_workers(cluster: Cluster) -> Iterator[None]:
 
     def replace() -> None:
         while not ended.wait(0.1):
-            for index, process in enumerate(cluster.workers):
-                if process.poll() is not None:
-                    cluster.workers[index] = cluster.start_worker()
+            cluster.replace_workers()
 
     thread = threading.Thread(target=replace)
     thread.start()
@@ -207,16 +267,12 @@ def replaced_workers(cluster: Cluster) -> Iterator[None]:
 def test_an_item_that_kills_its_workers_is_lost_alone(cluster: Cluster) -> None:
     with replaced_workers(cluster):
         _, out, err = run_command([sys.executable, "-c", KILLER, cluster.address])
-    expected = [-number if number % 7 == 3 else number * 2 for number in range(12)]
+    expected = [-number if number % 7 == 3 else number * 2 for number in range(7)]
     assert out.splitlines()[-1:] == [str(expected)], err[-2000:]
 
 
-def test_workers_of_this_machine_begin_and_end_with_the_command(tmp_path: Path) -> None:
-    with socket.socket() as other:  # the port that Dask shows its dashboard on may be taken
-        with contextlib.suppress(OSError):
-            other.bind(("127.0.0.1", 8787))
-            other.listen()
-        status, out, err = run("catalog", ARCHIVES, "-o", tmp_path / "out.csv", "--dask", "local")
+def test_workers_of_this_machine_begin_and_end_with_the_command(outcomes: dict[str, Outcome]) -> None:
+    status, out, err = outcomes["local"]
     assert (status, err) == (0, "")
     assert "6 rows" in out
 
@@ -230,14 +286,14 @@ def test_a_scheduler_that_is_not_there_is_one_line() -> None:
     assert err.endswith(" after 15 s\n")  # Dask itself waits twice as long
 
 
-@pytest.mark.parametrize("address", ["nonsense://x", "no address", "tcp://"])
-def test_a_wrong_address_is_one_line(address: str) -> None:
-    status, out, err = run("scan", ARCHIVES, "--dask", address)
+@pytest.mark.parametrize("address", WRONG)
+def test_a_wrong_address_is_one_line(outcomes: dict[str, Outcome], address: str) -> None:
+    status, out, err = outcomes[address]
     assert (status, out, err.count("\n"), "Traceback" in err) == (2, "", 1, False)
 
 
 def test_a_scheduler_that_ends_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
-    write_archives(tmp_path / "runs", 300)
+    write_statistics(tmp_path / "runs", 300)
     spool = tmp_path / "out.csv.partial"
     cluster.kill_when_committed(cluster.scheduler, spool)
     status, out, err = run("catalog", "runs", "-o", "out.csv", "--dask", cluster.address, cwd=tmp_path)
@@ -245,7 +301,7 @@ def test_a_scheduler_that_ends_is_an_error(cluster: Cluster, tmp_path: Path) -> 
     assert err.count("\n") == 1
     assert err.startswith("sbformat: ")
     assert "internal error" not in err
-    assert spool.exists()
+    assert (tmp_path / "out.csv.partial").exists()
     status, out, _ = run("catalog", "runs", "-o", "out.csv", cwd=tmp_path)
     assert (status, "known from before" in out) == (0, True)
 

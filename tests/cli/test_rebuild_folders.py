@@ -225,7 +225,8 @@ def test_agents_of_sb2_become_archives_of_sb3(tmp_path: Path) -> None:
 
 
 def test_many_processes_give_the_same_result(capsys: Capture, tmp_path: Path) -> None:
-    make_folder(tmp_path / "runs", {f"{number}.zip": AGENT for number in range(40)})
+    agents = {f"{number}.zip": AGENT for number in range(6)}
+    make_folder(tmp_path / "runs", {**agents, **{f"{number}.pkl": STATISTICS for number in range(6, 40)}})
     documents = [
         run_document(capsys, tmp_path / "runs", "-o", tmp_path / jobs, "--jobs", jobs)[1] for jobs in ("1", "2")
     ]

@@ -352,7 +352,8 @@ def test_one_of_several_folders_with_nothing_in_it_is_named(capsys: pytest.Captu
 
 def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in range(11):
-        write(tmp_path, **{f"{number}a_zip": PPO.read_bytes(), f"{number}b_pkl": SYSTEM, f"{number}c_zip": b"PK\3\4"})
+        archive = PPO.read_bytes() if number < 3 else NAMED
+        write(tmp_path, **{f"{number}a_zip": archive, f"{number}b_pkl": SYSTEM, f"{number}c_zip": b"PK\3\4"})
     paths = [*sorted(tmp_path.iterdir()), tmp_path / "nowhere"]
     alone = run_json(capsys, "scan", *paths, "--jobs", 1)
     assert alone == run_json(capsys, "scan", *paths, "--jobs", 2)
@@ -361,11 +362,10 @@ def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    real = parallel.map_in_order
 
     def in_order(work: Any, items: Any, *, processes: int, lost: Any) -> Iterable[Any]:
         seen.append(processes)
-        return real(work, items, processes=1, lost=lost)
+        return map(lost, items)  # what the scan finds plays no role here
 
     monkeypatch.setattr(parallel, "map_in_order", in_order)
     for count in (1, 31, 32, 33):
@@ -647,7 +647,7 @@ def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected a file, a folder or a pipe" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo-box"])
+@pytest.mark.parametrize("name", ["dqn", pytest.param("ppo-box", marks=pytest.mark.exhaustive)])
 def test_many_findings_of_a_kind_are_counted(capsys: pytest.CaptureFixture[str], name: str) -> None:
     path = ROOT / "tests" / "policies" / "sbx" / "archives" / f"{name}.zip"
     assert main(["scan", str(path), "--format", "json"]) == 1

@@ -159,7 +159,7 @@ def test_an_archive_comes_from_standard_input(command: str) -> None:
 
 
 def test_standard_input_is_one_of_many_files() -> None:
-    done = run("scan", PPO, "-", *[SAC] * 40, "--format", "json", "--jobs", 4, stdin=entries()["policy.pth"])
+    done = run("scan", PPO, "-", *[STATISTICS] * 40, "--format", "json", "--jobs", 2, stdin=entries()["policy.pth"])
     reports = parse_reports(done.stdout.decode())
     assert [report["path"] for report in reports[:2]] == [str(PPO), "<stdin>"]
     assert [report["format"] for report in reports[:2]] == ["sb3", "torch-zip"]

@@ -91,13 +91,17 @@ def test_the_hook_sees_a_network(tmp_path: Path) -> None:
         ("fsspec", "gs://bucket/a.zip", "fsspec"),
     ],
 )
-@pytest.mark.parametrize("command", ["inspect", "scan"])
+@pytest.mark.parametrize("command", ["inspect", pytest.param("scan", marks=pytest.mark.exhaustive)])
 def test_what_is_missing_is_named_in_one_line(command: str, missing: str, url: str, named: str) -> None:
     process = run_child("use_without_extras.py", missing, command, url)
     assert (process.returncode, process.stdout) == (2, ""), process.stderr
     assert process.stderr.count("\n") == 1, process.stderr
     assert named in process.stderr
     assert "pip install 'sbformat[remote]'" in process.stderr
+
+
+def test_scan_names_what_is_missing_as_well() -> None:
+    test_what_is_missing_is_named_in_one_line("scan", "s3fs", "s3://bucket/runs/", "fsspec and s3fs")
 
 
 def test_a_file_system_of_another_package_is_named() -> None:
@@ -183,8 +187,15 @@ COMMANDS: list[list[str]] = [
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("password", ["pa55w0rd", "pa55w0rd-wr0ng"])
 def test_no_command_shows_a_secret(
-    words: list[str], password: str, server: HttpServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    password: str,
+    server: HttpServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if words[0] == "report":  # to draw all plots takes a second
+        monkeypatch.setattr("sbformat.html_report.archive_page.MOST_PLOTS", 2)
     arguments: list[Any] = []
     for word in words:
         is_file = word.startswith("/")

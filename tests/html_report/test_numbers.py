@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from sbformat.html_report.episodes import average
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import describe_numbers
 from tests.helpers.bundled import PPO, ROOT
-from tests.html_report.test_sections import render, with_settings
+from tests.html_report.test_sections import STATISTICS, render, with_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,10 +52,18 @@ ODD_NUMBERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("first", [*ODD_NUMBERS, 1.7e308, -1.7e308])
-def test_plots_of_odd_numbers_do_not_warn(first: float) -> None:
+HUGE = (1.7e308, -1.7e308)
+EVERY_PAIR = (*itertools.combinations_with_replacement(ODD_NUMBERS, 2), *itertools.product(HUGE, ODD_NUMBERS))
+PAIRS = (*zip(ODD_NUMBERS, (*ODD_NUMBERS[5:], *ODD_NUMBERS[:5])), (5e-324, 5e-324), (1.7e308, 1.0), (-1.7e308, 1e300))
+"""Each number twice, with others of another size."""
+
+
+@pytest.mark.parametrize(
+    "pairs", [PAIRS, pytest.param(EVERY_PAIR, marks=pytest.mark.exhaustive)], ids=["some", "every pair"]
+)
+def test_plots_of_odd_numbers_do_not_warn(pairs: tuple[tuple[float, float], ...]) -> None:
     plots = Plots()
-    for second in ODD_NUMBERS[ODD_NUMBERS.index(first) :] if first in ODD_NUMBERS else ODD_NUMBERS:  # each pair once
+    for first, second in pairs:
         series = [first, second] * 10
         drawn = plots.draw_series(series, average(series) if abs(first) < 1e301 else (), label="")
         assert "nan" not in drawn.casefold()
@@ -86,7 +95,7 @@ def test_matplotlib_does_not_log_and_reads_no_backend(tmp_path: Path) -> None:
         **os.environ, "MPLBACKEND": "nope", "MPLCONFIGDIR": str(tmp_path / "file" / "nope"), "HOME": "/nonexistent",
         "PYTHONPATH": str(ROOT),
     }  # fmt: skip
-    command = [sys.executable, "-W", "error", "-m", "sbformat", "report", str(PPO), "-o", "page.html"]
+    command = [sys.executable, "-W", "error", "-m", "sbformat", "report", str(STATISTICS), "-o", "page.html"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "page.html: a page about 1 file\n", "")
 
@@ -98,6 +107,7 @@ def test_rewards_that_are_no_numbers_or_overflow_do_not_warn() -> None:
     assert (found.rewards, found.lengths) == ((1e299,), (5,))
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_complex_tensors_have_a_remark() -> None:
     archive = sbformat.read(PPO)
     made = archive.replace(parameters={"policy": {"a": np.zeros(9, np.complex64)}})

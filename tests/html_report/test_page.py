@@ -94,10 +94,12 @@ def test_a_page_shows_what_the_archive_is(tmp_path: Path) -> None:
         assert text in page
 
 
-def test_the_same_file_gives_the_same_page(tmp_path: Path) -> None:
-    assert write_page(SAC, tmp_path) == write_page(SAC, tmp_path)
+@pytest.mark.parametrize("source", [PPO, pytest.param(SAC, marks=pytest.mark.exhaustive)], ids=lambda path: path.stem)
+def test_the_same_file_gives_the_same_page(tmp_path: Path, source: Path) -> None:
+    assert write_page(source, tmp_path) == write_page(source, tmp_path)
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_hostile_text_is_escaped(tmp_path: Path) -> None:
     def change(data: dict[str, Any]) -> None:
         data.update({ATTACK: ATTACK, "policy_kwargs": {ATTACK: [ATTACK]}, "seed": ATTACK})
@@ -111,6 +113,7 @@ def test_hostile_text_is_escaped(tmp_path: Path) -> None:
     assert not re.search("[\u202e\x00]", page)
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_a_broken_entry_is_shown_beside_the_others(tmp_path: Path) -> None:
     page = write_page(changed(policy_optimizer_pth=b"x"), tmp_path)
     assert_is_harmless(page)
@@ -152,6 +155,7 @@ def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytes
         sbformat.report(PPO, tmp_path / "page.html")
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
     assert main(["report", str(PPO), "-o", str(page)]) == 0

@@ -157,6 +157,7 @@ def test_many_tensors_are_counted_not_drawn(monkeypatch: pytest.MonkeyPatch) -> 
 # -- episodes -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_the_last_episodes_are_read_with_numbers_of_numpy() -> None:
     file = with_settings(
         ep_info_buffer=deque([{"r": 1.5, "l": 3, "t": 0.1}, {"r": -2, "l": 4}], maxlen=100),
@@ -223,6 +224,7 @@ def test_averages_are_means_of_the_last_numbers() -> None:
 # -- statistics, settings, spaces ---------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_statistics_are_those_of_the_file_and_of_a_bundle(tmp_path: Path) -> None:
     sbformat.write(sbformat.bundle(SAC, STATISTICS), tmp_path / "bundle.zip")
     known = sbformat.read_vecnormalize(STATISTICS)
@@ -239,6 +241,7 @@ def test_statistics_are_those_of_the_file_and_of_a_bundle(tmp_path: Path) -> Non
     assert collect_statistics(collect_file(SAC)) is None
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_statistics_of_many_keys_are_cut(tmp_path: Path) -> None:
     one = sbformat.RunningMeanStd(np.zeros(1), np.ones(1), 1.0)
     known = dict.fromkeys((f"key {index}" for index in range(100)), one)
@@ -268,7 +271,7 @@ def test_settings_are_grouped_and_none_is_lost() -> None:
     ("source", "words"),
     [
         (write_vector("policy-cnn-multi-input"), ["Dict", "camera", "pre-processing"]),
-        (SAC, ["SAC", "critic.qf1.4.bias", "Layers (364 parameters)"]),
+        pytest.param(SAC, ["SAC", "critic.qf1.4.bias", "Layers (364 parameters)"], marks=pytest.mark.exhaustive),
         (STATISTICS, ["Statistics of VecNormalize", "Shape 3, from 101 samples"]),
         (BUFFER, ["Replay buffer", "5 episodes in the replay buffer", "next_observations"]),
         (ARCHIVES / "ppo-cartpole-1.0.zip", ["PPO", "1.0"]),
@@ -281,6 +284,7 @@ def test_every_kind_of_file_has_a_page(source: Any, words: list[str]) -> None:
         assert word in page
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_a_dangerous_archive_has_its_findings_in_the_page(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     sbformat.write(sbformat.read(PPO).replace(extra={"x.pkl": b"cos\nsystem\n(S'<script>'\ntR."}), path)
@@ -292,6 +296,7 @@ def test_a_dangerous_archive_has_its_findings_in_the_page(tmp_path: Path) -> Non
     assert allowed.scanned is not None
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
     vectors = [vector for vector in read_vectors() if name_file(vector).endswith((".zip", ".pth"))]
     for vector in vectors[::60]:
@@ -300,6 +305,7 @@ def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
         assert_is_harmless(render_archive(file))
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_the_last_episodes_are_listed() -> None:
     page = render_file(with_settings(ep_info_buffer=[{"r": 0.5 + index, "l": 7000 + index} for index in range(600)]))
     assert "100 before these are not listed" in page
@@ -308,6 +314,7 @@ def test_the_last_episodes_are_listed() -> None:
     assert '<th scope="row" class="right">600</th>' in page
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_fields_of_the_system_beyond_the_first_are_counted() -> None:
     file = collect_file(changed(system_info_txt="".join(f"- A{index}: x\n" for index in range(600)).encode()))
     page = render_file(file)

@@ -443,12 +443,12 @@ class ChecksummedBytes:
         return self._crc32(data, value)
 
 
-LARGE: Final = {"a": np.arange(200_000, dtype="f4"), "b": np.arange(100_000, dtype="f8")}
+LARGE: Final = {"a": np.arange(50_000, dtype="f4"), "b": np.arange(25_000, dtype="f8")}
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """An archive of 1.6 MB, of which next to nothing is not in tensors."""
+    """An archive of 400 KB, of which next to nothing is not in tensors."""
     path = tmp_path / "large.zip"
     sbformat.write(sbformat.reads(build_zips.sb3_archive()).replace(parameters={"policy": LARGE}), path)
     return path
@@ -458,7 +458,7 @@ def test_each_byte_is_checksummed_once_to_read_it(large: Path, monkeypatch: pyte
     checksummed = ChecksummedBytes(monkeypatch)
     found = sbformat.read(large).parameters["policy"].to_numpy()
     assert np.array_equal(found["b"], LARGE["b"])
-    assert 1_600_000 < checksummed.nbytes < 1_620_000
+    assert 400_000 < checksummed.nbytes < 405_000
 
 
 @pytest.mark.parametrize("tensors", ["*", "a", "[!ab]"])
@@ -469,10 +469,10 @@ def test_each_byte_is_checksummed_once_to_extract_any_of_it(
     if tensors == "[!ab]":
         with pytest.raises(sbformat.MissingEntryError):
             extract(read_in_place(large), tmp_path / "y.safetensors", tensors=tensors)
-        assert checksummed.nbytes < 20_000
+        assert checksummed.nbytes < 5_000
         return
     extract(read_in_place(large), tmp_path / "y.safetensors", tensors=tensors)
-    assert 1_600_000 < checksummed.nbytes < 1_620_000
+    assert 400_000 < checksummed.nbytes < 405_000
 
 
 def test_each_byte_is_checksummed_twice_to_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,7 +480,7 @@ def test_each_byte_is_checksummed_twice_to_write_it(tmp_path: Path, monkeypatch:
     archive = sbformat.reads(build_zips.sb3_archive()).replace(parameters={"policy": LARGE})
     checksummed = ChecksummedBytes(monkeypatch)
     sbformat.write(archive, tmp_path / "y.zip")
-    assert 3_200_000 < checksummed.nbytes < 3_240_000
+    assert 800_000 < checksummed.nbytes < 810_000
 
 
 def test_the_crc_of_a_zip_follows_from_those_of_its_members(whole: bytes) -> None:
@@ -521,11 +521,11 @@ def test_a_run_of_a_member_is_given_once_all_of_it_is_right() -> None:
     ("verb", "form", "name"),
     [
         ("extract", "zip", "y.safetensors"),
-        ("extract", "zip", "y.npz"),
+        pytest.param("extract", "zip", "y.npz", marks=pytest.mark.exhaustive),
         ("extract", "zip", "y"),
-        ("convert", "zip", "y.safetensors"),
+        pytest.param("convert", "zip", "y.safetensors", marks=pytest.mark.exhaustive),
         ("convert", "zip", "y.pth"),
-        ("convert", "zip", "y.zip"),
+        pytest.param("convert", "zip", "y.zip", marks=pytest.mark.exhaustive),
         ("convert", "safetensors", "y.zip"),
     ],
 )

@@ -26,7 +26,10 @@ PATH = "agents/runs/a b.zip"
 @pytest.fixture(scope="module")
 def started() -> Iterator[S3Server]:
     with S3Server() as server:
+        process = server._process
         yield server
+        assert process.poll() is None
+    assert process.returncode == 0  # moto ends with the block
 
 
 @pytest.fixture
@@ -101,8 +104,9 @@ def test_anonymous_requests(server: S3Server) -> None:
 
 
 def test_what_does_not_exist(server: S3Server) -> None:
+    files = open_files(server)
     for path in ("agents/missing.zip", "missing/a.zip"):
-        for read in (open_files(server).info, open_files(server).cat_file):
+        for read in (files.info, files.cat_file):
             with pytest.raises(FileNotFoundError):
                 read(path)
 
@@ -110,12 +114,13 @@ def test_what_does_not_exist(server: S3Server) -> None:
 @pytest.mark.parametrize("behaviour", [Refuses(), Refuses(403, "ExpiredToken"), NeedsKey("other")])
 def test_refusals(server: S3Server, behaviour: Behaviour) -> None:
     server.behaviour = behaviour
+    files = open_files(server)
     with pytest.raises(PermissionError, match="by the test"):
-        open_files(server).cat_file(PATH, start=0, end=4)
+        files.cat_file(PATH, start=0, end=4)
     with pytest.raises(PermissionError):
-        open_files(server).info(PATH)
+        files.info(PATH)
     server.behaviour = NeedsKey(server.key)
-    assert open_files(server).cat_file(PATH) == DATA
+    assert files.cat_file(PATH) == DATA
 
 
 @pytest.mark.parametrize("behaviour", [Refuses(503, "SlowDown", times=1), Closes(times=1), Cuts(10, times=1)])
@@ -146,10 +151,3 @@ def test_environment_of_a_child_process(server: S3Server, tmp_path: Any) -> None
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True, text=True)
     assert json.loads(done.stdout) == [len(DATA), 4]
     assert all("Credential=other-key/" in str(record.authorization) for record in server.requests)
-
-
-def test_moto_ends_with_the_block() -> None:
-    with S3Server() as server:
-        process = server._process
-        assert process.poll() is None
-    assert process.returncode == 0

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.io.urls import Url, find_scheme, hide_secrets, is_url, join_url, last_name, local_path
+from tests.helpers.sampling import more_examples
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,7 @@ def test_different_queries_have_different_names() -> None:
     assert len(names) == 100
 
 
+@more_examples(100)
 @given(st.text("ab/?#@:%&=", max_size=12), st.sampled_from(["https", "s3", "hf", "ftp"]))
 def test_a_password_is_never_shown(before: str, scheme: str) -> None:
     """Wherever the user forgot to quote something."""
@@ -103,6 +105,7 @@ def test_a_password_is_never_shown(before: str, scheme: str) -> None:
     assert "S3CRET" not in hide_secrets(f"{scheme}://host/a.zip?token=S3CRET{before.replace('#', '')}")
 
 
+@more_examples(100)
 @given(st.text(max_size=60))
 def test_every_text_has_a_name(text: str) -> None:
     shown = hide_secrets(f"https://{text}")

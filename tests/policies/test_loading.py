@@ -539,8 +539,16 @@ DECIDING: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("key", DECIDING)
-@pytest.mark.parametrize("path", [PPO, SAC])
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        *((PPO, key) for key in DECIDING),
+        *(
+            pytest.param(SAC, key, marks=() if key in {"policy_kwargs", "action_space"} else pytest.mark.exhaustive)
+            for key in DECIDING
+        ),
+    ],
+)
 def test_forged_data_gives_an_error_of_sbformat_or_a_policy_that_acts(key: str, path: Path) -> None:
     data = json.loads(entries(path)["data"])
     blobs = [value for value in data.values() if isinstance(value, dict) and ":serialized:" in value]

@@ -69,10 +69,28 @@ def test_one_tensor(server: HttpServer, name: str) -> None:
     assert server.bytes_sent <= 2 * tensor.nbytes + 200_000
 
 
+SMALLER: dict[str, Callable[[], bytes]] = {
+    "sac": lambda: make_wide_sac(700),
+    "200 tensors": lambda: make_many_tensors(nbytes=MIB // 10),
+    "deflated data": lambda: make_deflated_data(700),
+}
+"""Of 20 MB."""
+
+
+@pytest.mark.parametrize("is_large", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("work", [sbformat.read, sbformat.scan], ids=["read", "scan"])
-def test_what_judges_the_bytes_fetches_each_once(work: Callable[[str], object], server: HttpServer) -> None:
-    work(server.url("/agent.zip"))
-    assert server.bytes_sent == len(server.files["/agent.zip"].content)
+def test_what_judges_the_bytes_fetches_each_once(
+    work: Callable[[str], object],
+    server: HttpServer,
+    name: str,
+    is_large: bool,  # noqa: FBT001
+) -> None:
+    path = "/agent.zip"
+    if not is_large:
+        path = "/smaller.zip"
+        server.put(path, SMALLER[name]())
+    work(server.url(path))
+    assert server.bytes_sent == len(server.files[path].content)
     assert len(server.requests) <= 30
 
 

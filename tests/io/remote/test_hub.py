@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from sbformat.io.remote import open_remote
 from sbformat.io.remote.hub import HubPath, find_repositories, list_repository, parse_hub_url, pin_commit
 from sbformat.io.remote.listing import is_folder, iter_files, walk_folder
 from sbformat.io.urls import Url
-from tests.helpers.bundled import PPO, ROOT, SAC, entries
+from tests.helpers.bundled import PPO, SAC, entries
+from tests.helpers.command_process import CommandProcesses, Outcome
 from tests.helpers.http_behaviours import Changes, Closes, Fails, Redirect
 from tests.helpers.http_server import HttpServer
 from tests.helpers.hub_server import HubServer
@@ -43,15 +43,21 @@ NORMALIZED = {
 }
 
 
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+@contextlib.contextmanager
+def start_hub() -> Iterator[HubServer]:
     with HubServer(token=TOKEN) as server:
         server.create("sb3/ppo-CartPole-v1", PLAIN, tags=("stable-baselines3", "CartPole-v1"))
         server.create("sb3/sac-Pendulum-v1", NORMALIZED, tags=("stable-baselines3", "Pendulum-v1"))
         server.create("ann/large", {"runs/a b+c #1.zip": DATA})
         server.create("ann/private", {"agent.zip": DATA}, private=True)
         server.create("ann/gated", {"agent.zip": DATA}, gated=True)
+        yield server
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with start_hub() as server:
         yield server
 
 
@@ -111,8 +117,9 @@ def test_a_file_is_read_by_ranges_from_the_commit(hub: HubServer) -> None:
     assert len(hub.cdn.requests) == 2
 
 
-def test_counts_of_a_large_archive(hub: HubServer) -> None:
-    data = make_wide_sac()
+@pytest.mark.parametrize("width", [700, pytest.param(2180, marks=pytest.mark.exhaustive)])  # 21 and 200 MiB
+def test_counts_of_a_large_archive(hub: HubServer, width: int) -> None:
+    data = make_wide_sac(width)
     hub.create("ann/200mb", {"agent.zip": data})
     named = url(hub, "ann/200mb/agent.zip")
     report = sbformat.inspect(named)
@@ -381,72 +388,88 @@ def test_an_unzipped_archive_of_a_repository_is_read(hub: HubServer) -> None:
 # -- the command line ---------------------------------------------------------------------------------
 
 
-def run(hub: HubServer, *arguments: str, token: str | None = None, cwd: Path = ROOT) -> tuple[int, str, str]:
-    """Run a command in a process of its own, configured by the environment alone."""
-    process = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "sbformat", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**hub.make_environment(token), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(cwd)},
-        timeout=500,
-    )
-    refuse_secrets(process.stdout + process.stderr, [TOKEN, "Signature=s1"])
-    assert all(TOKEN not in str(record) for record in hub.cdn.requests)
-    return process.returncode, process.stdout, process.stderr
+@pytest.fixture(scope="module")
+def hub_of_commands() -> Iterator[HubServer]:
+    """One for all command lines, which share processes: the client reads its address when it is imported."""
+    with start_hub() as server:
+        yield server
 
 
-def test_commands_take_repositories(hub: HubServer, tmp_path: Path) -> None:
-    status, out, err = run(hub, "inspect", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "--brief", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def processes() -> Iterator[CommandProcesses]:
+    with CommandProcesses() as started:
+        yield started
+
+
+@pytest.fixture
+def run(
+    processes: CommandProcesses, hub_of_commands: HubServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Outcome]]:
+    """Run a command in another process, configured by the environment alone."""
+    hub = hub_of_commands
+    home = str(tmp_path_factory.getbasetemp())
+
+    def run(*arguments: object, token: str | None = None) -> Outcome:
+        environment = {**hub.make_environment(token), "PATH": "/usr/bin:/bin", "HOME": home}
+        status, out, err = processes.run(*arguments, environment=environment)
+        refuse_secrets(out + err, [TOKEN, "Signature=s1"])
+        assert all(TOKEN not in str(record) for record in hub.cdn.requests)
+        return status, out, err
+
+    yield run
+    hub.behaviour = ()
+
+
+def test_commands_take_repositories(hub_of_commands: HubServer, run: Callable[..., Outcome]) -> None:
+    status, out, err = run("inspect", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "--brief")
     assert (status, err) == (0, "")
     assert "PPO" in out
-    status, out, err = run(hub, "scan", "hf://sb3/sac-Pendulum-v1", "--format", "json", cwd=tmp_path)
+    status, out, err = run("scan", "hf://sb3/sac-Pendulum-v1", "--format", "json")
     assert status == 0, err
-    commit = hub.repositories["sb3/sac-Pendulum-v1"].refs["main"]
+    commit = hub_of_commands.repositories["sb3/sac-Pendulum-v1"].refs["main"]
     assert f"hf://sb3/sac-Pendulum-v1@{commit}/sac-Pendulum-v1.zip" in {row["path"] for row in parse_reports(out)}
-    status, out, err = run(hub, "validate", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", cwd=tmp_path)
+    status, out, err = run("validate", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip")
     assert status == 0, err
 
 
-def test_a_repository_is_exported_and_rebuilt(hub: HubServer, tmp_path: Path) -> None:
-    status, out, err = run(hub, "export", "hf://sb3/sac-Pendulum-v1", "-o", "agent.c", cwd=tmp_path)
+def test_a_repository_is_exported_and_rebuilt(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    status, out, err = run("export", "hf://sb3/sac-Pendulum-v1", "-o", tmp_path / "agent.c")
     assert status == 0, (out, err)
     assert (tmp_path / "agent.c").stat().st_size > 1000
-    status, out, err = run(hub, "rebuild", "hf://sb3/sac-Pendulum-v1", "-o", "rebuilt", cwd=tmp_path)
+    status, out, err = run("rebuild", "hf://sb3/sac-Pendulum-v1", "-o", tmp_path / "rebuilt")
     assert status == 0, (out, err)
     made = {path.name for path in (tmp_path / "rebuilt").rglob("*") if path.is_file()}
     assert {"sac-Pendulum-v1.zip", "vec_normalize.pkl"} <= made
-    status, out, err = run(hub, "rebuild", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "-o", "p.zip", cwd=tmp_path)
+    status, out, err = run("rebuild", "hf://sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "-o", tmp_path / "p.zip")
     assert status == 0, (out, err)
     assert sbformat.read(tmp_path / "p.zip").algorithm.name == "PPO"
 
 
-def test_tokens_of_the_environment_are_used_and_not_shown(hub: HubServer, tmp_path: Path) -> None:
+def test_tokens_of_the_environment_are_used_and_not_shown(run: Callable[..., Outcome]) -> None:
     named = "hf://ann/private/agent.zip"
-    status, out, err = run(hub, "inspect", named, "--format", "json", token=TOKEN, cwd=tmp_path)
+    status, out, err = run("inspect", named, "--format", "json", token=TOKEN)
     assert status == 0, err
     assert parse_reports(out)[0]["path"] == named
-    status, out, err = run(hub, "inspect", named, cwd=tmp_path)
+    status, out, err = run("inspect", named)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "or private" in err
-    status, out, err = run(hub, "inspect", named, "--format", "json", token="hf_wr0ng", cwd=tmp_path)  # noqa: S106
+    status, out, err = run("inspect", named, "--format", "json", token="hf_wr0ng")  # noqa: S106
     assert (status, err.count("\n")) == (2, 1)
     assert parse_reports(out)[0]["outcome"] == "cannot open"
     refuse_secrets(out + err, ["hf_wr0ng"])
 
 
-def test_commands_take_queries_and_patterns(hub: HubServer, tmp_path: Path) -> None:
+def test_commands_take_queries_and_patterns(hub_of_commands: HubServer, run: Callable[..., Outcome]) -> None:
     for named, expected in (("hf://sb3", BOTH), ("hf://?tag=CartPole-v1", LISTED), ("hf://sb3/*-v1/*.pkl", BOTH[2:])):
         for command in ("scan", "inspect"):
-            status, out, err = run(hub, command, named, "--format", "json", cwd=tmp_path)
+            status, out, err = run(command, named, "--format", "json")
             assert status == 0, err
             assert [row["path"] for row in parse_reports(out)] == [f"hf://{name}" for name in expected]
     for named, word in (("hf://?tag=nothing", "finds 0 repositories"), ("hf://?owner=x", "expected a query of")):
-        status, out, err = run(hub, "scan", named, cwd=tmp_path)
+        status, out, err = run("scan", named)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert word in err
-    hub.behaviour = Fails(418)
+    hub_of_commands.behaviour = Fails(418)
     for command in ("scan", "inspect"):
-        status, _, err = run(hub, command, "hf://sb3", cwd=tmp_path)
+        status, _, err = run(command, "hf://sb3")
         assert (status, "status 418" in err, err.count("\n")) == (2, True, 1)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sbformat import UnsupportedError
 from sbformat.io.remote.patterns import compile_pattern
+from tests.helpers.sampling import more_examples
 
 NAMES = [
     "a.zip",
@@ -60,6 +61,7 @@ def test_a_set_that_is_not_one_is_refused() -> None:
         compile_pattern("[z-a]")
 
 
+@more_examples(100)
 @given(st.text("ab[]!-^\\*.&|~", max_size=8), st.text("ab[]!-^\\.", max_size=6))
 def test_patterns_without_folders_are_those_of_fnmatch(pattern: str, name: str) -> None:
     try:

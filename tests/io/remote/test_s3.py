@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +16,8 @@ from sbformat.cli import main
 from sbformat.io.remote import open_remote
 from sbformat.io.remote.listing import is_folder, iter_files, walk_folder
 from sbformat.io.urls import Url
-from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, entries
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, entries
+from tests.helpers.command_process import CommandProcesses, Outcome
 from tests.helpers.http_behaviours import Behaviour, Closes, Cuts, Fails
 from tests.helpers.large_agents import make_many_tensors, make_wide_sac
 from tests.helpers.remote_errors import catch, refuse_secrets
@@ -108,8 +107,9 @@ def test_names_are_those_of_the_objects(path: str, server: S3Server) -> None:
     assert sbformat.read(url(server, path)).format == "sb3"
 
 
-def test_counts_of_a_large_archive(server: S3Server) -> None:
-    data = make_wide_sac()
+@pytest.mark.parametrize("width", [700, pytest.param(2180, marks=pytest.mark.exhaustive)])  # 21 and 200 MiB
+def test_counts_of_a_large_archive(server: S3Server, width: int) -> None:
+    data = make_wide_sac(width)
     server.put_object("large", "agent.zip", data)
     named = url(server, "large/agent.zip")
     report = sbformat.inspect(named)
@@ -288,46 +288,50 @@ def test_an_agent_of_a_bucket_acts(server: S3Server) -> None:
 # -- the command line ---------------------------------------------------------------------------------
 
 
-def run(server: S3Server, *arguments: str, key: str | None = None) -> tuple[int, str, str]:
-    """Run a command in a process of its own, configured by the environment alone."""
-    process = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "sbformat", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**server.make_environment(key), "PATH": "/usr/bin:/bin"},
-        timeout=500,
-    )
-    refuse_secrets(process.stdout + process.stderr, [server.secret, key or server.key])
-    return process.returncode, process.stdout, process.stderr
+@pytest.fixture(scope="module")
+def processes() -> Iterator[CommandProcesses]:
+    with CommandProcesses() as started:
+        yield started
 
 
-def test_commands_take_urls_and_the_configuration_of_the_environment(server: S3Server) -> None:
-    status, out, err = run(server, "inspect", "s3://agents/agent.zip", "s3://agents/runs/", "--format", "json")
+@pytest.fixture
+def run(processes: CommandProcesses, server: S3Server) -> Callable[..., Outcome]:
+    """Run a command in another process, configured by the environment alone."""
+
+    def run(*arguments: str, key: str | None = None) -> Outcome:
+        environment = {**server.make_environment(key), "PATH": "/usr/bin:/bin"}
+        status, out, err = processes.run(*arguments, environment=environment)
+        refuse_secrets(out + err, [server.secret, key or server.key])
+        return status, out, err
+
+    return run
+
+
+def test_commands_take_urls_and_the_configuration_of_the_environment(run: Callable[..., Outcome]) -> None:
+    status, out, err = run("inspect", "s3://agents/agent.zip", "s3://agents/runs/", "--format", "json")
     assert (status, err) == (0, "")
     paths = [row["path"] for row in parse_reports(out)]
     assert paths[0] == "s3://agents/agent.zip"
-    status, out, err = run(server, "scan", "s3://agents/runs/", "--format", "json")
+    status, out, err = run("scan", "s3://agents/runs/", "--format", "json")
     assert status == 0, (out, err)
     assert {row["path"] for row in parse_reports(out)} >= {f"s3://agents/{name}" for name in RUNS}
 
 
-def test_errors_of_commands_are_one_line(server: S3Server) -> None:
+def test_errors_of_commands_are_one_line(server: S3Server, run: Callable[..., Outcome]) -> None:
     for arguments in (["inspect", "s3://agents/missing.zip"], ["validate", "s3://missing/a.zip"]):
-        status, out, err = run(server, *arguments)
+        status, out, err = run(*arguments)
         assert (status, out) == (2, "")
         assert err.count("\n") == 1
         assert "not found" in err
     server.behaviour = NeedsKey("right")
-    status, out, err = run(server, "scan", "s3://agents/agent.zip", key="AKIAWRONGKEY")
+    status, out, err = run("scan", "s3://agents/agent.zip", key="AKIAWRONGKEY")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "access denied" in err
 
 
-def test_json_of_errors_has_no_secrets(server: S3Server) -> None:
+def test_json_of_errors_has_no_secrets(server: S3Server, run: Callable[..., Outcome]) -> None:
     server.behaviour = Refuses(403, "InvalidAccessKeyId")
-    status, out, _ = run(server, "inspect", "s3://agents/agent.zip", "--format", "json", key="AKIAWRONGKEY")
+    status, out, _ = run("inspect", "s3://agents/agent.zip", "--format", "json", key="AKIAWRONGKEY")
     assert status == 2
     (report,) = parse_reports(out)
     assert report["outcome"] == "cannot open"
@@ -345,11 +349,11 @@ def test_options_reach_the_command_line_in_process(
     refuse_secrets(out + err, [server.secret])
 
 
-def test_commands_take_patterns(server: S3Server) -> None:
+def test_commands_take_patterns(run: Callable[..., Outcome]) -> None:
     for command in ("scan", "inspect"):
-        status, out, err = run(server, command, "s3://agents/runs/*/*.zip", "--format", "json")
+        status, out, err = run(command, "s3://agents/runs/*/*.zip", "--format", "json")
         assert status == 0, err
         paths = [row["path"] for row in parse_reports(out)]
         assert paths == ["s3://agents/runs/ppo/best.zip", "s3://agents/runs/sac/b.zip"]
-        status, out, err = run(server, command, "s3://agents/runs/*.nothing")
+        status, out, err = run(command, "s3://agents/runs/*.nothing")
         assert (status, out, err.count("\n")) == (2, "", 1)

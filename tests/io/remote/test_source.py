@@ -15,6 +15,7 @@ from sbformat import ContainerError, LimitError, Limits
 from sbformat.io.remote.source import BLOCK_BYTES, OPENING_BYTES, Range, RemoteSource
 from tests.helpers import thresholds
 from tests.helpers.recorded_file import RecordedFile
+from tests.helpers.sampling import more_examples
 
 BLOCK = BLOCK_BYTES
 MIB = 1 << 20
@@ -95,6 +96,7 @@ def test_views_cannot_be_written_to() -> None:
         assert source.load().view(0, 10).readonly
 
 
+@more_examples(100)
 @given(st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, 2 * MIB)), max_size=12), st.integers(0, 9))
 def test_every_order_of_reads_returns_the_bytes_of_the_file(reads: list[tuple[int, int]], blocks: int) -> None:
     source = RemoteSource(RecordedFile(DATA), DATA[: blocks * BLOCK])

@@ -22,8 +22,8 @@ from tests.policies.sb3.agents import make_agent
 if TYPE_CHECKING:
     from sbformat.policies.graph import Graph
 
-QUICK = ("-O1",)
-"""For files that are compiled for a few calls."""
+QUICK = ("-O0",)
+"""For files that are compiled for a few calls: the compiler takes longer than they do."""
 
 
 def load_wide() -> sbformat.Policy:

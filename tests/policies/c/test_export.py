@@ -21,6 +21,7 @@ from sbformat.policies.export.interface import Port
 from sbformat.policies.graph import Input, Sampling
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.c_policy import C99, compile_c
+from tests.helpers.many_cases import check_all
 from tests.helpers.policy_vectors import load_vector
 from tests.policies.c.models import export
 from tests.policies.run.graphs import describe, lower_graph, make_graph
@@ -52,19 +53,21 @@ LARGEST: Final = float(np.finfo(np.float32).max)
 # -- names --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
+WRONG_NAMES = [
         ("", "an identifier of C"), ("9a", "an identifier of C"), ("a-b", "an identifier of C"), ("a b", "identifier"),
         ("\u00e9", "an identifier of C"), ("a\n", "an identifier of C"), ("_a", "an identifier of C"),
         ("a__b", "without two underscores"), ("a_", "without two underscores"), ("x" * 24, "at most 23 characters"),
         *((name, "identifier" if name.startswith("_") else "not a keyword") for name in sorted(KEYWORDS)),
-    ],
-)  # fmt: skip
-def test_names_that_c_does_not_have(tmp_path: Path, name: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=expected):
-        sbformat.export_c(PPO, tmp_path / "policy.c", name=name)
-    assert not list(tmp_path.iterdir())
+]  # fmt: skip
+
+
+def test_names_that_c_does_not_have(tmp_path: Path) -> None:
+    def check(name: str, expected: str) -> None:
+        with pytest.raises(ValueError, match=expected):
+            sbformat.export_c(PPO, tmp_path / "policy.c", name=name)
+        assert not list(tmp_path.iterdir())
+
+    check_all(check, WRONG_NAMES)
 
 
 @pytest.mark.parametrize("name", ["observation", "Observation", "OBSERVATION", "observation_tanh"])
@@ -118,14 +121,17 @@ def test_names_of_arguments_differ_in_upper_case_too() -> None:
 # -- hostile texts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ATTACKS, ids=range(len(ATTACKS)))
-def test_comments_cannot_be_left(text: str) -> None:
+def check_comments_cannot_be_left(text: str) -> None:
     made = escape_comment(f"*{text}/")
     assert re.fullmatch(r"[ -~]*", made)
     assert not re.search(r"\*|\\|\?|//", made)
     comment = wrap_comment([escape_comment(text)] * 3)
     assert comment.count("*/") == comment.count("/*") == 1
     assert max(map(len, comment.splitlines())) <= 120
+
+
+def test_comments_cannot_be_left() -> None:
+    check_all(check_comments_cannot_be_left, ((text,) for text in ATTACKS))
 
 
 def test_keys_of_a_dict_inject_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sbformat
 from sbformat.policies.c.numbers import C_TYPES
 from sbformat.policies.graph import Input, Sampling, State
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
-from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
+from tests.helpers.policy_vectors import assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.policies.c.models import export, export_together
 from tests.policies.run.models import (
@@ -25,6 +25,7 @@ from tests.policies.run.models import (
     multi_discrete,
     numbers,
 )
+from tests.policies.sampled import MARKED_VECTORS, mark_sb2_agents
 from tests.policies.sb3.agents import make_agent
 
 if TYPE_CHECKING:
@@ -46,23 +47,27 @@ def test_a_bundled_agent(tmp_path: Path, path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CPolicy]:
-    return export_together({name: load_vector(name) for name in VECTORS}, tmp_path_factory.mktemp("vectors"))
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CPolicy]:
+    """The vectors and agents of this run, in one call of the compiler."""
+    chosen: dict[str, sbformat.Policy] = {}
+    for item in request.session.items:
+        if item.path == request.path and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            case = item.callspec.params
+            if "agent" in case:
+                chosen[case["agent"].name] = sbformat.load_policy(case["agent"])
+            elif "name" in case:
+                chosen[case["name"]] = load_vector(case["name"])
+    return export_together(chosen, tmp_path_factory.mktemp("exported"))
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("name", MARKED_VECTORS)
 def test_a_vector(exported: dict[str, CPolicy], name: str) -> None:
     assert_predictions(name, exported[name])
 
 
-@pytest.fixture(scope="module")
-def exported_sb2(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CPolicy]:
-    return export_together({path.name: sbformat.load_policy(path) for path in SB2}, tmp_path_factory.mktemp("sb2"))
-
-
-@pytest.mark.parametrize("agent", SB2, ids=lambda path: path.name)
-def test_an_agent_of_stable_baselines_2(exported_sb2: dict[str, CPolicy], agent: Path) -> None:
-    assert_same_recording(exported_sb2[agent.name], agent)
+@pytest.mark.parametrize("agent", mark_sb2_agents(SB2), ids=lambda path: path.name)
+def test_an_agent_of_stable_baselines_2(exported: dict[str, CPolicy], agent: Path) -> None:
+    assert_same_recording(exported[agent.name], agent)
 
 
 # -- what is not in the vectors -----------------------------------------------------------------------
@@ -162,7 +167,7 @@ def test_outputs_that_do_not_depend_on_the_observation(tmp_path: Path) -> None:
 
 
 def test_a_deep_network(tmp_path: Path) -> None:
-    """Thirty layers of an LSTM: as many states, and names that stay distinct."""
-    agent = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=30, lstm_hidden_size=1, net_arch=[])
+    """Twelve layers of an LSTM: as many states, and names that stay distinct."""
+    agent = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=12, lstm_hidden_size=1, net_arch=[])
     policy = sbformat.load_policy(agent)
     assert_same_outputs(policy, tmp_path, np.zeros((2, *policy.graph.inputs[0].shape), np.float32))

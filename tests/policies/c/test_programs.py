@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +17,10 @@ import pytest
 import sbformat
 from sbformat.policies.graph import Sampling
 from tests.helpers.bundled import PPO, SAC
-from tests.helpers.c_policy import C99, CPLUSPLUS, CPolicy, compile_c, find_program
+from tests.helpers.c_policy import C99, CPLUSPLUS, CPolicy, compile_c, find_program, load_library
 from tests.helpers.c_program import CProgram
 from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
-from tests.policies.c.models import include_all, load_wide
+from tests.policies.c.models import QUICK, include_all, load_wide
 from tests.policies.run.models import Model, box, gaussian, make_policy
 
 KINDS: Final = (
@@ -26,7 +29,7 @@ KINDS: Final = (
     "policy-ppo-normalized", "policy-activation-gelu", "policy-ppo-observes-multi-discrete",
 )  # fmt: skip
 """Vectors that together have all kinds of functions and arguments."""
-SANITIZED: Final = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED: Final = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 LEVELS: Final = ("-O0", "-O1", "-O3", "-Os")
 COMPILERS: Final = [
     ("gcc", C99), ("clang", C99), ("g++", CPLUSPLUS),
@@ -51,8 +54,35 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return include_all(folder, [*(f"p{at}.c" for at in range(len(KINDS))), "wide.c"])
 
 
-def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program], input=text, capture_output=True, text=True, check=False, timeout=500)
+@pytest.fixture(scope="module")
+def sanitized(whole: Path) -> Path:
+    """A program with the programs of all kinds, which runs that of the number in its first argument."""
+    lines = ["#include <stdlib.h>"]
+    for at in range(len(KINDS)):
+        lines += [f"#define P{at}_MAIN", f"#define main main_{at}", f'#include "p{at}.c"', "#undef main"]
+    lines += ["int main(int count, char **arguments)", "{", "    switch (count == 2 ? atoi(arguments[1]) : -1) {"]
+    lines += [f"    case {at}: return main_{at}();" for at in range(len(KINDS))]
+    lines += ["    default: return 9;", "    }", "}", ""]
+    source = whole.with_name("programs.c")
+    source.write_text("\n".join(lines))
+    return compile_c([source], whole.with_name("programs"), flags=(*C99, *SANITIZED))
+
+
+@pytest.fixture(scope="module")
+def library(whole: Path) -> ctypes.CDLL:
+    return load_library([whole], flags=QUICK)
+
+
+@functools.cache
+def compile_whole(whole: Path, compiler: str, flags: tuple[str, ...]) -> Path:
+    """Compile the policies of all kinds, with a file of what they need of the stack."""
+    folder = Path(tempfile.mkdtemp(dir=whole.parent))
+    options = ("-c", "-fstack-usage", "-fno-stack-protector")
+    return compile_c([whole], folder / "whole.o", compiler, (*flags, *options))
+
+
+def run(program: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], input=text, capture_output=True, text=True, check=False, timeout=500)
 
 
 def draw_inputs(report: sbformat.ExportReport, calls: int) -> list[dict[str, np.ndarray]]:
@@ -85,7 +115,7 @@ def write_text(steps: list[dict[str, np.ndarray]]) -> str:
 @pytest.mark.parametrize(("compiler", "flags"), COMPILERS, ids=lambda item: item if isinstance(item, str) else "")
 def test_no_compiler_warns(whole: Path, tmp_path: Path, compiler: str, flags: tuple[str, ...], level: str) -> None:
     """Warnings that need the analysis of an optimizer too, with and without the program for tests."""
-    compile_c([whole], tmp_path / "whole.o", compiler, (*flags, level, "-c"))
+    compile_whole(whole, compiler, (*flags, level))
     for name in ("p1", "wide"):
         main = f"-D{name.upper()}_MAIN"
         compile_c([whole.with_name(f"{name}.c")], tmp_path / "main.o", compiler, (*flags, level, "-c", main))
@@ -106,14 +136,22 @@ def test_every_vector_with_every_compiler(tmp_path: Path, compiler: str, level: 
 @pytest.mark.parametrize(
     "vector", [*KINDS, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in VECTORS if name not in KINDS)]
 )
-def test_the_program_prints_what_the_function_computes(tmp_path: Path, vector: str) -> None:
+def test_the_program_prints_what_the_function_computes(
+    tmp_path: Path, request: pytest.FixtureRequest, vector: str
+) -> None:
     """Call after call, with the state between them; and no sanitizer finds anything."""
     policy = load_vector(vector)
-    report = write(policy, tmp_path)
-    program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", flags=(*C99, *SANITIZED, "-DPOLICY_MAIN"))
-    called = CPolicy(policy, tmp_path / "policy.c", report)
+    if vector in KINDS:  # compiled together
+        number, program = str(KINDS.index(vector)), request.getfixturevalue("sanitized")
+        name, arguments = f"p{number}", [number]
+        report = write(policy, tmp_path, name)
+        called = CPolicy(policy, tmp_path / f"{name}.c", report, library=request.getfixturevalue("library"))
+    else:
+        report, arguments = write(policy, tmp_path), []
+        program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", flags=(*C99, *SANITIZED, "-DPOLICY_MAIN"))
+        called = CPolicy(policy, tmp_path / "policy.c", report, flags=QUICK)
     steps = draw_inputs(report, 4)
-    done = run(program, write_text(steps))
+    done = run(program, write_text(steps), *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     states = {port.name: np.zeros((1, *port.shape), np.float32) for port in report.inputs if port.role == "state"}
     lines = done.stdout.splitlines()
@@ -265,13 +303,11 @@ def test_nothing_but_functions_of_numbers_is_linked(whole: Path, tmp_path: Path)
     assert names <= {"expf", "logf", "log1pf", "expm1f", "sqrtf", "fabsf", "erff", "rintf"}
 
 
-def test_the_figure_of_the_stack(whole: Path, tmp_path: Path) -> None:
+def test_the_figure_of_the_stack(whole: Path) -> None:
     """What gcc reports for the function is not less than the header says, and what all calls need is within 1 kB."""
-    options = ("-c", "-fstack-usage", "-fno-stack-protector")
     found = {}
     for level in (("-O1", "-fno-inline"), ("-O2",)):
-        compile_c([whole], tmp_path / "whole.o", flags=(*C99, *level, *options))
-        usage = (tmp_path / "whole.su").read_text()
+        usage = compile_whole(whole, "gcc", (*C99, *level)).with_suffix(".su").read_text()
         found[level[0]] = {name: int(size) for name, size in re.findall(r":(\w+)\t(\d+)\t", usage)}
     for name in (*(f"p{at}" for at in range(len(KINDS))), "wide"):
         figure = re.search(r"Intermediate values: ([\d,]+) bytes", whole.with_name(f"{name}.h").read_text())

@@ -26,6 +26,7 @@ from tests.helpers.policy_graphs import ppo_graph
 from tests.helpers.policy_vectors import VECTORS
 from tests.helpers.sb2_predictions import recorded_agents
 from tests.helpers.site_hooks import load_hook
+from tests.policies.sampled import mark_others, name_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -193,7 +194,7 @@ def check_steps(policy: sbformat.Policy, file: GraphFile, steps: list[dict[str, 
     return compared
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("name", mark_others(VECTORS, 3, group=name_family))
 def test_the_two_files_compute_what_the_policy_computes(tmp_path: Path, name: str) -> None:
     policy, steps = load_vector(name)
     report = sbformat.export_graph(policy, tmp_path / "p.json")

@@ -177,13 +177,15 @@ def test_an_output_may_be_an_input() -> None:
     assert (lowered.nodes, lowered.outputs[0].value) == ((), "observation")
 
 
-def test_thousands_of_layers() -> None:
-    archive = make_agent("sac.SACPolicy", net_arch=[1] * 1500)
+@pytest.mark.parametrize("layers", [520, pytest.param(1500, marks=pytest.mark.exhaustive)])
+def test_hundreds_of_layers(layers: int) -> None:
+    """More than functions can call one another."""
+    archive = make_agent("sac.SACPolicy", net_arch=[1] * layers)
     policy = sbformat.load_policy(archive)
     assert len(policy.graph.nodes) > 2 * sys.getrecursionlimit()
     lowered = lower(policy)
     check_invariants(lowered)
-    assert len(lowered.nodes) > 3000
+    assert len(lowered.nodes) > max(sys.getrecursionlimit(), 2 * layers)
 
 
 # -- bounds -------------------------------------------------------------------------------------------

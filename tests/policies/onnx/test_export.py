@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from tests.helpers.policy_vectors import VECTORS, load_vector
 from tests.policies.onnx.models import export
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import Model, box, dict_space, discrete
+from tests.policies.sampled import SOME_VECTORS
 from tests.policies.sb3.agents import make_agent
 
 WIDE: Final = (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128)
@@ -124,16 +126,23 @@ for name in {names}:
     assert len(set(here)) == 3
 
 
-def test_onnxruntime_has_nothing_to_warn_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in VECTORS:
+SOME_OR_ALL = [SOME_VECTORS, pytest.param(VECTORS, marks=pytest.mark.exhaustive)]
+
+
+@pytest.mark.parametrize("vectors", SOME_OR_ALL, ids=["some", "all"])
+def test_onnxruntime_has_nothing_to_warn_of(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], vectors: Iterable[str]
+) -> None:
+    for name in vectors:
         export(load_vector(name), tmp_path)
     assert capfd.readouterr().err == ""
 
 
-def test_nothing_is_computed_in_float64(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vectors", SOME_OR_ALL, ids=["some", "all"])
+def test_nothing_is_computed_in_float64(tmp_path: Path, vectors: Iterable[str]) -> None:
     """Only the mean of VecNormalize is subtracted in float64, from an input of that dtype."""
     found = {}
-    for name in VECTORS:
+    for name in vectors:
         export(load_vector(name), tmp_path)
         graph = onnx.shape_inference.infer_shapes(read_model(tmp_path), strict_mode=True).graph
         inner = [*graph.value_info, *graph.output]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.policies.onnx.export import OPSETS
 from sbformat.policies.operators import OPERATORS
+from tests.helpers.many_cases import check_all
+from tests.helpers.sampling import more_examples
 from tests.policies.onnx.models import run_model
 from tests.policies.run.graphs import OTHERS, UNARY, make_graph, run_graph
-from tests.policies.run.test_kernels import PARAMETERS, numbers
+from tests.policies.run.test_kernels import ALONG, BINARY, PARAMETERS, SHAPES, numbers
 from tests.policies.run.test_random_graphs import draw_inputs, graphs
 
 if TYPE_CHECKING:
@@ -41,28 +44,33 @@ def test_every_operator_is_translated() -> None:
     assert all(int(row.onnx.partition(":")[2]) <= 17 for name, row in OPERATORS.items() if name != "Call")
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
-@pytest.mark.parametrize("op", UNARY)
-def test_elementwise(op: str, shape: tuple[int, ...]) -> None:
+def check_elementwise(op: str, shape: tuple[int, ...]) -> None:
     x = numbers(3, *shape) * 3
     check(op, [np.abs(x) if op in ("Log", "Sqrt") else x], **PARAMETERS.get(op, {}))
 
 
-@pytest.mark.parametrize("op", UNARY)
-def test_special_numbers(op: str) -> None:
+def test_elementwise() -> None:
+    check_all(check_elementwise, itertools.product(UNARY, [(), (5,), (2, 3)]))
+
+
+def check_special_numbers(op: str) -> None:
     x = np.array([SPECIAL], np.float32)
     if op in ("Log", "Sqrt"):
         x = np.abs(x[:, :-2])  # older releases of onnxruntime have NaN as the root of infinity
     check(op, [x], **PARAMETERS.get(op, {}))
 
 
-@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"])
-@pytest.mark.parametrize(
-    ("x", "y"), [((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1))]
-)  # fmt: skip
-def test_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
+def test_special_numbers() -> None:
+    check_all(check_special_numbers, ((op,) for op in UNARY))
+
+
+def check_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
     check(op, [numbers(3, *x), numbers(3, *y, seed=1)])
     check(op, [numbers(3, *x)], [numbers(*y, seed=1)])
+
+
+def test_two_operands() -> None:
+    check_all(check_two_operands, ((op, x, y) for op in BINARY for x, y in SHAPES))
 
 
 def test_where() -> None:
@@ -93,24 +101,32 @@ def test_a_quotient_of_integers_is_truncated() -> None:
     check("Div", [np.array([[7, -7, 3]], np.int8)], [np.array([2, 2, 3], np.int8)])
 
 
-@pytest.mark.parametrize("source", [*INTEGERS, "bool", "float16", "float32", "float64"])
-@pytest.mark.parametrize("to", ["float32", "int64", "int32", "bool"])
-def test_cast(source: str, to: str) -> None:
+def check_cast(source: str, to: str) -> None:
     check("Cast", [(np.abs(numbers(3, 5)) * 10).astype(source)], to=to)
 
 
-@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"])
-@pytest.mark.parametrize("axis", [-1, -2, -3])
-def test_along_an_axis(op: str, axis: int) -> None:
+def test_cast() -> None:
+    sources = (*INTEGERS, "bool", "float16", "float32", "float64")
+    check_all(check_cast, itertools.product(sources, ["float32", "int64", "int32", "bool"]))
+
+
+def check_along_an_axis(op: str, axis: int) -> None:
     check(op, [numbers(3, 4, 5, 2)], axis=axis)
     if op not in ("Softmax", "LogSoftmax"):
         check(op, [numbers(3, 4, 5, 2)], axis=axis, keepdims=True)
 
 
-@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceMin", "ArgMax"])
-@pytest.mark.parametrize("row", [[1e4, -1e4, 0], [-np.inf, 0, 1], [3, 3, 1]])
-def test_special_numbers_along_an_axis(op: str, row: list[float]) -> None:
+def test_along_an_axis() -> None:
+    check_all(check_along_an_axis, itertools.product(ALONG, [-1, -2, -3]))
+
+
+def check_special_numbers_along_an_axis(op: str, row: list[float]) -> None:
     check(op, [np.array([row], np.float32)], axis=-1)
+
+
+def test_special_numbers_along_an_axis() -> None:
+    ops, rows = ("Softmax", "LogSoftmax", "ReduceMin", "ArgMax"), ([1e4, -1e4, 0], [-np.inf, 0, 1], [3, 3, 1])
+    check_all(check_special_numbers_along_an_axis, itertools.product(ops, rows))
 
 
 def test_layer_normalization() -> None:
@@ -157,7 +173,7 @@ def test_values_without_items() -> None:
     check("Concat", [np.empty((3, 0), np.float32), numbers(3, 2)], axis=-1)
 
 
-@settings(max_examples=150, deadline=None)
+@more_examples(150)
 @given(graph=graphs(), count=st.integers(0, 3), seed=st.integers(0, 99), opset=st.sampled_from(OPSETS), data=st.data())
 def test_random_graphs(graph: Graph, count: int, seed: int, opset: int, data: st.DataObject) -> None:
     """A model computes what the graph does, whatever operators follow one another."""

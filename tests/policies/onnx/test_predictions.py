@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +13,11 @@ import sbformat
 from sbformat.policies.onnx.export import OPSETS
 from sbformat.policies.shapes import POLICIES
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
-from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
+from tests.helpers.policy_vectors import assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.policies.onnx.models import export
 from tests.policies.run.models import box, dict_space, discrete, images
+from tests.policies.sampled import MARKED_VECTORS, mark_others, mark_sb2_agents
 from tests.policies.sb3.agents import make_agent
 
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
@@ -25,6 +27,7 @@ EVERY_OPSET: Final = (
     "policy-qrdqn", "policy-ppo-normalized", "policy-activation-gelu",
 )  # fmt: skip
 """Vectors that together have all operators whose form depends on the opset."""
+MIDDLE: Final = sorted(OPSETS)[1:-1]
 RANDOM: Final = np.random.default_rng(0)
 IMAGES: Final = RANDOM.integers(0, 256, (3, 1, 36, 36), np.uint8)
 STATES: Final = RANDOM.normal(size=(3, 3)).astype(np.float32)
@@ -70,34 +73,52 @@ def test_every_policy(tmp_path: Path, pair: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high"),
-    [(-np.inf, np.inf), (-np.inf, 1), (2, -1), (0, 0), (-0.1, 0.1), (-1e-300, 1e-300), (-1e38, 3e38), (0, 255)],
-)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("policy", ["ActorCriticPolicy", "sac.SACPolicy", "td3.TD3Policy"])
+    ("policy", "dtype", "low", "high"),
+    mark_others(
+        (
+            (policy, dtype, low, high)
+            for policy in ("ActorCriticPolicy", "sac.SACPolicy", "td3.TD3Policy")
+            for dtype in ("float32", "float64")
+            for low, high in (
+                (-np.inf, np.inf), (-np.inf, 1), (2, -1), (0, 0), (-0.1, 0.1), (-1e-300, 1e-300), (-1e38, 3e38),
+                (0, 255),
+            )
+        ),
+        3,
+        group=lambda case: case[2:],
+    ),
+)  # fmt: skip
 def test_bounds_of_actions(tmp_path: Path, policy: str, dtype: str, low: float, high: float) -> None:
     agent = make_agent(policy, box(3), box(2, low=low, high=high, dtype=dtype))
     observations = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
     assert_same_outputs(sbformat.load_policy(agent), tmp_path, observations)
 
 
-def test_thousands_of_layers(tmp_path: Path) -> None:
-    policy = sbformat.load_policy(make_agent("ars.ARSPolicy", box(2), box(2), net_arch=[2] * 1500))
+@pytest.mark.parametrize("layers", [600, pytest.param(1500, marks=pytest.mark.exhaustive)])
+def test_hundreds_of_layers(tmp_path: Path, layers: int) -> None:
+    """More nodes than functions can call one another."""
+    policy = sbformat.load_policy(make_agent("ars.ARSPolicy", box(2), box(2), net_arch=[2] * layers))
+    assert len(policy.graph.nodes) > sys.getrecursionlimit()
     assert_same_outputs(policy, tmp_path, np.ones((2, 2), np.float32))
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("name", MARKED_VECTORS)
 def test_a_vector(tmp_path: Path, name: str) -> None:
     assert_predictions(name, export(load_vector(name), tmp_path))
 
 
-@pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("name", EVERY_OPSET)
+@pytest.mark.parametrize(
+    ("name", "opset"),
+    [
+        *mark_others(((name, opset) for name in EVERY_OPSET for opset in MIDDLE), 3, group=lambda case: case[0]),
+        *((name, opset) for name in EVERY_OPSET for opset in (min(OPSETS), max(OPSETS))),
+    ],
+)
 def test_every_opset(tmp_path: Path, name: str, opset: int) -> None:
     model = export(load_vector(name), tmp_path, opset=opset)
     assert_predictions(name, model)
 
 
-@pytest.mark.parametrize("agent", SB2, ids=lambda path: path.name)
+@pytest.mark.parametrize("agent", mark_sb2_agents(SB2), ids=lambda path: path.name)
 def test_an_agent_of_stable_baselines_2(tmp_path: Path, agent: Path) -> None:
     assert_same_recording(export(sbformat.load_policy(agent), tmp_path), agent)

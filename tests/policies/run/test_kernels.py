@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from typing import Any
 
@@ -16,6 +17,7 @@ from sbformat.policies.run import kernels
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
 from tests.helpers import thresholds
+from tests.helpers.many_cases import check_all
 
 from .graphs import OTHERS, UNARY, interpret, make_graph, run_graph
 
@@ -27,6 +29,9 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "HardSigmoid": {"alpha": 1 / 6, "beta": 0.5},
     "Shrink": {"lambd": 0.5, "bias": 0.25},
 }
+BINARY = ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"]
+ALONG = ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"]
+SHAPES = [((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1))]
 SPECIAL = [0.0, -0.0, 1e-30, 0.5, -0.5, 20.0, -20.0, 89.0, -89.0, 1e4, -1e4, 3e38, -3e38, np.inf, -np.inf, np.nan]
 
 
@@ -65,40 +70,45 @@ def test_every_operator_is_compared_with_a_plain_one() -> None:
     assert set(OPERATORS) == {*UNARY, *OTHERS, "Call"}
 
 
-@pytest.mark.parametrize("size", [1, 5, 700])
-@pytest.mark.parametrize("op", UNARY)
-def test_elementwise(op: str, size: int) -> None:
+def check_elementwise(op: str, size: int) -> None:
     x = numbers(3, size) * 3
     check(op, [np.abs(x) if op in ("Log", "Sqrt") else x], **PARAMETERS.get(op, {}))
 
 
-@pytest.mark.parametrize("repeated", [1, 60])
-@pytest.mark.parametrize("op", UNARY)
-def test_special_numbers(op: str, repeated: int) -> None:
+def test_elementwise() -> None:
+    check_all(check_elementwise, itertools.product(UNARY, [1, 5, 700]))
+
+
+def check_special_numbers(op: str, repeated: int) -> None:
     x = np.array([SPECIAL * repeated], np.float32)
     check(op, [x], **PARAMETERS.get(op, {}))
+
+
+def test_special_numbers() -> None:
+    check_all(check_special_numbers, itertools.product(UNARY, [1, 60]))
 
 
 def test_erf_is_accurate() -> None:
     check("Erf", [np.linspace(-6, 6, 3001, dtype=np.float32)[None]])
 
 
-@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"])
-@pytest.mark.parametrize(
-    ("x", "y"), [((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1))]
-)  # fmt: skip
-def test_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
+def check_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
     check(op, [numbers(3, *x), numbers(3, *y, seed=1)])
     check(op, [numbers(3, *x)], [numbers(*y, seed=1)])
 
 
-@pytest.mark.parametrize("size", [len(SPECIAL), 800])
-@pytest.mark.parametrize("bound", SPECIAL)
-@pytest.mark.parametrize("op", ["Max", "Min"])
-def test_bounds_of_special_numbers(op: str, bound: float, size: int) -> None:
+def test_two_operands() -> None:
+    check_all(check_two_operands, ((op, x, y) for op in BINARY for x, y in SHAPES))
+
+
+def check_bounds_of_special_numbers(op: str, bound: float, size: int) -> None:
     x = np.resize(np.array([SPECIAL], np.float32), (1, size))
     check(op, [x], [np.array(bound, np.float32)])
     check(op, [x], [np.append(x[0, 1:], np.float32(bound))])
+
+
+def test_bounds_of_special_numbers() -> None:
+    check_all(check_bounds_of_special_numbers, itertools.product(["Max", "Min"], SPECIAL, [len(SPECIAL), 800]))
 
 
 @pytest.mark.parametrize("op", ["Max", "Min"])
@@ -127,20 +137,25 @@ def test_cast(source: str, to: str) -> None:
     check("Cast", [(numbers(3, 5) * 10).astype(source)], to=to)
 
 
-@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"])
-@pytest.mark.parametrize("axis", [-1, -2, -3])
-def test_along_an_axis(op: str, axis: int) -> None:
+def check_along_an_axis(op: str, axis: int) -> None:
     check(op, [numbers(3, 4, 5, 2)], axis=axis)
     if op not in ("Softmax", "LogSoftmax"):
         check(op, [numbers(3, 4, 5, 2)], axis=axis, keepdims=True)
 
 
-@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMin", "ArgMax"])
-@pytest.mark.parametrize(
-    "row", [[1e4, -1e4, 0], [-np.inf, 0, 1], [np.inf, 0, 1], [np.nan, 0, 1], [0, np.nan, np.inf], [-np.inf] * 3]
-)  # fmt: skip
-def test_special_numbers_along_an_axis(op: str, row: list[float]) -> None:
+def test_along_an_axis() -> None:
+    check_all(check_along_an_axis, itertools.product(ALONG, [-1, -2, -3]))
+
+
+def check_special_numbers_along_an_axis(op: str, row: list[float]) -> None:
     check(op, [np.array([row], np.float32)], axis=-1)
+
+
+def test_special_numbers_along_an_axis() -> None:
+    rows = (
+        [1e4, -1e4, 0], [-np.inf, 0, 1], [np.inf, 0, 1], [np.nan, 0, 1], [0, np.nan, np.inf], [-np.inf] * 3
+    )  # fmt: skip
+    check_all(check_special_numbers_along_an_axis, itertools.product([op for op in ALONG if op != "ReduceMean"], rows))
 
 
 def test_arg_max_is_the_first_greatest() -> None:
@@ -177,13 +192,15 @@ def test_gemm(inputs: int, outputs: int, *, transposed: bool) -> None:
     check("Gemm", [x], [weight, numbers(outputs, seed=2)], transB=transposed)
 
 
-@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 2, 0, 3), (1, 1, 1, 1)])
-@pytest.mark.parametrize("strides", [(1, 1), (2, 3), (4, 4)])
-@pytest.mark.parametrize("kernel", [(1, 1), (3, 2), (6, 7)])
-def test_conv(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, ...]) -> None:
+def check_conv(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, ...]) -> None:
     x, weight = numbers(3, 2, 6, 7), numbers(5, 2, *kernel, seed=1)
     check("Conv", [x], [weight], strides=strides, pads=pads)
     check("Conv", [x], [weight, numbers(5, seed=2)], strides=strides, pads=pads)
+
+
+def test_conv() -> None:
+    sizes, strides = [(1, 1), (3, 2), (6, 7)], [(1, 1), (2, 3), (4, 4)]
+    check_all(check_conv, itertools.product(sizes, strides, [(0, 0, 0, 0), (1, 2, 0, 3), (1, 1, 1, 1)]))
 
 
 @pytest.mark.parametrize("items", [1, 20, 100, 300])
@@ -210,8 +227,7 @@ def test_the_memory_of_a_convolution_is_bounded(kernel: tuple[int, int], image: 
     assert made[-1, 0, -1, -1] == pytest.approx(last, rel=1e-3, abs=1e-2)
 
 
-@pytest.mark.parametrize("op", sorted(kernels.IN_PLACE))
-def test_the_result_may_replace_the_operand(op: str) -> None:
+def check_the_result_may_replace_the_operand(op: str) -> None:
     x = np.abs(numbers(3, 6)) if op in ("Log", "Sqrt") else numbers(3, 6)
     others = [numbers(3, 6, seed=at) for at in range(1, OPERATORS[op].operands[0])]
     attributes = {**PARAMETERS.get(op, {}), **({"axis": -1} if "axis" in OPERATORS[op].attributes else {})}
@@ -226,9 +242,11 @@ def test_the_result_may_replace_the_operand(op: str) -> None:
     assert all(map(np.array_equal, copies, others))
 
 
-@pytest.mark.parametrize("op", UNARY)
-@pytest.mark.parametrize("width", [2, 4, 8])
-def test_columns_of_a_matrix(op: str, width: int) -> None:
+def test_the_result_may_replace_the_operand() -> None:
+    check_all(check_the_result_may_replace_the_operand, ((op,) for op in sorted(kernels.IN_PLACE)))
+
+
+def check_columns_of_a_matrix(op: str, width: int) -> None:
     """Operators in place in views with gaps, as in the gates of an LSTM with one unit."""
     builder = GraphBuilder(Budget())
     x = builder.input(Input("x", "float32", (width,)))
@@ -239,3 +257,7 @@ def test_columns_of_a_matrix(op: str, width: int) -> None:
     inputs = {"x": numbers(5, width)}
     for name, expected in interpret(graph, inputs).items():
         np.testing.assert_allclose(run_graph(graph, inputs)[name], expected, 1e-5, 1e-6)
+
+
+def test_columns_of_a_matrix() -> None:
+    check_all(check_columns_of_a_matrix, itertools.product(UNARY, [2, 4, 8]))

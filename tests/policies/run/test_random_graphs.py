@@ -15,6 +15,7 @@ from sbformat.policies.graph import Graph, Input, Sampling
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
 from tests.helpers import thresholds
+from tests.helpers.sampling import more_examples
 from tests.policies.run.graphs import describe, interpret
 
 ACTIVATIONS = ["Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "Neg", "Abs", "Identity"]
@@ -110,6 +111,7 @@ def draw_inputs(graph: Graph, count: int, seed: int) -> dict[str, np.ndarray]:
     return {item.name: generator.uniform(-2, 2, (count, *item.shape)).astype(np.float32) for item in graph.inputs}
 
 
+@more_examples(100)
 @given(graph=graphs(), count=st.integers(1, 9), rows=st.integers(1, 9), seed=st.integers(0, 99))
 def test_a_program_gives_what_a_plain_interpreter_gives(graph: Graph, count: int, rows: int, seed: int) -> None:
     """Folding, views, results in place of operands, blocks and pieces of convolutions change nothing but rounding."""
@@ -127,6 +129,7 @@ def test_a_program_gives_what_a_plain_interpreter_gives(graph: Graph, count: int
     assert all(np.array_equal(before[name], inputs[name]) for name in inputs)
 
 
+@more_examples(100)
 @given(graph=graphs(), seed=st.integers(0, 99), data=st.data())
 def test_a_value_that_is_supplied_is_not_computed(graph: Graph, seed: int, data: st.DataObject) -> None:
     """To run from a node on is to run from the inputs, when the node's own value is supplied."""

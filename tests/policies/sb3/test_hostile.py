@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat import LimitError, Limits, SbformatError, Serialized, UnsupportedError, ValidationError
@@ -21,6 +22,7 @@ from sbformat.policies.sb3.settings import find_policy_class
 from sbformat.policies.shapes import POLICIES
 from sbformat.pth.values import TensorInfo
 from sbformat.values import encode
+from tests.helpers.sampling import more_examples
 from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
 from tests.policies.sb3.agents import build, lone, make_agent, weights_of, with_kwargs
 
@@ -48,7 +50,7 @@ SOUND = [
 ]
 
 
-@settings(max_examples=20, deadline=None)
+@more_examples(20)
 @given(
     st.sampled_from(SOUND),
     st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["f4", "f8", "i8", "?", "f2"]), max_size=2),
@@ -73,7 +75,7 @@ def names_of_the_file(graph: Graph) -> set[str]:
     return {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
 
 
-@settings(max_examples=100, deadline=None)
+@more_examples(100)
 @given(
     st.dictionaries(
         st.sampled_from(NAMES),
@@ -131,18 +133,19 @@ def test_nodes_are_counted() -> None:
         build(archive, Limits(policy_items=400_000))
 
 
-def test_thousands_of_layers() -> None:
-    archive = make_agent(actions=discrete(2), net_arch=[1] * 1000)
-    assert len(build(archive).graph.nodes) > 4_000
+def test_hundreds_of_layers() -> None:
+    archive = make_agent(actions=discrete(2), net_arch=[1] * 400)
+    assert len(build(archive).graph.nodes) > max(1_600, sys.getrecursionlimit())
     with pytest.raises(LimitError, match="policy_items"):
-        build(archive, Limits(policy_items=1_000_000))
+        build(archive, Limits(policy_items=400_000))
 
 
-def test_thousands_of_critics_and_lstm_layers() -> None:
-    graph = build(make_agent("sac.SACPolicy", n_critics=300, net_arch=[1])).graph
-    assert graph.output("q_values").shape == (300,)
-    archive = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=100, lstm_hidden_size=1, net_arch=[])
-    assert len(build(archive).graph.states) == 400
+@pytest.mark.parametrize(("critics", "layers"), [(80, 30), pytest.param(300, 100, marks=pytest.mark.exhaustive)])
+def test_many_critics_and_lstm_layers(critics: int, layers: int) -> None:
+    graph = build(make_agent("sac.SACPolicy", n_critics=critics, net_arch=[1])).graph
+    assert graph.output("q_values").shape == (critics,)
+    archive = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=layers, lstm_hidden_size=1, net_arch=[])
+    assert len(build(archive).graph.states) == 4 * layers
 
 
 @pytest.mark.parametrize("key", ["observation", "a" * 10_000, "\x1b[31m", "features_extractor", "a/b"])

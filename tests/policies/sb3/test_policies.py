@@ -12,6 +12,7 @@ from sbformat import UnsupportedError
 from sbformat.policies.shapes import POLICIES
 from sbformat.values.types import Box
 from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
+from tests.policies.sampled import mark_others
 from tests.policies.sb3.agents import build, dense, draw, make_agent, weights_of
 
 RELEASES = [(0, 6), (0, 8), (0, 10), (1, 1), (1, 2), (1, 3), (1, 6), (1, 7), (1, 8), (2, 2), (2, 9)]
@@ -46,7 +47,12 @@ def existed(pair: tuple[str, str], release: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("pair", "release"), [(pair, release) for pair in POLICIES for release in RELEASES if existed(pair, release)]
+    ("pair", "release"),
+    mark_others(
+        ((pair, release) for pair in POLICIES for release in RELEASES if existed(pair, release)),
+        5,
+        group=lambda case: case[0],
+    ),
 )
 def test_every_policy_of_every_release_acts(pair: tuple[str, str], release: tuple[int, int]) -> None:
     extractor = POLICIES[pair].extractor[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from sbformat.tools.edit import edit
 from sbformat.values import encode
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from tests.helpers.bundled import PPO, SAC
+from tests.helpers.many_cases import check_all
 from tests.helpers.shared_files import SHARED, add_summary_line
 
 if TYPE_CHECKING:
@@ -113,9 +115,7 @@ def test_a_policy_of_two_layers() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("pair", [pair for pair in POLICIES if "crossq" not in pair[0]])
-def test_every_policy_of_every_release_has_a_network(pair: tuple[str, str], release: tuple[int, int]) -> None:
+def check_every_policy_of_every_release_has_a_network(pair: tuple[str, str], release: tuple[int, int]) -> None:
     space = POLICIES[pair].extractor[1]
     observation: Any = {"FlattenExtractor": box(3), "NatureCNN": image(1, 36, 36)}.get(space)
     observation = observation or DictSpace("gymnasium", {"a": box(3)}, None)
@@ -127,6 +127,11 @@ def test_every_policy_of_every_release_has_a_network(pair: tuple[str, str], rele
         return
     names = [parameter.name for parameter in list_parameters(made)]
     assert len(set(names)) == len(names) > 0
+
+
+def test_every_policy_of_every_release_has_a_network() -> None:
+    pairs = [pair for pair in POLICIES if "crossq" not in pair[0]]
+    check_all(check_every_policy_of_every_release_has_a_network, itertools.product(pairs, RELEASES))
 
 
 def test_what_changed_in_which_release() -> None:
