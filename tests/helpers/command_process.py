@@ -42,9 +42,10 @@ class CommandProcesses:
 
     def run(self, *arguments: object, environment: Mapping[str, str]) -> Outcome:
         """Run a command in the process of an environment, which is started for its first command."""
-        key = json.dumps(environment, sort_keys=True)
+        kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        key = json.dumps(kept, sort_keys=True)
         if key not in self._processes:
-            self._processes[key] = _CommandProcess(environment)
+            self._processes[key] = _CommandProcess(kept)
         return self._processes[key].run(*arguments)
 
 
