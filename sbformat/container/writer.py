@@ -114,7 +114,7 @@ class ContainerWriter:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._at = 0
-        self._names: list[str] = []
+        self._names: dict[str, None] = {}  # in order; to look one up takes as long for the last as for the first
         self._records: list[_Record] = []
 
     def add(self, member: Member) -> None:
@@ -138,7 +138,7 @@ class ContainerWriter:
             self._file.seek(start)
             write_all(self._file, _outer_header(name, flags, member.size, crc))
             self._file.seek(self._at)
-        self._names.append(member.name)
+        self._names[member.name] = None
         self._records.append(_Record(name, start, member.size, crc, flags))
 
     def _put_all(self, member: Member) -> int:

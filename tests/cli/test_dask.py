@@ -175,6 +175,7 @@ def run(*arguments: object, cwd: Path = ROOT) -> tuple[int, str, str]:
     return run_command([sys.executable, "-m", "sbformat", *map(str, arguments)], cwd)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_killed_costs_a_try(cluster: Cluster, tmp_path: Path) -> None:
     write_statistics(tmp_path / "runs", 300)
     (tmp_path / "runs" / "statistics_00099.pkl").write_bytes(b"no zip")
@@ -264,6 +265,7 @@ def replaced_workers(cluster: Cluster) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.exhaustive
 def test_an_item_that_kills_its_workers_is_lost_alone(cluster: Cluster) -> None:
     with replaced_workers(cluster):
         _, out, err = run_command([sys.executable, "-c", KILLER, cluster.address])
@@ -292,6 +294,7 @@ def test_a_wrong_address_is_one_line(outcomes: dict[str, Outcome], address: str)
     assert (status, out, err.count("\n"), "Traceback" in err) == (2, "", 1, False)
 
 
+@pytest.mark.exhaustive
 def test_a_scheduler_that_ends_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
     write_statistics(tmp_path / "runs", 300)
     spool = tmp_path / "out.csv.partial"
