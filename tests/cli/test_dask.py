@@ -241,7 +241,11 @@ import distributed
 from sbformat.parallel import map_in_order
 from tests.helpers.work_for_processes import double_or_die, lost
 
+def give_up_early(dask_scheduler):
+    dask_scheduler.allowed_failures = 0  # each failure costs a worker
+
 with distributed.Client(sys.argv[1]) as client:
+    client.run_on_scheduler(give_up_early)
     done = map_in_order(double_or_die, range(7), lost=lost, executor=client.get_executor(), workers=2)
     print(list(done))
 """

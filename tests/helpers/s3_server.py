@@ -16,6 +16,7 @@ what the server knows of a file (NoRanges, NoETag, Changes, ...).
 
 from __future__ import annotations
 
+import functools
 import http.client
 import re
 import subprocess
@@ -81,6 +82,23 @@ def refuse(status: int, code: str) -> Answer:
     return Answer(status=status, headers={"Content-Type": "application/xml"}, body=body)
 
 
+def keep_descriptions() -> None:
+    """Let botocore read its descriptions of services once: a client, of which each test has its own, parses them."""
+    from botocore.loaders import JSONFileLoader
+
+    if hasattr(JSONFileLoader.load_file, "__wrapped__"):
+        return
+    load, kept = JSONFileLoader.load_file, {}
+
+    @functools.wraps(load)
+    def load_file(self: JSONFileLoader, file_path: str) -> Any:
+        if file_path not in kept:
+            kept[file_path] = load(self, file_path)
+        return kept[file_path]
+
+    JSONFileLoader.load_file = load_file
+
+
 class S3Server(HttpServer):
     """An S3 server on a free port, until the end of the ``with`` block."""
 
@@ -92,6 +110,7 @@ class S3Server(HttpServer):
         self._contents: dict[str, bytes] = {}
 
     def __enter__(self) -> Self:
+        keep_descriptions()
         command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -97,6 +97,7 @@ def test_json_has_an_object_for_each_file_that_failed(folder: Path, capsys: pyte
     assert [row["path"] for row in parse_reports(capsys.readouterr().out)] == ["folder", "nothing.zip"]
 
 
+@pytest.mark.usefixtures("few_plots")
 def test_a_broken_file_has_its_reason(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "entry.zip", "-o", "page.html"]) == 1
     assert "\n  broken: entry.zip: policy.optimizer.pth: tensor failure: " in capsys.readouterr().out

@@ -71,7 +71,9 @@ def write_page(source: Any, folder: Path) -> Any:
     report = sbformat.report(source, folder / "out.html", overwrite=True, title="a page")
     page = (folder / "out.html").read_text("utf-8")
     (folder / "out.html").unlink()
-    return report.broken, re.sub(r"<p class=\"(digest|kind)\">.*</p>|\d[\d.]* KiB|<code>(pickle|[\w-]+\.pkl)</code>", "", page)
+    return report.broken, re.sub(
+        r"<p class=\"(digest|kind)\">.*</p>|\d[\d.]* KiB|<code>(pickle|[\w-]+\.pkl)</code>", "", page
+    )
 
 
 def predict_action(source: Any) -> Any:

@@ -272,7 +272,7 @@ def test_the_header_names_the_axes_of_an_image(tmp_path: Path) -> None:
         (load_vector("policy-cnn"), "channels, height, width"),
         (sbformat.load_policy(SB2_CNN), "height, width, channels"),
     ):
-        export(policy, tmp_path)
+        sbformat.export_c(policy, tmp_path / "policy.c", overwrite=True)
         assert axes in re.sub(r"\s*\n \*\s*", " ", (tmp_path / "policy.h").read_text())
 
 

@@ -26,6 +26,7 @@ from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.vector_files import write_vector
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import Model, box, categorical, dict_space, discrete, gaussian, make_policy
+from tests.policies.sampled import mark_others, name_family
 from tests.policies.sb3.agents import draw, make_agent, saved_policy
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def close(found: np.ndarray, expected: np.ndarray) -> None:
 # -- which part ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", policy_vectors.ARCHIVES)
+@pytest.mark.parametrize("name", mark_others(policy_vectors.ARCHIVES, 3, name=lambda name: name, group=name_family))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_invariants_hold_for_every_kind_of_policy(name: str) -> None:
     try:
