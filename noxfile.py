@@ -1,8 +1,8 @@
 """The checks of continuous integration, one session each.
 
 ``.ci/run`` and ``.github/workflows`` run these sessions and have no list of their own. Every session starts in a fresh
-virtual environment and installs what it needs: with uv, which takes seconds, if it is installed; those that run the
-commands of README.md or install torch, with pip.
+virtual environment and installs what it needs: with uv, which takes seconds, if it is installed; the commands of
+README.md and torch with pip.
 
     nox                            the sessions that .ci/run runs
     nox --list                     every session, with its description
@@ -129,12 +129,15 @@ def first_command(session: nox.Session) -> None:
     run_readme_command(session, FIRST_COMMAND)
 
 
-@nox.session(python=PYTHONS, venv_backend="venv", tags=[ALL_PROCESSORS])
+@nox.session(python=PYTHONS, tags=[ALL_PROCESSORS])
 def tests(session: nox.Session) -> None:
-    """Run the test command of README.md; tests of the project's own files and programs with the newest Python alone."""
-    is_newest = session.python == list(TESTED)[-1]
-    chosen = () if is_newest else ("--ignore=tests/project",)
-    run_readme_command(session, TEST_COMMAND, *PYTEST_OPTIONS, *chosen, *session.posargs)
+    """Run the test command of README.md; with an older Python, the tests but those of the project's own files."""
+    if session.python == list(TESTED)[-1]:
+        session.install("pip")  # which the command names
+        run_readme_command(session, TEST_COMMAND, *PYTEST_OPTIONS, *session.posargs)
+    else:
+        session.install("-e", ".[test]")
+        run_pytest(session, "--ignore=tests/project")
 
 
 @nox.session
