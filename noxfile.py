@@ -131,13 +131,13 @@ def first_command(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS, tags=[ALL_PROCESSORS])
 def tests(session: nox.Session) -> None:
-    """Run the test command of README.md; with an older Python, the tests but those of the project's own files."""
-    if session.python == list(TESTED)[-1]:
-        session.install("pip")  # which the command names
-        run_readme_command(session, TEST_COMMAND, *PYTEST_OPTIONS, *session.posargs)
-    else:
+    """Run the test command of README.md; with the oldest Python, the tests but those of the project's own files."""
+    if session.python == PYTHONS[0] and len(TESTED) > 1:
         session.install("-e", ".[test]")
         run_pytest(session, "--ignore=tests/project")
+    else:
+        session.install("pip")  # which the command names
+        run_readme_command(session, TEST_COMMAND, *PYTEST_OPTIONS, *session.posargs)
 
 
 @nox.session
@@ -155,7 +155,8 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--no-cache", "--check", ".")
     session.run("lint-imports", "--no-cache")
     cache = {"MYPY_CACHE_DIR": session.create_tmp()}  # one for the package and the pages
-    session.run("mypy", env=cache)
+    if sys.version_info >= (3, 11):  # with the types of numpy 2.3
+        session.run("mypy", env=cache)
     run_pytest(session, "tests/project", "-m", "lint", workers="0", env=cache)
 
 
@@ -194,7 +195,7 @@ def package_mutation(session: nox.Session) -> None:
     By hand: nox -s package_mutation -- --file 'pkl/*' --sample 50 tests/pkl
     """
     session.install("-e", ".[test]")
-    session.run("python", "-m", "tests.mutation", *session.posargs)
+    session.run("python", "-m", "tests.mutation", *session.posargs, success_codes=[0, 1])  # 1: some survived
 
 
 @nox.session
@@ -234,7 +235,7 @@ def browser(session: nox.Session) -> None:
 def ci_kit(session: nox.Session) -> None:
     """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
     modules = install_node_packages(session, SARIF_MULTITOOL)
-    session.install(".[test]", "pre-commit", "check-jsonschema")
+    session.install(".[test]", "pip", "pre-commit", "check-jsonschema")
     run_pytest(session, "tests/ci_kit", "-m", "ci_kit", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
 
 

@@ -76,7 +76,11 @@ def make_environment(work: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name not in removed}
     environment["PYTHONPYCACHEPREFIX"] = str(work / "bytecode")
     environment.update(NETWORK)
-    environment.update({uv: environment[pip] for pip, uv in UV_VARIABLES.items() if pip in environment})
+    variables = {uv: environment[pip] for pip, uv in UV_VARIABLES.items() if pip in environment}
+    if "UV_FIND_LINKS" in variables:
+        variables["UV_FIND_LINKS"] = ",".join(variables["UV_FIND_LINKS"].split())
+    environment.update(variables)
+    environment["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # as pip: the newest release of all indexes
     environment["UV_HTTP_TIMEOUT"] = NETWORK["PIP_DEFAULT_TIMEOUT"]
     environment["UV_CACHE_DIR"] = str(work / "uv")
     environment["PATH"] = os.pathsep.join([*find_pythons(), environment.get("PATH", os.defpath)])

@@ -24,7 +24,7 @@ within functions.
 """
 PATIENCE: Final = 500
 """Seconds until a child is killed: it has hung. Where nothing else runs, an answer takes a few."""
-LONGEST: Final = 10
+LONGEST: Final = 4
 """Work that is not counted, such as copies in numpy, may take so many times the budget: a busy machine takes fewer."""
 LONGEST_SECONDS: Final = 60.0
 """Processor time of any work that is counted: it takes a few seconds, and a search that backtracks takes minutes."""

@@ -1,4 +1,4 @@
-"""Fewer test cases: a part of a large product, which is the same in every run, and ``SBFORMAT_ALL=1`` takes all.
+"""Fewer test cases: a part of a large product, the same in every run; with ``SBFORMAT_ALL=1``, ``sample`` takes all.
 
 Properties and sizes are smaller in the default run than in the exhaustive run (``python -m pytest -m exhaustive``)::
 

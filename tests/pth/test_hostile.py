@@ -182,8 +182,9 @@ ITEMS: Final[dict[str, Callable[[int], bytes]]] = {
 
 @pytest.fixture
 def eighth(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Limits for files of an eighth of the size, which may cost an eighth of the memory."""
+    """Limits for files of an eighth of the size, which may cost an eighth of the memory, and a quarter of the time."""
     monkeypatch.setattr(pth_checks, "BASE_BYTES", pth_checks.BASE_BYTES // 8)
+    monkeypatch.setattr(pth_checks, "SECONDS", pth_checks.SECONDS / 4)
     return {"memory_bytes": Limits().memory_bytes // 8}
 
 

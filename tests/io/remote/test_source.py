@@ -137,6 +137,9 @@ def test_a_large_read_is_exact_and_one_request() -> None:
     file, source = open_recorded()
     assert bytes(source.view(7, MIB)) == DATA[7 : 7 + MIB]
     assert file.calls == [[(7, 7 + MIB)]]
+    source.view(2 * MIB, MIB)
+    assert bytes(source.view(7, MIB)) == DATA[7 : 7 + MIB]
+    assert len(file.calls) == 3, "only the last large read is kept"
 
 
 def test_a_file_that_is_read_in_order_takes_few_requests() -> None:

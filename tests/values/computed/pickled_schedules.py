@@ -28,7 +28,6 @@ class Pickled(NamedTuple):
 
 
 @cache
-@cache
 def load(release: str, folder: Path = FOLDER) -> dict[str, Pickled]:
     found = json.loads(gzip.decompress((folder / f"{release}.json.gz").read_bytes()))
     assert found["python"].startswith(f"{release}.")
