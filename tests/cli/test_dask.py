@@ -218,12 +218,14 @@ def outcomes(clusters: Clusters, tmp_path_factory: pytest.TempPathFactory) -> di
         return {name: processes.run(*line, environment=ENVIRONMENT) for name, line in lines.items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", COMMANDS)
 def test_other_commands_have_the_same_reports(outcomes: dict[str, Outcome], command: str) -> None:
     assert outcomes[f"{command} by workers"] == outcomes[f"{command} alone"]
     assert outcomes[f"{command} alone"][1]
 
 
+@pytest.mark.exhaustive
 def test_rebuild_writes_the_same_files(outcomes: dict[str, Outcome], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = find_folder(tmp_path_factory)
     expected, found = outcomes["rebuild alone"], outcomes["rebuild by workers"]
@@ -277,12 +279,14 @@ def test_an_item_that_kills_its_workers_is_lost_alone(cluster: Cluster) -> None:
     assert out.splitlines()[-1:] == [str(expected)], err[-2000:]
 
 
+@pytest.mark.exhaustive
 def test_workers_of_this_machine_begin_and_end_with_the_command(outcomes: dict[str, Outcome]) -> None:
     status, out, err = outcomes["local"]
     assert (status, err) == (0, "")
     assert "6 rows" in out
 
 
+@pytest.mark.exhaustive
 def test_a_scheduler_that_is_not_there_is_one_line() -> None:
     with socket.socket() as probe:  # a port of ours, on which nothing listens
         probe.bind(("127.0.0.1", 0))
@@ -292,6 +296,7 @@ def test_a_scheduler_that_is_not_there_is_one_line() -> None:
     assert err.endswith(" after 15 s\n")  # Dask itself waits twice as long
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("address", WRONG)
 def test_a_wrong_address_is_one_line(outcomes: dict[str, Outcome], address: str) -> None:
     status, out, err = outcomes[address]

@@ -1,6 +1,6 @@
 """README and the pages of ``docs/`` are true: every block runs, in order and alone, and prints what the page shows.
 
-``nox -s docs`` runs the blocks alone, and ``nox -s lint`` checks their types.
+``nox -s docs`` runs all pages, and their blocks alone; ``nox -s lint`` checks their types.
 """
 
 from __future__ import annotations
@@ -36,10 +36,19 @@ ALONE: Final = [
     for number in list_runnable(blocks)
     if list_chain(blocks, number) != blocks[: number + 1]  # otherwise it runs so in the order of the page
 ]
+DEFAULT: Final = ("README.md", "docs/how-to/catalogue.md", "docs/how-to/old-agent.md")
+"""The pages of the default run; ``nox -s docs`` runs all."""
 MARKS: Final = re.compile(r"continues|exit \d+|first .+|needs [\w. -]+|skip .+")
 
 
-@pytest.mark.parametrize("name", [name for name, blocks in PAGES.items() if list_runnable(blocks)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in DEFAULT else pytest.param(name, marks=pytest.mark.docs)
+        for name, blocks in PAGES.items()
+        if list_runnable(blocks)
+    ],
+)
 def test_the_blocks_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
     run_blocks(PAGES[name], tmp_path)
 
