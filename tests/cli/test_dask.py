@@ -113,11 +113,11 @@ class Cluster:
             process.wait()
 
 
-def wait_until(done: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def wait_until(done: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
     end = time.monotonic() + PATIENCE
     while not done():
-        assert process.poll() is None
-        assert time.monotonic() < end
+        assert process is None or process.poll() is None
+        assert time.monotonic() < end, "it hangs"
         time.sleep(0.02)
 
 
@@ -159,11 +159,10 @@ def run_command(command: list[Any], cwd: Path = ROOT) -> tuple[int, str, str]:
             command, env=ENVIRONMENT, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
         try:
-            status = process.wait(PATIENCE)
+            wait_until(lambda: bool(os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)))
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            os.killpg(process.pid, signal.SIGKILL)  # its number is not another process's before it is waited for
+            status = process.wait()
         texts = []
         for file in (out, err):
             file.seek(0)

@@ -49,6 +49,12 @@ from tests.mutation.pool import Ended, Worker, copy_checkout, start_worker
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 STATES: Final = ("killed", "timeout", "survived", "over budget", "not covered")
+LEAST_SECONDS: Final = 0.005
+"""What a test costs at least, with what pytest does around it."""
+
+ENDED: Final = {"failed": "killed", "timeout": "timeout"}
+"""The outcomes of tests that kill a mutant."""
+
 SURVIVORS: Final = STATES[2:]
 LIKELY: Final = 25
 """Tests that run first, in the order of how likely they kill; the others run file by file, which is faster."""
@@ -82,8 +88,8 @@ class Baseline:
             self.dropped.append(result["test"])
 
     def allow(self, test: str) -> float:
-        """Return the seconds after which a test counts as one that does not end."""
-        return 30 + 10 * self.seconds.get(test, 60)
+        """Return the seconds after which a test counts as one that does not end, on a machine with other work."""
+        return 120 + 20 * self.seconds.get(test, 60)
 
 
 @cache
@@ -137,8 +143,9 @@ class Run:
         left = self.budget
         chosen: list[str] = []
         for test in candidates:
-            if self.baseline.seconds[test] <= left or not chosen:
-                left -= self.baseline.seconds[test]
+            seconds = max(self.baseline.seconds[test], LEAST_SECONDS)
+            if seconds <= left or not chosen:
+                left -= seconds
                 chosen.append(test)
         order = {test: index for index, test in enumerate(self.baseline.seconds)}
         return [*chosen[:LIKELY], *sorted(chosen[LIKELY:], key=order.__getitem__)], len(chosen) < len(candidates)
@@ -149,10 +156,9 @@ class Run:
         while waiting:
             results = worker.run(number, waiting, self.baseline.allow)
             last = results[-1]
-            if last["outcome"] == "timeout":
-                return "timeout", last["test"]
-            if last["outcome"] == "failed" and self.confirm(number, waiting[: len(results)], worker, unchanged):
-                return "killed", last["test"]
+            is_ended = last["outcome"] in ENDED
+            if is_ended and self.confirm(number, waiting[: len(results)], worker, unchanged):
+                return ENDED[last["outcome"]], last["test"]
             waiting = waiting[len(results) :]
         return "survived", ""
 
@@ -258,8 +264,12 @@ def make_baseline(workers: Sequence[Worker], note: Any) -> Baseline:
                 file = files.get_nowait()
             except queue.Empty:
                 return
-            for result in worker.run(runtime.RECORD, by_file[file], baseline.allow):
-                baseline.add(result)
+            waiting = by_file[file]
+            while waiting:  # again if a test ends the process
+                results = worker.run(runtime.RECORD, waiting, baseline.allow)
+                waiting = waiting[len(results) :]
+                for result in results:
+                    baseline.add(result)
             note(f"{len(by_file) - files.qsize()}/{len(by_file)} {file}")
 
     with ThreadPoolExecutor(len(workers)) as pool:
@@ -288,7 +298,7 @@ def run_mutants(
         with ThreadPoolExecutor(options.jobs) as pool:
             workers += pool.map(lambda copy: Worker(copy, options.package, arguments, runtime.RECORD), copies)
         for worker in workers:
-            if worker.collected["errors"] or not worker.collected["tests"]:
+            if worker.collected["errors"] or worker.collected["tests"] != workers[0].collected["tests"]:
                 message = f"the tests cannot be collected\n{worker.log.read_text('utf-8', 'replace')}"
                 raise Ended(message)
         baseline = log.baseline or make_baseline(workers, note)
@@ -301,6 +311,11 @@ def run_mutants(
                 return log.found[number]
             copy, worker = free.pop()
             try:
+                found = run.judge(number, copy, worker)
+            except Ended:  # something has killed the worker
+                worker.end()
+                worker = Worker(copy, options.package, arguments, runtime.RECORD)
+                workers.append(worker)
                 found = run.judge(number, copy, worker)
             finally:
                 free.append((copy, worker))

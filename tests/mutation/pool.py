@@ -23,6 +23,9 @@ WORKER: Final = Path(__file__).with_name("worker.py")
 NOT_COPIED: Final = (
     ".git", "__pycache__", ".*_cache", ".hypothesis", ".venv", "venv", ".nox", "node_modules", "build", "dist",
 )  # fmt: skip
+COLLECTING: Final = 1800
+"""Seconds to collect the tests, on a machine with other work."""
+
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -57,7 +60,7 @@ class Worker:
         self.lines = open(self.answers, encoding="utf-8")  # noqa: SIM115 -- closed by end()
         self.child = 0
         try:
-            self.collected = self.receive(600)
+            self.collected = self.receive(COLLECTING)
         except Ended:
             self.end()
             raise
@@ -86,10 +89,14 @@ class Worker:
 
         :param allowed: the seconds after which a test is killed
         :returns: a result for each test that was run; if the process ended, the last outcome is "timeout" or "failed"
+        :raises Ended: the worker ended
         """
-        with open(self.requests, "w", encoding="utf-8", closefd=False) as file:
-            file.write(json.dumps({"mutant": mutant, "tests": list(tests)}) + "\n")
-        self.child = self.receive(60)["pid"]
+        try:
+            with open(self.requests, "w", encoding="utf-8", closefd=False) as file:
+                file.write(json.dumps({"mutant": mutant, "tests": list(tests)}) + "\n")
+        except BrokenPipeError:
+            raise Ended from None
+        self.child = self.receive(COLLECTING)["pid"]
         results: list[dict[str, Any]] = []
         while True:
             following = tests[len(results)] if len(results) < len(tests) else ""
@@ -105,6 +112,8 @@ class Worker:
 
     def end(self) -> None:
         """End the process."""
+        if self.lines.closed:
+            return
         self.kill()
         self.child = 0
         self.kill()

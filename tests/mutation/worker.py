@@ -15,6 +15,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +23,12 @@ import pytest
 
 MEMORY = 8 << 30
 """What a process may allocate: a mutant of a limit must not take all memory of the machine."""
+
+
+def measure_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
 
 
 class Server:
@@ -46,7 +53,8 @@ class Server:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests instead of running all tests."""
-        items = {item.nodeid: item for item in session.items}
+        here = os.getcwd()  # some parameters are paths, and each worker has a folder of its own
+        items = {item.nodeid.replace(here, "."): item for item in session.items}
         self.send(tests=list(items), reached=self.runtime.take_reached(), errors=session.testsfailed)
         gc.collect()
         gc.freeze()
@@ -55,14 +63,14 @@ class Server:
                 request = json.loads(line)
                 pid = os.fork()
                 if not pid:
-                    self.run_child(request["mutant"], [items[name] for name in request["tests"]])
+                    self.run_child(request["mutant"], items, request["tests"])
                 _, status = os.waitpid(pid, 0)
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)  # what tests have started and left behind
                 self.send(end=status)
         return True
 
-    def run_child(self, mutant: int, items: list[pytest.Item]) -> None:
+    def run_child(self, mutant: int, items: dict[str, pytest.Item], tests: list[str]) -> None:
         """Run tests in this process, which ends here."""
         status = 1
         try:
@@ -71,13 +79,14 @@ class Server:
             self.send(pid=os.getpid())
             self.runtime.activate(mutant)
             self.runtime.take_reached()
-            for item, following in zip(items, [*items[1:], None]):
-                before = sum(os.times()[:4])
+            for test, following in zip(tests, [*tests[1:], None]):
+                before = measure_seconds()
                 self.outcome = "passed"
-                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-                seconds = round(sum(os.times()[:4]) - before, 2)
+                item, next_item = items[test], items[following] if following else None
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=next_item)
+                seconds = round(measure_seconds() - before, 3)
                 reached = self.runtime.take_reached()
-                self.send(test=item.nodeid, outcome=self.outcome, seconds=seconds, reached=reached)
+                self.send(test=test, outcome=self.outcome, seconds=seconds, reached=reached)
                 if self.outcome == "failed" and mutant != self.runtime.RECORD:
                     break
             status = 0
