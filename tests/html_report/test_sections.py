@@ -296,6 +296,7 @@ def test_a_dangerous_archive_has_its_findings_in_the_page(tmp_path: Path) -> Non
     assert allowed.scanned is not None
 
 
+@pytest.mark.filterwarnings("ignore:Empty unicode path:UserWarning")  # zipfile's, of Python 3.12 and later
 @pytest.mark.usefixtures("few_plots")
 def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
     vectors = [vector for vector in read_vectors() if name_file(vector).endswith((".zip", ".pth"))]
