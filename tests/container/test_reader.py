@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 import zipfile
 import zlib
@@ -30,8 +31,10 @@ from conformance.generators.build_zips import (
     state_dict_zip,
     zip64_field,
 )
+from sbformat.container.inflate import InflatedSource
 from sbformat.container.reader import CHUNK_BYTES, Container, Entry
 from sbformat.errors import ContainerError, LimitError, MissingEntryError, SbformatError
+from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
 from tests.helpers.sampling import more_examples
 
@@ -849,6 +852,14 @@ def test_a_deflate_stream_ends_exactly_at_both_sizes(stored: bytes, size: int, m
 def test_zeros_are_inflated_to_any_size_around_that_of_a_chunk(size: int) -> None:
     content = bytes(size)
     assert Container(build_zip(Member(b"x", content, method=DEFLATED))).read("x") == content
+
+
+def test_parts_of_a_deflated_member_have_the_requested_size() -> None:
+    content = bytes(range(251)) * 3000 + random.Random(0).randbytes(20_000)  # noqa: S311 -- no secret
+    made = build_zip(Member(b"x", content, method=DEFLATED))
+    source = InflatedSource(BytesSource(made), Container(made).entry("x"), Budget(Limits()))
+    for offset, length in ((0, 10), (5, CHUNK + 7), (3, len(content)), (len(content) - 3, 10), (len(content), 1)):
+        assert source.view(offset, length) == content[offset : offset + length]
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 7, 258, 259, 1000])
