@@ -9,7 +9,7 @@ import pytest
 import sbformat
 from sbformat import ConstantSchedule, LinearSchedule
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.render import render_linear
+from sbformat.values.render import FROM_BYTECODE, render_json, render_line, render_linear
 from sbformat.values.schedule_meaning import find_meaning, find_nearest, sample
 from sbformat.values.types import FloatSchedule
 from tests.helpers.build_schedules import build_schedule
@@ -53,6 +53,15 @@ def test_a_function_is_examined_on_request_only() -> None:
     function = sbformat.decode(build_schedule("p * 0.5"))
     assert find_meaning(function).is_from_bytecode
     assert find_meaning(function, examines=False).schedule is None
+
+
+@pytest.mark.parametrize(("key", "is_examined"), [("learning_rate", True), ("cliprange", True), ("gamma", False)])
+def test_functions_are_examined_under_the_keys_of_schedules(key: str, is_examined: bool) -> None:  # noqa: FBT001
+    function = sbformat.decode(build_schedule("p * 0.5"))
+    assert (FROM_BYTECODE in render_line(function, key)) is is_examined
+    assert render_json(function, key).get("computes") == (
+        {"kind": "LinearSchedule", "start": 0.5, "end": 0.0, "end_fraction": 1.0} if is_examined else None
+    )
 
 
 def test_a_linear_schedule_is_sampled_as_sb3_computes_it() -> None:
