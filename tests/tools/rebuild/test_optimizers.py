@@ -58,7 +58,9 @@ def test_groups_that_adam_could_not_step_are_those_of_a_new_one(group: dict[str,
     assert found["state"] == {}
     assert found["param_groups"][0].keys() >= NEW.keys()
     assert found["param_groups"][0]["params"] == [0]
-    assert found["param_groups"][0]["betas"] == (0.9, 0.999)
+    assert {name: found["param_groups"][0][name] for name in ("betas", "eps", "weight_decay")} == {
+        "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0,
+    }  # fmt: skip
     assert "starts anew" in row.message
     (finding,) = report.findings
     assert (finding.entry, finding.key) == ("ent_coef_optimizer.pth", "param_groups")
