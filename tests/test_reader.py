@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import sbformat
+from conformance.generators.build_pth import torch_zip, without_crcs
+from conformance.generators.build_zips import state_dict_pickle
 from sbformat.arrayfiles.reader import read_safetensors
 from sbformat.io.source import BytesSource
 from sbformat.pkl.numpy import ArrayInfo
@@ -21,6 +23,7 @@ from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, zipped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -283,6 +286,22 @@ def test_read_checks_the_crc_of_the_entry() -> None:
     with pytest.raises(sbformat.ContainerError, match="CRC-32") as caught:
         archive.parameters["policy"]
     assert caught.value.entry == "policy.pth"
+
+
+@pytest.mark.parametrize("read", [sbformat.read, sbformat.reads, sbformat.read_parameters, sbformat.safe_open])
+def test_a_pth_without_crcs_is_refused_unless_requested(read: Callable[..., Any]) -> None:
+    pickle = state_dict_pickle({"w": (1.0,)})
+    archive = changed(policy_pth=without_crcs(torch_zip(pickle, {"0": np.float32(1).tobytes()})))
+
+    def read_weight(**options: Any) -> Any:
+        found = read(archive, **options)
+        if isinstance(found, sbformat.Archive):
+            found = found.parameters
+        return found.get_tensor("w") if read is sbformat.safe_open else found["policy"]["w"]
+
+    with pytest.raises(sbformat.ContainerError, match="unchecked_crc=True"):
+        read_weight()
+    assert read_weight(unchecked_crc=True).tolist() == [1.0]
 
 
 def test_asking_twice_costs_nothing_twice() -> None:
