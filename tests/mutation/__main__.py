@@ -40,6 +40,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,14 +103,18 @@ def get_file(test: str) -> str:
 def measure_nearness(module: str, file: str, importers: frozenset[str]) -> float:
     """Count the folders and names that a module of the package and a file of tests have in common.
 
-    :returns: 0.5 if they have none, and tests of this folder test a module that imports the former
+    :returns: more if the next names begin alike; 0.5 if they have none in common, and tests of this folder test a
+        module that imports the former
     """
     parts = module.removesuffix(".py").split("/")
     others = file.removesuffix(".py").replace("/test_", "/").split("/")[1:]
     common = 0
     while common < min(len(parts), len(others)) and parts[common] == others[common]:
         common += 1
-    return common or 0.5 * (others[0] in importers)
+    if not common:
+        return 0.5 * (others[0] in importers)
+    pairs = zip("".join(parts[common : common + 1]), "".join(others[common : common + 1]))
+    return common + min(len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))), 9) / 10
 
 
 @dataclass
