@@ -17,7 +17,7 @@ from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run, run_json
 from tests.cli.test_writing import failure
 from tests.helpers.bundled import PPO, ROOT
-from tests.helpers.old_archives import OLD, blob, reference, with_keys
+from tests.helpers.old_archives import BASES, OLD, blob, reference, with_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,6 +149,15 @@ def test_a_learning_rate_that_is_lost_is_a_finding_unless_another_is_given(capsy
         assert (status, row["is_finding"], row["was"]) == (1, True, "not known: mine.f()")
         if "buffer" not in key:
             assert run(capsys, "rebuild", source, "-o", out, "--force", "--set", f"{key}=0.5")[0] == 0
+
+
+def test_allow_is_not_advised_for_what_is_known(capsys: Capture, tmp_path: Path) -> None:
+    source = tmp_path / "in.zip"
+    lost = {"state": {}, "param_groups": [{"params": [0]}]}
+    sbformat.write(BASES["sac"].replace(parameters={"ent_coef_optimizer": lost}), source)
+    text = run(capsys, "rebuild", source, "-o", tmp_path / "out.zip")[1]
+    assert "The agent now computes or trains with something else" in text
+    assert "--allow" not in text
 
 
 def test_a_policy_that_fits_no_class_is_refused_and_nothing_is_written(capsys: Capture, tmp_path: Path) -> None:
