@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 MINUTES: Final = 85
 """The time limit of the whole run."""
 SESSION_MINUTES: Final = 25
-"""The time limit of a session: twice what the longest one takes on two processors."""
+"""The time limit of a session."""
 LANES: Final = 2
 """How many sessions run at the same time."""
 ALL_PROCESSORS: Final = "all_processors"

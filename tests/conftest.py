@@ -1,4 +1,4 @@
-"""Hypothesis draws the same examples in every run; modules add lines to its summary; folders of other sessions."""
+"""Which tests a run collects and how many examples Hypothesis draws, the same in every run; summaries of modules."""
 
 from __future__ import annotations
 

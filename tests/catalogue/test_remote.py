@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sbformat
-from tests.helpers.command_process import CommandProcesses
+from tests.helpers.command_process import CommandProcesses, Outcome
 from tests.helpers.http_server import HttpServer
 
 if TYPE_CHECKING:
@@ -34,21 +34,13 @@ def processes() -> Iterator[CommandProcesses]:
 
 
 @pytest.fixture
-def run_catalog(processes: CommandProcesses) -> Callable[..., CommandDone]:
+def run_catalog(processes: CommandProcesses) -> Callable[..., Outcome]:
     """Run the command in another process, which has its own connections."""
 
-    def run(*arguments: object, env: dict[str, str] | None = None) -> CommandDone:
-        return CommandDone(*processes.run("catalog", *arguments, environment={**os.environ, **(env or {})}))
+    def run(*arguments: object, env: dict[str, str] | None = None) -> Outcome:
+        return processes.run("catalog", *arguments, environment={**os.environ, **(env or {})})
 
     return run
-
-
-class CommandDone(NamedTuple):
-    """What a command left."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +71,7 @@ def test_rows_of_urls_are_those_of_the_files(tmp_path: Path) -> None:
         assert there == here
 
 
-def test_what_has_not_changed_is_not_fetched_again(tmp_path: Path, run_catalog: Callable[..., CommandDone]) -> None:
+def test_what_has_not_changed_is_not_fetched_again(tmp_path: Path, run_catalog: Callable[..., Outcome]) -> None:
     output = tmp_path / "runs.jsonl"
     with HttpServer({"/a.zip": PPO, "/b.zip": SAC}) as server:
         urls = [server.url("/a.zip"), server.url("/b.zip")]
@@ -96,9 +88,7 @@ def test_what_has_not_changed_is_not_fetched_again(tmp_path: Path, run_catalog: 
     assert [row["algorithm"] for row in read_rows(output)] == ["PPO", "PPO"]
 
 
-def test_a_missing_file_is_a_row_and_tokens_are_nowhere(
-    tmp_path: Path, run_catalog: Callable[..., CommandDone]
-) -> None:
+def test_a_missing_file_is_a_row_and_tokens_are_nowhere(tmp_path: Path, run_catalog: Callable[..., Outcome]) -> None:
     output = tmp_path / "runs.jsonl"
     listed = tmp_path / "list.txt"
     with HttpServer({"/a.zip": PPO}) as server:
@@ -112,9 +102,7 @@ def test_a_missing_file_is_a_row_and_tokens_are_nowhere(
     assert len({row["source"] for row in rows}) == 2
 
 
-def test_a_server_that_fails_leaves_the_catalogue_as_it_is(
-    tmp_path: Path, run_catalog: Callable[..., CommandDone]
-) -> None:
+def test_a_server_that_fails_leaves_the_catalogue_as_it_is(tmp_path: Path, run_catalog: Callable[..., Outcome]) -> None:
     """A folder that cannot be listed now has not lost its archives."""
     output = tmp_path / "runs.jsonl"
     assert run_catalog(ARCHIVES / "ppo-cartpole.zip", "-o", output).returncode == 0
@@ -127,7 +115,7 @@ def test_a_server_that_fails_leaves_the_catalogue_as_it_is(
     assert "Traceback" not in done.stderr
 
 
-def test_a_bucket_with_statistics(tmp_path: Path, bucket: S3Server, run_catalog: Callable[..., CommandDone]) -> None:
+def test_a_bucket_with_statistics(tmp_path: Path, bucket: S3Server, run_catalog: Callable[..., Outcome]) -> None:
     output, env = tmp_path / "runs.jsonl", bucket.make_environment()
     for number in range(3):
         bucket.put_object("bucket", f"runs/{number}/agent.zip", SAC)
@@ -161,9 +149,7 @@ def hub() -> Iterator[HubServer]:
 
 
 @pytest.mark.parametrize("query", ["hf://sb3", "hf://?tag=stable-baselines3", "hf://?author=sb3&search=ppo"])
-def test_queries_of_the_hub(
-    tmp_path: Path, query: str, hub: HubServer, run_catalog: Callable[..., CommandDone]
-) -> None:
+def test_queries_of_the_hub(tmp_path: Path, query: str, hub: HubServer, run_catalog: Callable[..., Outcome]) -> None:
     output, env = tmp_path / "runs.jsonl", hub.make_environment()
     done = run_catalog(query, "-o", output, "--jobs", "2", env=env)
     assert done.returncode == 0, done.stderr
@@ -188,7 +174,7 @@ def test_every_object_of_a_bucket_is_judged(bucket: S3Server, processes: Command
 
 
 def test_an_unzipped_archive_of_a_bucket_is_one_row(
-    tmp_path: Path, bucket: S3Server, run_catalog: Callable[..., CommandDone]
+    tmp_path: Path, bucket: S3Server, run_catalog: Callable[..., Outcome]
 ) -> None:
     import io
     import zipfile
@@ -203,7 +189,7 @@ def test_an_unzipped_archive_of_a_bucket_is_one_row(
     assert [(row["source"], row["format"]) for row in read_rows(output)] == [("s3://agents/top", "folder")]
 
 
-def test_a_source_that_is_not_there_leaves_the_table(tmp_path: Path, run_catalog: Callable[..., CommandDone]) -> None:
+def test_a_source_that_is_not_there_leaves_the_table(tmp_path: Path, run_catalog: Callable[..., Outcome]) -> None:
     output = tmp_path / "runs.jsonl"
     assert run_catalog(ARCHIVES / "ppo-cartpole.zip", "-o", output).returncode == 0
     before = output.read_bytes()

@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.helpers.bundled import ROOT
 
@@ -22,9 +22,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-Outcome = tuple[int, str, str]
-"""The status, the output and the errors of a command."""
 PROGRAM: Final = ROOT / "tests" / "children" / "run_commands.py"
+
+
+class Outcome(NamedTuple):
+    """What a command left, by the names of ``subprocess.CompletedProcess``."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 class CommandProcesses:
@@ -71,8 +77,7 @@ class _CommandProcess:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, f"the process ended with status {self._process.wait()}: {self._read_errors()}"
-        status, out, err = json.loads(line)
-        return status, out, err
+        return Outcome(*json.loads(line))
 
     def close(self) -> str:
         """End the process; return what it wrote to standard error besides the errors of its commands."""

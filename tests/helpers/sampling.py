@@ -9,6 +9,9 @@ Properties and sizes are smaller in the default run than in the exhaustive run (
     @pytest.mark.parametrize("step", with_exhaustive([37], [1]))  # every 37th cut in the default run
     def test_no_cut(step): ...
 
+    @pytest.mark.parametrize("name", mark_others(NAMES, 3, group=find_kind))  # a third of each kind
+    def test_vector(name): ...
+
     @pytest.mark.each_value  # in the default run, only as many cases as contain each target and each key
     @pytest.mark.parametrize("target", TARGETS)
     @pytest.mark.parametrize("key", KEYS)
@@ -81,6 +84,18 @@ def with_exhaustive(default: Iterable[object], exhaustive: Iterable[object]) -> 
     """Return values for ``parametrize``: those of the default run, and others for the exhaustive run."""
     first = list(default)
     return [*first, *(pytest.param(value, marks=pytest.mark.exhaustive) for value in exhaustive if value not in first)]
+
+
+def mark_others(
+    cases: Iterable[Any], one_in: int, *, name: Callable[[Any], str] = str, group: Callable[[Any], object]
+) -> list[Any]:
+    """Return parameters of tests: one in so many cases of each group, and the others for the exhaustive run."""
+    known = list(cases)
+    some = sample(known, one_in, name=name, group=group)
+    values = [case if isinstance(case, tuple) else (case,) for case in known]
+    return [
+        pytest.param(*items, marks=() if case in some else pytest.mark.exhaustive) for case, items in zip(known, values)
+    ]
 
 
 def choose_redundant(

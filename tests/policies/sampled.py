@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from tests.helpers.policy_vectors import VECTORS
-from tests.helpers.sampling import sample
+from tests.helpers.sampling import mark_others, sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -18,18 +16,6 @@ def name_family(vector: str) -> str:
     """Return the algorithm, or what else a vector is about: ``policy-sb2-ppo2-lstm`` is one of ``sb2-ppo2``."""
     words = vector.removeprefix("policy-").split("-")
     return "-".join(words[: 2 if words[0] in {"sb2", "lone"} or words[1:2] == ["observes"] else 1])
-
-
-def mark_others(
-    cases: Iterable[Any], one_in: int, *, name: Callable[[Any], str] = str, group: Callable[[Any], object]
-) -> list[Any]:
-    """Return parameters of tests: one in so many cases of each group, and the others for the exhaustive run."""
-    known = list(cases)
-    some = sample(known, one_in, name=name, group=group)
-    values = [case if isinstance(case, tuple) else (case,) for case in known]
-    return [
-        pytest.param(*items, marks=() if case in some else pytest.mark.exhaustive) for case, items in zip(known, values)
-    ]
 
 
 SOME_VECTORS: Final = sample(VECTORS, 3, name=str, group=name_family)

@@ -411,10 +411,10 @@ def run(
 
     def run(*arguments: object, token: str | None = None) -> Outcome:
         environment = {**hub.make_environment(token), "PATH": "/usr/bin:/bin", "HOME": home}
-        status, out, err = processes.run(*arguments, environment=environment)
-        refuse_secrets(out + err, [TOKEN, "Signature=s1"])
+        done = processes.run(*arguments, environment=environment)
+        refuse_secrets(done.stdout + done.stderr, [TOKEN, "Signature=s1"])
         assert all(TOKEN not in str(record) for record in hub.cdn.requests)
-        return status, out, err
+        return done
 
     yield run
     hub.behaviour = ()

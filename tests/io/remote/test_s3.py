@@ -300,9 +300,9 @@ def run(processes: CommandProcesses, server: S3Server) -> Callable[..., Outcome]
 
     def run(*arguments: str, key: str | None = None) -> Outcome:
         environment = {**server.make_environment(key), "PATH": "/usr/bin:/bin"}
-        status, out, err = processes.run(*arguments, environment=environment)
-        refuse_secrets(out + err, [server.secret, key or server.key])
-        return status, out, err
+        done = processes.run(*arguments, environment=environment)
+        refuse_secrets(done.stdout + done.stderr, [server.secret, key or server.key])
+        return done
 
     return run
 

@@ -24,9 +24,10 @@ from sbformat.schema import load_schema
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.policy_graphs import ppo_graph
 from tests.helpers.policy_vectors import VECTORS
+from tests.helpers.sampling import mark_others
 from tests.helpers.sb2_predictions import recorded_agents
 from tests.helpers.site_hooks import load_hook
-from tests.policies.sampled import mark_others, name_family
+from tests.policies.sampled import name_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

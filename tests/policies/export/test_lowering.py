@@ -23,10 +23,11 @@ from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
 from tests.helpers import policy_vectors
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.sampling import mark_others
 from tests.helpers.vector_files import write_vector
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import Model, box, categorical, dict_space, discrete, gaussian, make_policy
-from tests.policies.sampled import mark_others, name_family
+from tests.policies.sampled import name_family
 from tests.policies.sb3.agents import draw, make_agent, saved_policy
 
 if TYPE_CHECKING:
