@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import importlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
@@ -10,9 +13,7 @@ from hypothesis import settings
 from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant
 from tests.helpers.shared_files import SUMMARY
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+TESTS: Final = Path(__file__).parent
 MARKED_FOLDERS: Final = {"browser", "interop"}
 """Folders of ``tests`` in which every test has the marker of that name."""
 
@@ -30,6 +31,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not import the tests of a folder whose marker is not selected: that takes longer than many tests."""
     name = collection_path.name
     return True if name in MARKED_FOLDERS and f"not {name}" in config.option.markexpr else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import every n-th test module first in the n-th of n workers that run all tests.
+
+    Each needs all modules, and pytest keeps those that it has compiled: they compile different ones at the same time.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is pytest.Config.ArgsSource.ARGS:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
+        if not any(pytest_ignore_collect(folder, session.config) for folder in path.parents):
+            with suppress(Exception, pytest.skip.Exception):  # which the collection of the module meets again
+                importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -165,6 +165,19 @@ def test_errors_that_are_chained_are_looked_through() -> None:
     assert isinstance(translate(looped, "x", "x://y"), OSError)
 
 
+def test_errors_are_told_by_the_names_of_their_classes() -> None:
+    """As those of clients that this project does not know."""
+    for names, expected in {
+        ("NotFoundError", "NoSuchKey", "NoSuchBucket", "RepositoryNotFoundError"): FileNotFoundError,
+        ("PermissionDenied", "Forbidden", "Unauthorized", "AccessDenied"): PermissionError,
+        ("GatedRepoError", "NoCredentialsError", "InvalidAccessKeyId"): PermissionError,
+        ("ReadTimeoutError",): TimeoutError,
+        ("FileExpired",): ContainerError,
+    }.items():
+        for name in names:
+            assert type(translate(type(name, (Exception,), {})(), "x", "x://y")) is expected, name
+
+
 def test_interrupts_are_not_errors_of_a_file_system(url: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         open_with(url, error=KeyboardInterrupt())

@@ -241,3 +241,10 @@ def test_arguments_that_are_given_are_checked(arguments: dict[str, Any]) -> None
         rebuild(BASES["ppo"], assign={"policy_kwargs": {**known, **arguments}})
     made = rebuild(BASES["ppo"], assign={"policy_kwargs": {**known, "optimizer_kwargs": {"eps": 1e-5}}}).archive
     assert made.data["policy_kwargs"]["optimizer_kwargs"] == {"eps": 1e-5}
+
+
+@pytest.mark.parametrize(("base", "name"), [("ppo", "log_std_init"), ("sac", "clip_mean")])
+def test_an_argument_of_the_policy_that_has_to_be_a_number_is_dropped(base: str, name: str) -> None:
+    _, rows, _ = rebuilt(with_keys(base, policy_kwargs={"net_arch": [8, 8], name: "1"}))
+    assert rows[f"policy_kwargs/{name}"].message == "expected a number, got '1'"
+    assert rows[f"policy_kwargs/{name}"].new is None
