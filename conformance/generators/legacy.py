@@ -329,6 +329,8 @@ def view_keys() -> Iterator[Vector]:
         accepted = location == "cpu"
         vector = f"legacy-views-of-{name}"
         yield rule.accepts(vector, made, found) if accepted else rule.refuses(vector, made, "tensor failure")
+    parts = [tensor(viewed(("v", 2, 2), numel), (2,)) for numel in (8, 4)]
+    yield rule.refuses("legacy-views-of-two-sizes", stream(tree=parts), "tensor failure")
 
 
 def used_keys() -> Iterator[Vector]:

@@ -135,7 +135,7 @@ class DecodeContext:
             storage = self._storages[name] = self._open_storage(key, dtype, numel, location, view)
         elif storage.dtype != dtype or storage.location != location:
             _refuse(f"the storage {quote(key)} is referred to with two classes or locations")
-        elif view is None and storage.numel != numel:
+        elif _whole(storage).numel != numel:
             _refuse(f"the storage {quote(key)} is referred to with two sizes")
         return storage
 
