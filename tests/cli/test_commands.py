@@ -257,7 +257,9 @@ DEFAULT = {("inspect", "text"), ("inspect --long", "json"), ("inspect", "csv"), 
         for words in ("text", "json", "csv")
     ],
 )
-def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, words: str) -> None:
+def test_processes_change_no_byte(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, shared_processes: list[int], command: str, words: str
+) -> None:
     broken = changed(policy_pth=b"broken")
     for number in range(10):  # with fewer files than 32 there are no processes
         (tmp_path / f"{number}a.zip").write_bytes(PPO.read_bytes() if number < 2 else b"PK\3\4")
@@ -269,6 +271,7 @@ def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: 
     paths = [tmp_path, tmp_path / "nowhere", "--format", words, *others]
     alone = main([command, *map(str, paths), "--jobs", "1"]), capsys.readouterr()
     assert alone == (main([command, *map(str, paths), "--jobs", "2"]), capsys.readouterr())
+    assert shared_processes == [1, 2]
     assert (alone[0], "nowhere: cannot open" in alone[1].err) == (2, True)
 
 

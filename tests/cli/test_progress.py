@@ -111,11 +111,12 @@ def test_many_files_are_one_bar(tmp_path: Path, bars: list[Bar], command: str) -
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "scan"])
 def test_few_large_files_are_one_bar_if_processes_read_them(
-    monkeypatch: pytest.MonkeyPatch, bars: list[Bar], large: Path, command: str
+    monkeypatch: pytest.MonkeyPatch, bars: list[Bar], large: Path, shared_processes: list[int], command: str
 ) -> None:
     monkeypatch.setattr(thresholds.PROCESS_BYTES, 1 << 20)
     main([command, str(large), str(large), "--jobs", "2"])
     assert [(bar.total, sum(bar.steps)) for bar in bars] == [(2, 2)]
+    assert shared_processes == [2]
 
 
 @pytest.mark.parametrize("words", [["--quiet"], []])
