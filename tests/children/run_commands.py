@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 IMPORTED: Final = ("numpy", "yaml", "requests", "tqdm", "s3fs", "sbformat.tools.scan", "sbformat.io.remote")
-"""What is imported before the processes are forked. None of it reads variables that tests set, as huggingface_hub does."""
+"""What is imported for all processes: none of it reads variables that tests set, as huggingface_hub does."""
 
 
 def run(arguments: list[str]) -> tuple[int, str, str]:

@@ -156,6 +156,7 @@ def killed(folder: str, options: dict[str, Any], *, is_there: bool, every: int) 
             target.write_bytes(OLD)
 
     prepare()
+    archive = new_archive()
     calls = traced(target, options)
     renamed = calls.index("link" if options.get("overwrite") is False else "replace")
     rows = []
@@ -167,12 +168,12 @@ def killed(folder: str, options: dict[str, Any], *, is_there: bool, every: int) 
 
             def action(number: int = number, how: str = how) -> None:
                 Watch(number, how).install()
-                sbformat.write(new_archive(), target, **{"overwrite": True, **options})
+                sbformat.write(archive, target, **{"overwrite": True, **options})
 
             status = in_fork(action)
             row = {"call": calls[number], "number": number, "how": how, "signal": os.WTERMSIG(status)}
             row |= {"target": found(target), "beside": beside(target)}
-            sbformat.write(new_archive(), target, overwrite=True)
+            sbformat.write(archive, target, overwrite=True)
             row |= {"after": found(target), "beside_after": beside(target)}
             rows.append(row)
     return {"calls": calls, "rows": rows}

@@ -26,6 +26,7 @@ from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.cli.test_commands import run, run_json
 from tests.helpers import thresholds, work_for_processes
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped
+from tests.helpers.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -569,41 +570,18 @@ def test_a_reader_that_stops_listening_is_no_crash(tmp_path: Path, extra: str) -
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("words", ["text", "json", "sarif"])
-def test_one_file_imports_nothing_heavy(words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "sbformat", "scan", PPO, "--format", words],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        timeout=500,
-    )
-    assert done.returncode == 0
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
-    assert "sbformat" in imported
+def test_one_file_imports_nothing_heavy() -> None:
     heavy = {
-        "numpy",
-        "jsonschema",
-        "safetensors",
-        "rich",
-        "torch",
-        "multiprocessing",
-        "concurrent",
-        "pickle",
-        "_pickle",
-    }
-    assert not imported & heavy
+        "numpy", "jsonschema", "safetensors", "rich", "torch", "multiprocessing", "concurrent", "pickle", "_pickle",
+    }  # fmt: skip
+    for done in run_fresh(*(("scan", PPO, "--format", words) for words in ("text", "json", "sarif"))):
+        assert done.status == 0
+        assert "sbformat" in done.packages
+        assert not done.packages & heavy
 
 
 def test_other_commands_do_not_load_the_scanner() -> None:
-    code = (
-        "import atexit, sys; from sbformat.cli import main; atexit.register(lambda: print(*sys.modules)); main(['-h'])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=500
-    )
-    loaded = done.stdout.split()
+    loaded = run_fresh(("-h",))[0].modules
     assert "sbformat.cli.scan" in loaded
     assert "sbformat.tools.scan" not in loaded
     assert "sbformat.cli._tree" not in loaded
