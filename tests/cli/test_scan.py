@@ -542,7 +542,24 @@ def test_no_file_chooses_the_bytes_of_a_terminal(
         assert not any("](" in result["message"]["text"] for result in results)
 
 
-def test_the_worst_is_shown_of_many(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def scan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands with different outputs scan a file once."""
+    import sbformat.tools.scan as tool
+
+    scan, kept = tool.scan, []
+
+    def scan_or_repeat(*arguments: Any, **options: Any) -> Any:
+        if not kept:
+            kept.append(scan(*arguments, **options))
+        return kept[0]
+
+    monkeypatch.setattr(tool, "scan", scan_or_repeat)
+
+
+def test_the_worst_is_shown_of_many(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan_once(monkeypatch)
     names = b"".join(b"cmy.module%d\nThing\n0" % number for number in range(3000))
     write(tmp_path, a_pkl=b"\x80\x02" + names + SYSTEM[2:])
     status, out = run(capsys, "scan", tmp_path / "a.pkl", "--fail-on", "dangerous")
@@ -626,7 +643,10 @@ def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["dqn", pytest.param("ppo-box", marks=pytest.mark.exhaustive)])
-def test_many_findings_of_a_kind_are_counted(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_many_findings_of_a_kind_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scan_once(monkeypatch)
     path = ROOT / "tests" / "policies" / "sbx" / "archives" / f"{name}.zip"
     assert main(["scan", str(path), "--format", "json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)["files"]
