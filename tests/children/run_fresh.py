@@ -1,8 +1,8 @@
-"""Runs command lines as in new processes, for ``tests/helpers/fresh_process.py``: ``run_fresh.py FOLDER JSON``.
+"""Runs command lines as in new processes, for ``tests/helpers/fresh_process.py``: ``run_fresh.py [MODULE ...]``.
 
-JSON is a list of modules and one of cases: packages that are as if they were not installed, and arguments. Each case is
-run in a fork of this process, which has imported these modules and what every command does. What commands leave are
-files of FOLDER.
+Each is run in a fork of this process, which has imported these modules and what every command does. A line of standard
+input is a JSON list: the beginning of the names of the files that are written, packages that are as if they were not
+installed, the arguments, and a file for standard input. A line of the output says that the command has ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sbformat.__main__
 import sbformat.cli
 
 REMOTE = "sbformat.io.remote"
-"""It imports packages that may be missing, so that each case imports it anew."""
+"""It imports packages that may be missing, so that each command imports it anew."""
 
 
 class Missing:
@@ -34,10 +34,12 @@ class Missing:
             raise ModuleNotFoundError(message, name=name)
 
 
-def run(base: str, missing: list[str], arguments: list[str]) -> None:
+def run(base: str, missing: list[str], arguments: list[str], stdin: str) -> None:
     """Run a command; write its output, its errors, its status and the modules that it imported."""
+    os.dup2(os.open(stdin, os.O_RDONLY), 0)
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(base + name, os.O_CREAT | os.O_WRONLY), number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 -- as long as the process
     for name in [name for name in sys.modules if name.startswith(REMOTE) or name.partition(".")[0] in missing]:
         del sys.modules[name]
     sys.meta_path.insert(0, Missing(missing))
@@ -52,15 +54,16 @@ def run(base: str, missing: list[str], arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    imported, cases = json.loads(sys.argv[2])
-    for module in imported:
+    for module in sys.argv[1:]:
         with contextlib.suppress(ImportError):
             import_module(module)
-    for position, case in enumerate(cases):
+    for line in sys.stdin:
         process = os.fork()
         if not process:
             try:
-                run(f"{sys.argv[1]}/{position}.", *case)
+                run(*json.loads(line))
             finally:
                 os._exit(0)
         os.waitpid(process, 0)
+        sys.stdout.write("\n")
+        sys.stdout.flush()

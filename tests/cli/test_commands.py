@@ -407,8 +407,7 @@ def test_a_parser_of_one_command_says_what_that_of_all_does(capsys: pytest.Captu
 
 
 def test_a_command_does_not_load_the_others() -> None:
-    (done,) = run_fresh(("inspect", PPO, "--brief"))
-    loaded = done.modules
+    loaded = run_fresh("inspect", PPO, "--brief").modules
     assert [name for name in loaded if name.startswith("sbformat.cli.") and "._" not in name] == [
         "sbformat.cli.inspect"
     ]
@@ -476,7 +475,7 @@ def test_an_interruption_while_modules_are_imported_is_silent(
 
 
 def test_a_table_of_files_loads_neither_the_page_of_html_nor_scan() -> None:
-    loaded = run_fresh(("inspect", PPO, PPO))[0].modules
+    loaded = run_fresh("inspect", PPO, PPO).modules
     assert "sbformat.catalogue.columns" in loaded
     assert not [name for name in loaded if name.startswith(("sbformat.html_report", "sbformat.tools.scan", "numpy"))]
 
@@ -511,12 +510,9 @@ HEAVY: tuple[tuple[tuple[object, ...], tuple[str, ...]], ...] = (
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    commands = [
-        [tmp_path / f"{number}{word}" if str(word).startswith("o.") else word for word in words]
-        for number, (words, _) in enumerate(HEAVY)
-    ]
-    for (command, heavy), done in zip(HEAVY, run_fresh(*commands)):
-        assert done.status == 0, (command, done.err)
+    for number, (command, heavy) in enumerate(HEAVY):
+        done = run_fresh(*(tmp_path / f"{number}{word}" if str(word).startswith("o.") else word for word in command))
+        assert done.returncode == 0, (command, done.err)
         imported = done.packages
         assert "sbformat" in imported
         if sys.version_info >= (3, 14):

@@ -84,5 +84,5 @@ def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], mo
 
 
 def test_no_other_command_loads_shtab() -> None:
-    (done,) = run_fresh(("scan", PPO))
-    assert (done.status, "shtab" in done.modules) == (0, False)
+    done = run_fresh("scan", PPO)
+    assert (done.returncode, "shtab" in done.modules) == (0, False)

@@ -591,14 +591,15 @@ def test_one_file_imports_nothing_heavy() -> None:
     heavy = {
         "numpy", "jsonschema", "safetensors", "rich", "torch", "multiprocessing", "concurrent", "pickle", "_pickle",
     }  # fmt: skip
-    for done in run_fresh(*(("scan", PPO, "--format", words) for words in ("text", "json", "sarif"))):
-        assert done.status == 0
+    for words in ("text", "json", "sarif"):
+        done = run_fresh("scan", PPO, "--format", words)
+        assert done.returncode == 0
         assert "sbformat" in done.packages
         assert not done.packages & heavy
 
 
 def test_other_commands_do_not_load_the_scanner() -> None:
-    loaded = run_fresh(("-h",))[0].modules
+    loaded = run_fresh("-h").modules
     assert "sbformat.cli.scan" in loaded
     assert "sbformat.tools.scan" not in loaded
     assert "sbformat.cli._tree" not in loaded

@@ -17,7 +17,7 @@ import sbformat
 from sbformat.cli import main
 from sbformat.io.urls import hide_secrets
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
-from tests.helpers.fresh_process import run_all_fresh, run_fresh
+from tests.helpers.fresh_process import run_fresh
 from tests.helpers.http_behaviours import Fails, NeedsPassword, Redirect
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors
@@ -91,27 +91,27 @@ WITHOUT = (
 @pytest.mark.parametrize("scanned", with_exhaustive([WITHOUT[5:6]], [WITHOUT]), ids=len)
 def test_what_is_missing_is_named_in_one_line(scanned: Sequence[tuple[str, str, str]]) -> None:
     cases = [("inspect", row) for row in WITHOUT] + [("scan", row) for row in scanned]
-    given = [(missing.split(","), (command, url)) for command, (missing, url, _) in cases]
-    done = run_all_fresh(given, imported=("fsspec.asyn", "fsspec.implementations.http", "aiohttp"))
-    for (command, (missing, url, named)), (status, out, err, _) in zip(cases, done):
-        assert (status, out) == (2, ""), (command, missing, url, err)
-        assert err.count("\n") == 1, (command, missing, url, err)
-        assert named in err, (command, missing, url, err)
-        assert "pip install 'sbformat[remote]'" in err, (command, missing, url, err)
+    imported = ("fsspec.asyn", "fsspec.implementations.http", "aiohttp")
+    for command, (missing, url, named) in cases:
+        done = run_fresh(command, url, missing=missing.split(","), imported=imported)
+        assert (done.returncode, done.stdout) == (2, b""), (command, missing, url, done.err)
+        assert done.err.count("\n") == 1, (command, missing, url, done.err)
+        assert named in done.err, (command, missing, url, done.err)
+        assert "pip install 'sbformat[remote]'" in done.err, (command, missing, url, done.err)
 
 
 def test_a_file_system_of_another_package_is_named() -> None:
     pytest.importorskip("fsspec")
-    (done,) = run_fresh(("inspect", "gs://bucket/a.zip"), missing=("gcsfs", "google"))
-    assert done.status == 2
+    done = run_fresh("inspect", "gs://bucket/a.zip", missing=("gcsfs", "google"))
+    assert done.returncode == 2
     assert done.err.count("\n") == 1
     assert "gcsfs" in done.err
 
 
 def test_local_files_need_none_of_them() -> None:
-    commands = (("inspect", PPO), ("scan", PPO), ("validate", f"file://{PPO}"))
-    for done in run_fresh(*commands, missing=("fsspec", "aiohttp", "s3fs", "huggingface_hub", "yarl")):
-        assert (done.status, done.err) == (0, "")
+    for command in (("inspect", PPO), ("scan", PPO), ("validate", f"file://{PPO}")):
+        done = run_fresh(*command, missing=("fsspec", "aiohttp", "s3fs", "huggingface_hub", "yarl"))
+        assert (done.returncode, done.err) == (0, "")
 
 
 # -- secrets ------------------------------------------------------------------------------------------

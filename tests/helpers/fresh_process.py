@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import subprocess
@@ -21,44 +23,54 @@ PROGRAM: Final = ROOT / "tests" / "children" / "run_fresh.py"
 class Fresh(NamedTuple):
     """What a command left."""
 
-    status: int
-    out: str
-    err: str
+    returncode: int
+    stdout: bytes
+    stderr: bytes
     modules: list[str]
     """The modules that are imported at its end."""
 
     @property
+    def err(self) -> str:
+        """The errors as text."""
+        return self.stderr.decode()
+
+    @property
     def packages(self) -> set[str]:
-        """The first parts of their names."""
+        """The first parts of the names of the modules."""
         return {name.partition(".")[0] for name in self.modules}
 
 
-def run_fresh(*commands: Iterable[object], missing: Iterable[str] = ()) -> list[Fresh]:
-    """Run command lines, all with the same packages missing."""
-    return run_all_fresh([(missing, command) for command in commands])
+def run_fresh(
+    *arguments: object, missing: Iterable[str] = (), imported: Iterable[str] = (), stdin: bytes | None = None
+) -> Fresh:
+    """Run a command line.
 
-
-def run_all_fresh(
-    cases: Iterable[tuple[Iterable[str], Iterable[object]]], *, imported: Iterable[str] = ()
-) -> list[Fresh]:
-    """Run command lines, each with its missing packages.
-
-    :param imported: modules that are imported once, for the cases in which they are not missing
+    :param missing: packages that are as if they were not installed
+    :param imported: modules that are imported once, for all commands in which they are not missing
     """
-    given = [(list(missing), list(map(str, arguments))) for missing, arguments in cases]
+    process = start(tuple(imported))
+    assert process.stdin is not None
+    assert process.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, PROGRAM, folder, json.dumps([list(imported), given])],
-            check=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=500,
-        )
-        return [read_fresh(Path(folder), number) for number in range(len(given))]
-
-
-def read_fresh(folder: Path, number: int) -> Fresh:
-    """Read what one of them left."""
-    out, err = ((folder / f"{number}.{name}").read_text("utf-8") for name in ("out", "err"))
-    status, modules = json.loads((folder / f"{number}.json").read_text("utf-8"))
+        source = Path(folder, "in")
+        source.write_bytes(stdin or b"")
+        case = [f"{folder}/", list(missing), list(map(str, arguments)), os.devnull if stdin is None else str(source)]
+        process.stdin.write(json.dumps(case) + "\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "\n", f"{PROGRAM} has ended"
+        out, err = (Path(folder, name).read_bytes() for name in ("out", "err"))
+        assert Path(folder, "json").exists(), err.decode()
+        status, modules = json.loads(Path(folder, "json").read_text("utf-8"))
     return Fresh(status, out, err, modules)
+
+
+@functools.cache
+def start(imported: tuple[str, ...]) -> subprocess.Popen[str]:
+    """Start the process that is forked for each command; it ends with the tests."""
+    command = [sys.executable, str(PROGRAM), *imported]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+    )
+    atexit.register(process.communicate)
+    return process
