@@ -246,20 +246,17 @@ def test_a_terminal_is_neither_input_nor_output() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-def test_an_observation_does_not_come_from_a_terminal_or_a_closed_stream() -> None:
+def test_an_observation_does_not_come_from_a_terminal_or_a_closed_stream(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     control, terminal = os.openpty()
-    command = "from sbformat.cli import main; sys.exit(main(['predict', sys.argv[1], '--observation', '-']))"
-    runs = []
-    try:
-        for before in ("", "sys.stdin = None; "):
-            code = [sys.executable, "-c", f"import sys; {before}{command}", str(PPO)]
-            runs.append(subprocess.run(code, stdin=terminal, capture_output=True, cwd=ROOT, check=False, timeout=500))
-    finally:
-        os.close(terminal)
-        os.close(control)
-    for done, reason in zip(runs, (b"expected a file on standard input, got a terminal", b"standard input is closed")):
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert done.stderr == b"sbformat: <stdin>: unsupported: " + reason + b"\n"
+    with open(terminal, encoding="utf-8") as stdin:
+        reasons = {stdin: "expected a file on standard input, got a terminal", None: "standard input is closed"}
+        for stream, reason in reasons.items():
+            monkeypatch.setattr("sys.stdin", stream)
+            assert main(["predict", str(PPO), "--observation", "-"]) == 2
+            assert capsys.readouterr() == ("", f"sbformat: <stdin>: unsupported: {reason}\n")
+    os.close(control)
 
 
 def test_an_observation_on_standard_input_is_within_the_limit() -> None:
