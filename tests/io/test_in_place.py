@@ -438,6 +438,8 @@ class ChecksummedBytes:
         self.nbytes = 0
         self._crc32 = zlib.crc32
         monkeypatch.setattr(zlib, "crc32", self)
+        for name in ("io.source", "container.integrity"):
+            monkeypatch.setattr(f"sbformat.{name}.CHUNK_BYTES", 8192)
 
     def __call__(self, data: Any, value: int = 0) -> int:
         self.nbytes += len(data)
@@ -447,10 +449,10 @@ class ChecksummedBytes:
 LARGE: Final = {"a": np.arange(50_000, dtype="f4"), "b": np.arange(25_000, dtype="f8")}
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive of 400 KB, of which next to nothing is not in tensors."""
-    path = tmp_path / "large.zip"
+    path = tmp_path_factory.mktemp("large") / "large.zip"
     sbformat.write(sbformat.reads(build_zips.sb3_archive()).replace(parameters={"policy": LARGE}), path)
     return path
 
