@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import settings
 
 from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant
 from tests.helpers.shared_files import SUMMARY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 TESTS: Final = Path(__file__).parent
 MARKED_FOLDERS: Final = {"browser", "interop"}
@@ -72,6 +77,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Print the summary lines."""
     for line in sorted(config.stash.get(SUMMARY, [])):
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def two_processes() -> Iterator[ProcessPoolExecutor]:
+    """Two processes for all tests: each takes half a second to import numpy and the package."""
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.fixture
+def shared_processes(monkeypatch: pytest.MonkeyPatch, two_processes: ProcessPoolExecutor) -> list[int]:
+    """Let commands with ``--jobs`` work in ``two_processes``; the list has how many each would have started."""
+    from sbformat import parallel
+
+    asked: list[int] = []
+    real: Callable[..., Any] = parallel.map_in_order
+
+    def map_in_order(*arguments: Any, processes: int = 1, **options: Any) -> Any:
+        asked.append(processes)
+        return real(*arguments, executor=two_processes if processes > 1 else None, **options)
+
+    monkeypatch.setattr(parallel, "map_in_order", map_in_order)
+    return asked
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits
 from tests.helpers import thresholds
-from tests.helpers.sampling import more_examples
+from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import SHARED
 
 BLOB = b"\x80\x05K\x07."
@@ -468,10 +468,11 @@ def test_values_that_are_not_equal(left: Any, right: Any) -> None:
     assert not equal_json(left, right)
 
 
-def test_deep_values_are_compared_without_recursion() -> None:
+@pytest.mark.parametrize("levels", with_exhaustive([10_000], [100_000]))
+def test_deep_values_are_compared_without_recursion(levels: int) -> None:
     left: list[Any] = []
     right: list[Any] = []
-    for _ in range(100_000):
+    for _ in range(levels):
         left, right = [left], [right]
     assert equal_json(left, right)
 

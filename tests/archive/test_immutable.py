@@ -16,6 +16,7 @@ from sbformat.data import Serialized
 from sbformat.immutable import FrozenDict, FrozenList, freeze, thaw
 from sbformat.limits import Budget, Limits
 from tests.helpers.bundled import PPO
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,10 +228,11 @@ def test_a_negative_limit_is_refused() -> None:
         sbformat.read(PPO, limits=sbformat.Limits(tensors=-1))
 
 
-def test_a_value_that_is_shared_deep_or_contains_itself_is_thawed() -> None:
+@pytest.mark.parametrize("levels", with_exhaustive([10_000], [100_000]))
+def test_a_value_that_is_shared_deep_or_contains_itself_is_thawed(levels: int) -> None:
     shared: list[Any] = [1]
     deep: list[Any] = shared
-    for _ in range(100_000):
+    for _ in range(levels):
         deep = [deep, deep]
     made = thaw(deep)
     assert made is not deep

@@ -171,13 +171,12 @@ def test_statistics_in_the_archive_are_bundled(tmp_path: Path) -> None:
     assert make_one(tmp_path / "bundle.zip")["statistics"] == "bundled"
 
 
-def test_rows_are_the_same_whatever_the_executor(tmp_path: Path) -> None:
+def test_rows_are_the_same_whatever_the_executor(tmp_path: Path, two_processes: ProcessPoolExecutor) -> None:
     sources = [*write_archives(tmp_path, 5), tmp_path / "nowhere.zip", PPO, SAC]
     alone = list(sbformat.catalog(sources))
     with ThreadPoolExecutor(3) as pool:
         assert list(sbformat.catalog(sources, executor=pool)) == alone
-    with ProcessPoolExecutor(2) as pool:
-        assert list(sbformat.catalog(sources, executor=pool)) == alone
+    assert list(sbformat.catalog(sources, executor=two_processes)) == alone
 
 
 def test_a_bug_in_reading_one_file_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

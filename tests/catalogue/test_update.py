@@ -144,10 +144,11 @@ def test_another_file_with_the_name_of_the_spool_is_kept(tmp_path: Path) -> None
 CHILD = """
 import os, signal, sys
 from sbformat.catalogue import spool
-from sbformat.cli import main
+from sbformat.cli import catalog, main
 
 folder, output, jobs, kept = sys.argv[1:]
-spool._ROWS = 10
+spool._ROWS = 4
+catalog._FEW = 2
 add_row = spool.Spool.add_row
 added = []
 
@@ -173,26 +174,26 @@ if __name__ == "__main__":
     ],
 )
 def test_a_run_that_was_killed_is_resumed_without_reading_again(tmp_path: Path, jobs: str, *, has_output: bool) -> None:
-    paths = write_statistics(tmp_path / "runs", 50)
+    paths = write_statistics(tmp_path / "runs", 20)
     output, expected = tmp_path / "out.csv", tmp_path / "expected.csv"
     run(tmp_path / "runs", expected)
     if has_output:
         run(tmp_path / "runs", output)
-        for path in paths[:40]:
+        for path in paths[:16]:
             os.utime(path, ns=(0, int(path.stat().st_mtime_ns) + 10**9))
         run(tmp_path / "runs", expected)
     (tmp_path / "child.py").write_text(CHILD)
     before = output.read_bytes() if has_output else None
-    child = [sys.executable, str(tmp_path / "child.py"), str(tmp_path / "runs"), str(output), jobs, "37"]
+    child = [sys.executable, str(tmp_path / "child.py"), str(tmp_path / "runs"), str(output), jobs, "13"]
     done = subprocess.run(child, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=500)
     assert done.returncode == -signal.SIGKILL
     assert (output.read_bytes() if output.exists() else None) == before
     assert (tmp_path / "out.csv.partial").exists()
-    for path in paths[:30]:  # 37 were finished, and 30 of them committed
+    for path in paths[:12]:  # 13 were finished, and 12 of them committed
         spoil(path)
     report = run(tmp_path / "runs", output)
     assert report.resumed
-    assert report.read <= (10 if has_output else 20)
+    assert report.read <= (4 if has_output else 8)
     assert report.failed == 0
     assert output.read_bytes() == expected.read_bytes()
     assert not (tmp_path / "out.csv.partial").exists()

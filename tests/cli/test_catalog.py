@@ -71,14 +71,17 @@ def test_sources_come_from_a_list(tmp_path: Path, capsys: Capture, monkeypatch: 
 
 
 @pytest.mark.parametrize("jobs", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
-def test_rows_are_the_same_whatever_the_jobs(tmp_path: Path, capsys: Capture, jobs: int) -> None:
-    write_archives(tmp_path / "runs", 10)
+def test_rows_are_the_same_whatever_the_jobs(
+    tmp_path: Path, capsys: Capture, shared_processes: list[int], jobs: int
+) -> None:
+    write_archives(tmp_path / "runs", 5)
     for number in range(30):  # with fewer files than 32 there are no processes
         (tmp_path / "runs" / f"statistics_{number:05}.pkl").write_bytes(STATISTICS.read_bytes())
-    (tmp_path / "runs" / "agent_00007.zip").write_bytes(b"no zip")
+    (tmp_path / "runs" / "agent_00003.zip").write_bytes(b"no zip")
     run(capsys, tmp_path / "runs", "-o", tmp_path / "one.csv", "--jobs", 1)
     run(capsys, tmp_path / "runs", "-o", tmp_path / "out.csv", "--jobs", jobs)
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert shared_processes == [1, jobs]
 
 
 def test_a_lost_file_is_a_row(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbformat.cli import build_parser, main
-from tests.helpers.bundled import ROOT
+from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +84,5 @@ def test_without_shtab_the_extra_is_named(capsys: pytest.CaptureFixture[str], mo
 
 
 def test_no_other_command_loads_shtab() -> None:
-    code = "import sys; from sbformat.cli import main; main(['scan', sys.argv[1]]); print('shtab' in sys.modules)"
-    path = ROOT / "tests" / "archives" / "ppo-cartpole.zip"
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
+    done = run_fresh("scan", PPO)
+    assert (done.returncode, "shtab" in done.modules) == (0, False)

@@ -104,18 +104,19 @@ def test_two_archives_are_read_and_compared(bars: list[Bar], large: Path) -> Non
 @pytest.mark.parametrize("command", ["inspect", "validate", "scan"])
 def test_many_files_are_one_bar(tmp_path: Path, bars: list[Bar], command: str) -> None:
     for number in range(60):
-        (tmp_path / f"{number}.zip").write_bytes(PPO.read_bytes())
+        (tmp_path / f"{number}.zip").write_bytes(b"PK" if number else PPO.read_bytes())
     main([command, str(tmp_path), "--jobs", "1"])
     assert [(bar.total, sum(bar.steps), len(bar.steps)) for bar in bars] == [(60, 60, 60)]
 
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "scan"])
 def test_few_large_files_are_one_bar_if_processes_read_them(
-    monkeypatch: pytest.MonkeyPatch, bars: list[Bar], large: Path, command: str
+    monkeypatch: pytest.MonkeyPatch, bars: list[Bar], large: Path, shared_processes: list[int], command: str
 ) -> None:
     monkeypatch.setattr(thresholds.PROCESS_BYTES, 1 << 20)
     main([command, str(large), str(large), "--jobs", "2"])
     assert [(bar.total, sum(bar.steps)) for bar in bars] == [(2, 2)]
+    assert shared_processes == [2]
 
 
 @pytest.mark.parametrize("words", [["--quiet"], []])

@@ -15,6 +15,7 @@ from sbformat.cli._rebuild_plan import make_plan
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run
+from tests.helpers import thresholds
 from tests.helpers.build_statistics import SB2, pickled, returns, rms
 from tests.helpers.bundled import PPO, ROOT, SAC
 from tests.helpers.old_archives import OLD, blob, with_keys
@@ -224,9 +225,12 @@ def test_agents_of_sb2_become_archives_of_sb3(tmp_path: Path) -> None:
     assert plan.failed == []
 
 
-def test_many_processes_give_the_same_result(capsys: Capture, tmp_path: Path) -> None:
-    agents = {f"{number}.zip": AGENT for number in range(6)}
-    make_folder(tmp_path / "runs", {**agents, **{f"{number}.pkl": STATISTICS for number in range(6, 40)}})
+def test_many_processes_give_the_same_result(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_processes: list[int]
+) -> None:
+    monkeypatch.setattr(thresholds.PROCESS_FILES, 8)
+    agents = {f"{number}.zip": AGENT for number in range(2)}
+    make_folder(tmp_path / "runs", {**agents, **{f"{number}.pkl": STATISTICS for number in range(2, 8)}})
     documents = [
         run_document(capsys, tmp_path / "runs", "-o", tmp_path / jobs, "--jobs", jobs)[1] for jobs in ("1", "2")
     ]
@@ -234,7 +238,8 @@ def test_many_processes_give_the_same_result(capsys: Capture, tmp_path: Path) ->
         for report in document["files"]:
             report["output"] = os.path.basename(report["output"])
     assert documents[0] == documents[1]
-    assert len(list_below(tmp_path / "2")) == 40
+    assert len(list_below(tmp_path / "2")) == 8
+    assert shared_processes == [1, 2]
 
 
 def test_the_text_names_the_files_that_failed(capsys: Capture, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.cli.test_commands import run, run_json
 from tests.helpers import thresholds, work_for_processes
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped
+from tests.helpers.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -541,7 +542,24 @@ def test_no_file_chooses_the_bytes_of_a_terminal(
         assert not any("](" in result["message"]["text"] for result in results)
 
 
-def test_the_worst_is_shown_of_many(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def scan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands with different outputs scan a file once."""
+    import sbformat.tools.scan as tool
+
+    scan, kept = tool.scan, []
+
+    def scan_or_repeat(*arguments: Any, **options: Any) -> Any:
+        if not kept:
+            kept.append(scan(*arguments, **options))
+        return kept[0]
+
+    monkeypatch.setattr(tool, "scan", scan_or_repeat)
+
+
+def test_the_worst_is_shown_of_many(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan_once(monkeypatch)
     names = b"".join(b"cmy.module%d\nThing\n0" % number for number in range(3000))
     write(tmp_path, a_pkl=b"\x80\x02" + names + SYSTEM[2:])
     status, out = run(capsys, "scan", tmp_path / "a.pkl", "--fail-on", "dangerous")
@@ -569,41 +587,19 @@ def test_a_reader_that_stops_listening_is_no_crash(tmp_path: Path, extra: str) -
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("words", ["text", "json", "sarif"])
-def test_one_file_imports_nothing_heavy(words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "sbformat", "scan", PPO, "--format", words],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        timeout=500,
-    )
-    assert done.returncode == 0
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
-    assert "sbformat" in imported
+def test_one_file_imports_nothing_heavy() -> None:
     heavy = {
-        "numpy",
-        "jsonschema",
-        "safetensors",
-        "rich",
-        "torch",
-        "multiprocessing",
-        "concurrent",
-        "pickle",
-        "_pickle",
-    }
-    assert not imported & heavy
+        "numpy", "jsonschema", "safetensors", "rich", "torch", "multiprocessing", "concurrent", "pickle", "_pickle",
+    }  # fmt: skip
+    for words in ("text", "json", "sarif"):
+        done = run_fresh("scan", PPO, "--format", words)
+        assert done.returncode == 0
+        assert "sbformat" in done.packages
+        assert not done.packages & heavy
 
 
 def test_other_commands_do_not_load_the_scanner() -> None:
-    code = (
-        "import atexit, sys; from sbformat.cli import main; atexit.register(lambda: print(*sys.modules)); main(['-h'])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=500
-    )
-    loaded = done.stdout.split()
+    loaded = run_fresh("-h").modules
     assert "sbformat.cli.scan" in loaded
     assert "sbformat.tools.scan" not in loaded
     assert "sbformat.cli._tree" not in loaded
@@ -648,7 +644,10 @@ def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["dqn", pytest.param("ppo-box", marks=pytest.mark.exhaustive)])
-def test_many_findings_of_a_kind_are_counted(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_many_findings_of_a_kind_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    scan_once(monkeypatch)
     path = ROOT / "tests" / "policies" / "sbx" / "archives" / f"{name}.zip"
     assert main(["scan", str(path), "--format", "json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)["files"]

@@ -13,6 +13,7 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from tests.helpers.bundled import PPO, ROOT, SAC, entries
+from tests.helpers.fresh_process import Fresh, run_fresh
 from tests.helpers.reports import parse_reports
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ def run(*args: object, stdin: bytes | None = None, **options: Any) -> subprocess
         **({"input": stdin} if stdin is not None else {}),
         **({} if options else {"capture_output": True}),
         **options,
+    )
+
+
+def fork(*args: object, stdin: bytes | None = None) -> Fresh:
+    """Run the command line in a fork of a process that has imported what is most expensive."""
+    return run_fresh(
+        *args, stdin=stdin, imported=("numpy", "safetensors", "sbformat.tools.rebuild", "sbformat.tools.scan")
     )
 
 
@@ -153,28 +161,28 @@ def test_a_file_that_was_not_read_is_not_called_invalid(capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "scan"])
 def test_an_archive_comes_from_standard_input(command: str) -> None:
-    done = run(command, "-", "--format", "json", stdin=PPO.read_bytes())
+    done = fork(command, "-", "--format", "json", stdin=PPO.read_bytes())
     (report,) = parse_reports(done.stdout.decode())
     assert (done.returncode, report["path"], report["outcome"], done.stderr) == (0, "<stdin>", "ok", b"")
 
 
 def test_standard_input_is_one_of_many_files() -> None:
-    done = run("scan", PPO, "-", *[STATISTICS] * 40, "--format", "json", "--jobs", 2, stdin=entries()["policy.pth"])
+    done = fork("scan", PPO, "-", *[STATISTICS] * 40, "--format", "json", "--jobs", 2, stdin=entries()["policy.pth"])
     reports = parse_reports(done.stdout.decode())
     assert [report["path"] for report in reports[:2]] == [str(PPO), "<stdin>"]
     assert [report["format"] for report in reports[:2]] == ["sb3", "torch-zip"]
 
 
 def test_archives_go_through_pipes() -> None:
-    edited = run("edit", "-", "-o", "-", "--set", "gamma=0.5", stdin=PPO.read_bytes())
+    edited = fork("edit", "-", "-o", "-", "--set", "gamma=0.5", stdin=PPO.read_bytes())
     assert (edited.returncode, edited.stderr.decode().splitlines()[0]) == (0, "<stdout>: 1 change")
     assert sbformat.reads(edited.stdout).data["gamma"] == 0.5
-    rebuilt = run("rebuild", "-", "-o", "-", stdin=edited.stdout).stdout
+    rebuilt = fork("rebuild", "-", "-o", "-", stdin=edited.stdout).stdout
     assert sbformat.scan(rebuilt).verdict == "clean"
-    portable = run("convert", "-", "-o", "-", "--to", "safetensors", stdin=rebuilt).stdout
-    again = run("convert", "-", "-o", "-", "--to", "zip", stdin=portable).stdout
+    portable = fork("convert", "-", "-o", "-", "--to", "safetensors", stdin=rebuilt).stdout
+    again = fork("convert", "-", "-o", "-", "--to", "zip", stdin=portable).stdout
     assert sbformat.diff(again, rebuilt).changes == ()
-    weights = run("extract", "-", "-o", "-", stdin=again)
+    weights = fork("extract", "-", "-o", "-", stdin=again)
     assert weights.stdout[8:9] == b"{"
     assert weights.stderr == b"<stdout>: 12 tensors, 1004 B\n"
 
@@ -191,28 +199,28 @@ def test_a_pipe_whose_reader_has_enough_is_not_an_error_to_report(command: list[
 
 
 def test_statistics_go_through_pipes() -> None:
-    rebuilt = run("rebuild", "-", "-o", "-", stdin=STATISTICS.read_bytes())
-    bundled = run("bundle", SAC, "--vecnormalize", "-", "-o", "-", stdin=rebuilt.stdout)
+    rebuilt = fork("rebuild", "-", "-o", "-", stdin=STATISTICS.read_bytes())
+    bundled = fork("bundle", SAC, "--vecnormalize", "-", "-o", "-", stdin=rebuilt.stdout)
     assert bundled.returncode == 0
     assert sbformat.reads(bundled.stdout).algorithm.name == "SAC"
-    done = run("diff", "-", SAC, "--format", "json", stdin=bundled.stdout)
+    done = fork("diff", "-", SAC, "--format", "json", stdin=bundled.stdout)
     (report,) = parse_reports(done.stdout.decode())
     assert (done.returncode, report["path"]) == (1, "<stdin>")
 
 
 def test_the_summary_of_what_goes_to_standard_output_is_on_standard_error() -> None:
-    done = run("extract", PPO, "-o", "-", "--format", "json")
+    done = fork("extract", PPO, "-o", "-", "--format", "json")
     (report,) = parse_reports(done.stderr.decode())
     assert (report["output"], len(report["tensors"])) == ("<stdout>", 12)
     assert done.stdout[8:9] == b"{"
-    assert run("extract", PPO, "-o", "-", "--quiet").stderr == b""
+    assert fork("extract", PPO, "-o", "-", "--quiet").stderr == b""
 
 
 def test_standard_input_that_is_not_an_archive_is_named() -> None:
-    done = run("edit", "-", "-o", "-", "--set", "gamma=0.5", stdin=b"hello")
+    done = fork("edit", "-", "-o", "-", "--set", "gamma=0.5", stdin=b"hello")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"sbformat: <stdin>: expected an archive, got ")
-    limited = run("inspect", "-", "--limit", "total_bytes=1000", stdin=PPO.read_bytes())
+    limited = fork("inspect", "-", "--limit", "total_bytes=1000", stdin=PPO.read_bytes())
     assert limited.stderr.startswith(b"sbformat: <stdin>: limit exceeded: ")
 
 
@@ -238,28 +246,25 @@ def test_a_terminal_is_neither_input_nor_output() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-def test_an_observation_does_not_come_from_a_terminal_or_a_closed_stream() -> None:
+def test_an_observation_does_not_come_from_a_terminal_or_a_closed_stream(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     control, terminal = os.openpty()
-    command = "from sbformat.cli import main; sys.exit(main(['predict', sys.argv[1], '--observation', '-']))"
-    runs = []
-    try:
-        for before in ("", "sys.stdin = None; "):
-            code = [sys.executable, "-c", f"import sys; {before}{command}", str(PPO)]
-            runs.append(subprocess.run(code, stdin=terminal, capture_output=True, cwd=ROOT, check=False, timeout=500))
-    finally:
-        os.close(terminal)
-        os.close(control)
-    for done, reason in zip(runs, (b"expected a file on standard input, got a terminal", b"standard input is closed")):
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert done.stderr == b"sbformat: <stdin>: unsupported: " + reason + b"\n"
+    with open(terminal, encoding="utf-8") as stdin:
+        reasons = {stdin: "expected a file on standard input, got a terminal", None: "standard input is closed"}
+        for stream, reason in reasons.items():
+            monkeypatch.setattr("sys.stdin", stream)
+            assert main(["predict", str(PPO), "--observation", "-"]) == 2
+            assert capsys.readouterr() == ("", f"sbformat: <stdin>: unsupported: {reason}\n")
+    os.close(control)
 
 
 def test_an_observation_on_standard_input_is_within_the_limit() -> None:
     options = ("predict", PPO, "--observation", "-", "--limit", "total_bytes=1MB")
-    done = run(*options, stdin=b" " * (1 << 21))
+    done = fork(*options, stdin=b" " * (1 << 21))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"sbformat: <stdin>: limit exceeded: " in done.stderr
-    assert run(*options, stdin=b"[1, 2, 3, 4]").returncode == 0
+    assert fork(*options, stdin=b"[1, 2, 3, 4]").returncode == 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell of POSIX")

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ import sbformat
 from sbformat.cli import main
 from sbformat.io.urls import hide_secrets
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.fresh_process import run_fresh
 from tests.helpers.http_behaviours import Fails, NeedsPassword, Redirect
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors
 from tests.helpers.remote_errors import refuse_secrets
 from tests.helpers.reports import parse_reports
+from tests.helpers.sampling import with_exhaustive
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 BUFFER = ARCHIVES / "replay-buffer-cartpole.pkl"
@@ -29,25 +31,20 @@ SECRETS = ("pa55w0rd", "s1gnature", "Basic ", "us3r")
 LARGE = make_many_tensors(3, 200_000)
 
 
-def run_child(name: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of ``tests/children``, with the package that is tested."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "children" / name), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        timeout=500,
-    )
-
-
 # -- no network for local paths -----------------------------------------------------------------------
 
 
 def test_local_paths_reach_no_network_and_import_nothing_for_it(tmp_path: Path) -> None:
     """An audit hook sees every socket, name and request, of every command and function."""
-    process = run_child("watch_network.py", tmp_path)
+    process = subprocess.run(
+        [sys.executable, ROOT / "tests" / "children" / "watch_network.py", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=500,
+    )
     assert process.returncode == 0, process.stderr
     found = json.loads(process.stdout)
     assert found["events"] == []
@@ -62,61 +59,59 @@ def test_the_hook_sees_a_network(tmp_path: Path) -> None:
     program = (
         "import sys; seen = []; sys.addaudithook(lambda event, _: seen.append(event));"
         "import sbformat\n"
-        "try: sbformat.read('http://127.0.0.1:9/a.zip')\n"
+        "try: sbformat.read(sys.argv[1])\n"
         "except OSError: pass\n"
         "print('socket.connect' in seen)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, timeout=500
-    )
+    with HttpServer({}) as server:  # a server that is not there is asked again for seconds
+        command = [sys.executable, "-c", program, server.url("/a.zip")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=500)
     assert done.stdout == "True\n"
 
 
 # -- missing packages ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("missing", "url", "named"),
-    [
-        ("fsspec,aiohttp,s3fs,huggingface_hub", "https://host/a.zip", "fsspec and aiohttp"),
-        ("aiohttp", "http://host/a.zip", "fsspec and aiohttp"),
-        ("fsspec", "http://host/a.zip", "fsspec and aiohttp"),
-        ("s3fs", "s3://bucket/a.zip", "fsspec and s3fs"),
-        ("fsspec", "s3://bucket/a.zip", "fsspec and s3fs"),
-        ("s3fs", "s3://bucket/runs/", "fsspec and s3fs"),
-        ("huggingface_hub", "hf://user/name", "fsspec and huggingface_hub"),
-        ("huggingface_hub", "hf://user/name/a.zip", "fsspec and huggingface_hub"),
-        ("huggingface_hub", "hf://user", "fsspec and huggingface_hub"),
-        ("fsspec", "memory://a.zip", "fsspec"),
-        ("fsspec", "gs://bucket/a.zip", "fsspec"),
-    ],
+WITHOUT = (
+    ("fsspec,aiohttp,s3fs,huggingface_hub", "https://host/a.zip", "fsspec and aiohttp"),
+    ("aiohttp", "http://host/a.zip", "fsspec and aiohttp"),
+    ("fsspec", "http://host/a.zip", "fsspec and aiohttp"),
+    ("s3fs", "s3://bucket/a.zip", "fsspec and s3fs"),
+    ("fsspec", "s3://bucket/a.zip", "fsspec and s3fs"),
+    ("s3fs", "s3://bucket/runs/", "fsspec and s3fs"),
+    ("huggingface_hub", "hf://user/name", "fsspec and huggingface_hub"),
+    ("huggingface_hub", "hf://user/name/a.zip", "fsspec and huggingface_hub"),
+    ("huggingface_hub", "hf://user", "fsspec and huggingface_hub"),
+    ("fsspec", "memory://a.zip", "fsspec"),
+    ("fsspec", "gs://bucket/a.zip", "fsspec"),
 )
-@pytest.mark.parametrize("command", ["inspect", pytest.param("scan", marks=pytest.mark.exhaustive)])
-def test_what_is_missing_is_named_in_one_line(command: str, missing: str, url: str, named: str) -> None:
-    process = run_child("use_without_extras.py", missing, command, url)
-    assert (process.returncode, process.stdout) == (2, ""), process.stderr
-    assert process.stderr.count("\n") == 1, process.stderr
-    assert named in process.stderr
-    assert "pip install 'sbformat[remote]'" in process.stderr
+"""Packages that are missing, a URL, and the packages that are named."""
 
 
-def test_scan_names_what_is_missing_as_well() -> None:
-    test_what_is_missing_is_named_in_one_line("scan", "s3fs", "s3://bucket/runs/", "fsspec and s3fs")
+@pytest.mark.parametrize("scanned", with_exhaustive([WITHOUT[5:6]], [WITHOUT]), ids=len)
+def test_what_is_missing_is_named_in_one_line(scanned: Sequence[tuple[str, str, str]]) -> None:
+    cases = [("inspect", row) for row in WITHOUT] + [("scan", row) for row in scanned]
+    imported = ("fsspec.asyn", "fsspec.implementations.http", "aiohttp")
+    for command, (missing, url, named) in cases:
+        done = run_fresh(command, url, missing=missing.split(","), imported=imported)
+        assert (done.returncode, done.stdout) == (2, b""), (command, missing, url, done.err)
+        assert done.err.count("\n") == 1, (command, missing, url, done.err)
+        assert named in done.err, (command, missing, url, done.err)
+        assert "pip install 'sbformat[remote]'" in done.err, (command, missing, url, done.err)
 
 
 def test_a_file_system_of_another_package_is_named() -> None:
     pytest.importorskip("fsspec")
-    process = run_child("use_without_extras.py", "gcsfs,google", "inspect", "gs://bucket/a.zip")
-    assert process.returncode == 2
-    assert process.stderr.count("\n") == 1
-    assert "gcsfs" in process.stderr
+    done = run_fresh("inspect", "gs://bucket/a.zip", missing=("gcsfs", "google"))
+    assert done.returncode == 2
+    assert done.err.count("\n") == 1
+    assert "gcsfs" in done.err
 
 
 def test_local_files_need_none_of_them() -> None:
-    missing = "fsspec,aiohttp,s3fs,huggingface_hub,yarl"
-    for arguments in (("inspect", PPO), ("scan", PPO), ("validate", f"file://{PPO}")):
-        process = run_child("use_without_extras.py", missing, *arguments)
-        assert (process.returncode, process.stderr) == (0, "")
+    for command in (("inspect", PPO), ("scan", PPO), ("validate", f"file://{PPO}")):
+        done = run_fresh(*command, missing=("fsspec", "aiohttp", "s3fs", "huggingface_hub", "yarl"))
+        assert (done.returncode, done.err) == (0, "")
 
 
 # -- secrets ------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from sbformat.container.records import (
 )
 from sbformat.container.writer import ContainerWriter, TorchZip
 from sbformat.errors import ContainerError
-from tests.helpers.sampling import more_examples
+from tests.helpers.sampling import more_examples, with_exhaustive
+from tests.helpers.thresholds import ZIP64_MEMBERS, read_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -200,8 +201,11 @@ def test_a_file_that_takes_less_at_a_time_gets_all_of_it() -> None:
     assert file.getvalue() == outer({"data": bytes(range(100))})
 
 
-def test_the_zip64_end_records_stand_from_65535_members_on() -> None:
-    for count in (MAX16 - 1, MAX16):
+@pytest.mark.parametrize("least", with_exhaustive([100], [MAX16]))
+def test_the_zip64_end_records_stand_from_65535_members_on(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+    assert read_threshold(ZIP64_MEMBERS) == MAX16 == 0xFFFF
+    monkeypatch.setattr(ZIP64_MEMBERS, least)
+    for count in (least - 1, least):
         writer = ContainerWriter(file := io.BytesIO())
         for at in range(count):
             writer.add(held(str(at), b""))
@@ -210,8 +214,8 @@ def test_the_zip64_end_records_stand_from_65535_members_on() -> None:
         shown = END.unpack(raw[-END.size :])[4]
         locator = raw[-END.size - ZIP64_LOCATOR.size : -END.size]
         assert shown == count
-        assert (locator[:4] == b"PK\x06\x07") == (count == MAX16)
-        if count == MAX16:
+        assert (locator[:4] == b"PK\x06\x07") == (count == least)
+        if count == least:
             record = ZIP64_END.unpack(raw[-END.size - ZIP64_LOCATOR.size - ZIP64_END.size :][: ZIP64_END.size])
             assert record[6:8] == (count, count)
 

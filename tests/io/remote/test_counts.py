@@ -13,12 +13,14 @@ import sbformat
 from tests.helpers.bundled import PPO
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import MIB, make_deflated_data, make_many_tensors, make_wide_sac
+from tests.helpers.sampling import with_exhaustive
 
-MAKERS: dict[str, Callable[[], bytes]] = {
-    "sac": make_wide_sac,
-    "200 tensors": make_many_tensors,
-    "deflated data": make_deflated_data,
+MAKERS: dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]] = {
+    "sac": (lambda: make_wide_sac(700), make_wide_sac),
+    "200 tensors": (lambda: make_many_tensors(nbytes=MIB // 10), make_many_tensors),
+    "deflated data": (lambda: make_deflated_data(700), make_deflated_data),
 }
+"""Archives of 20 MiB, and of 200."""
 TENSORS = {
     "sac": "actor.latent_pi.2.weight",
     "200 tensors": "layers.100.weight",
@@ -34,9 +36,14 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module", params=with_exhaustive([20], [200]), ids=lambda mib: f"{mib} MiB")
+def mib(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def server(name: str) -> Iterator[HttpServer]:
-    with HttpServer({"/agent.zip": MAKERS[name]()}) as started:
+def server(name: str, mib: int) -> Iterator[HttpServer]:
+    with HttpServer({"/agent.zip": MAKERS[name][mib > 20]()}) as started:
         yield started
     for make in (make_wide_sac, make_many_tensors, make_deflated_data):
         make.cache_clear()
@@ -47,9 +54,9 @@ def _reset(server: HttpServer) -> None:
     server.reset()
 
 
-def test_describing_200_mb(server: HttpServer) -> None:
+def test_describing_a_large_archive(server: HttpServer, mib: int) -> None:
     data = server.files["/agent.zip"].content
-    assert len(data) >= 200 * MIB
+    assert len(data) >= mib * 10**6
     report = sbformat.inspect(server.url("/agent.zip"))
     assert len(server.requests) <= FEW_REQUESTS <= MOST_REQUESTS
     assert server.bytes_sent <= FEW_BYTES <= MOST_BYTES
@@ -69,28 +76,10 @@ def test_one_tensor(server: HttpServer, name: str) -> None:
     assert server.bytes_sent <= 2 * tensor.nbytes + 200_000
 
 
-SMALLER: dict[str, Callable[[], bytes]] = {
-    "sac": lambda: make_wide_sac(700),
-    "200 tensors": lambda: make_many_tensors(nbytes=MIB // 10),
-    "deflated data": lambda: make_deflated_data(700),
-}
-"""Of 20 MB."""
-
-
-@pytest.mark.parametrize("is_large", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("work", [sbformat.read, sbformat.scan], ids=["read", "scan"])
-def test_what_judges_the_bytes_fetches_each_once(
-    work: Callable[[str], object],
-    server: HttpServer,
-    name: str,
-    is_large: bool,  # noqa: FBT001
-) -> None:
-    path = "/agent.zip"
-    if not is_large:
-        path = "/smaller.zip"
-        server.put(path, SMALLER[name]())
-    work(server.url(path))
-    assert server.bytes_sent == len(server.files[path].content)
+def test_what_judges_the_bytes_fetches_each_once(work: Callable[[str], object], server: HttpServer) -> None:
+    work(server.url("/agent.zip"))
+    assert server.bytes_sent == len(server.files["/agent.zip"].content)
     assert len(server.requests) <= 30
 
 

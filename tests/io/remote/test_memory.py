@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,14 +17,16 @@ pytest.importorskip("fsspec")
 
 from conformance.generators.build_zips import Member, build_zip
 from tests.helpers.bundled import PPO, ROOT
-from tests.helpers.count_work import stay_within
+from tests.helpers.count_work import COUNTED, stay_within
 from tests.helpers.http_behaviours import Chunked, Endless, NoLength, NoRanges, OtherContentRange
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import MIB, make_many_tensors
+from tests.helpers.sampling import with_exhaustive
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system tells no peak")
 
-COUNT = 64
+Measure = Callable[..., list[dict[str, Any]]]
+COUNT = 32
 """Tensors of a MiB in ``/large.zip``."""
 BASE_BYTES = 64 * MIB
 """What any file may take besides three times its own size."""
@@ -50,63 +52,76 @@ def claim_directory(length: int) -> bytes:
 def server() -> Iterator[HttpServer]:
     large = make_many_tensors(COUNT)
     with HttpServer({"/good.zip": PPO.read_bytes(), "/large.zip": large, "/zeros": bytes(MIB)}) as started:
-        started.put("/directory.zip", make_directory(20_000))
+        started.put("/directory.zip", make_directory(10_000))
+        started.put("/larger-directory.zip", make_directory(20_000))
         started.put("/without-length", bytes(MIB))
         started.put("/claims.zip", claim_directory(15 * MIB))
         yield started
 
 
-def measure(server: HttpServer, *works: tuple[str, str], total_bytes: int = 4 * GIB) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def child() -> Iterator[subprocess.Popen[str]]:
+    """The process that is forked for each measurement."""
+    command = [sys.executable, str(ROOT / "tests/children/measure_remote.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        yield process
+        process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def measure(server: HttpServer, child: subprocess.Popen[str]) -> Measure:
     """Do works with paths in a process of its own, one after another."""
-    arguments = [text for work, path in works for text in (work, server.url(path), str(total_bytes))]
-    return stay_within(
-        lambda environment: run_child([server.url("/good.zip"), *arguments], environment),
-        lambda rows: max(row["seconds"] for row in rows),
-        SECONDS,
-    )
+
+    def measure(*works: tuple[str, str], total_bytes: int = 4 * GIB) -> list[dict[str, Any]]:
+        given = [(work, server.url(path), total_bytes) for work, path in works]
+
+        def run(environment: dict[str, str]) -> list[dict[str, Any]]:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(json.dumps([COUNTED in environment, server.url("/good.zip"), given]) + "\n")
+            child.stdin.flush()
+            answer = child.stdout.readline()
+            assert answer.strip(), "the process that measures has failed"
+            assert child.stdout.readline() == "\n"
+            rows: list[dict[str, Any]] = json.loads(answer)
+            assert len(rows) == len(works)
+            return rows
+
+        return stay_within(run, lambda rows: max(row["seconds"] for row in rows), SECONDS)
+
+    return measure
 
 
-def run_child(arguments: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:
-    process = subprocess.run(
-        [sys.executable, str(ROOT / "tests/children/measure_remote.py"), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**environment, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"},
-        timeout=500,
-    )
-    assert process.returncode == 0, process.stderr
-    rows: list[dict[str, Any]] = json.loads(process.stdout)
-    assert len(rows) == len(arguments) // 3
-    return rows
-
-
-def test_a_large_archive_takes_little_to_describe_and_its_size_to_read(server: HttpServer) -> None:
+def test_a_large_archive_takes_little_to_describe_and_its_size_to_read(server: HttpServer, measure: Measure) -> None:
     server.behaviour = ()
     size = len(server.files["/large.zip"].content)
-    described, *others = measure(server, *((work, "/large.zip") for work in ("inspect", "read", "scan")))
+    described, *others = measure(*((work, "/large.zip") for work in ("inspect", "read", "scan")))
     assert (described["outcome"], described["grown"] < size // 4) == ("ok", True), described
     for row in others:
         assert (row["outcome"], row["grown"] < 1.5 * size + 32 * MIB) == ("ok", True), row
 
 
-@pytest.mark.parametrize("path", ["/directory.zip", "/claims.zip"])
-def test_directories_of_megabytes_are_bounded(path: str, server: HttpServer) -> None:
+@pytest.mark.parametrize("path", with_exhaustive(["/directory.zip", "/claims.zip"], ["/larger-directory.zip"]))
+def test_directories_of_megabytes_are_bounded(path: str, server: HttpServer, measure: Measure) -> None:
     server.behaviour = ()
     size = len(server.files[path].content)
-    for row in measure(server, *((work, path) for work in ("inspect", "scan", "read"))):
+    for row in measure(*((work, path) for work in ("inspect", "scan", "read"))):
         assert row["grown"] < 3 * size + BASE_BYTES, row
 
 
-def test_an_endless_body_is_bounded_by_total_bytes(server: HttpServer) -> None:
+def test_an_endless_body_is_bounded_by_total_bytes(server: HttpServer, measure: Measure) -> None:
     server.behaviour = {"/zeros": (NoRanges(), Endless()), "/without-length": (NoRanges(), Endless(), NoLength())}
     works = [(work, path) for path in server.behaviour for work in ("inspect", "scan")]
-    for work, row in zip(works, measure(server, *works, total_bytes=32 * MIB)):
+    for work, row in zip(works, measure(*works, total_bytes=32 * MIB)):
         assert row["grown"] < 3 * 32 * MIB, (work, row)
         assert row["outcome"] in {"limit exceeded", "ok"}, (work, row)
 
 
-def test_a_size_that_a_server_makes_up_takes_nothing(server: HttpServer) -> None:
+def test_a_size_that_a_server_makes_up_takes_nothing(server: HttpServer, measure: Measure) -> None:
     size = len(server.files["/large.zip"].content)
     server.behaviour = {
         "/endless.zip": Endless(),
@@ -116,6 +131,6 @@ def test_a_size_that_a_server_makes_up_takes_nothing(server: HttpServer) -> None
     for path in server.behaviour:
         server.put(path, server.files["/large.zip"].content)
     works = [(work, path) for path in server.behaviour for work in ("inspect", "scan", "read")]
-    for work, row in zip(works, measure(server, *works)):
+    for work, row in zip(works, measure(*works)):
         assert row["grown"] < size + BASE_BYTES, (work, row)  # what was sent before it contradicted itself
         assert row["outcome"] != "ok", (work, row)

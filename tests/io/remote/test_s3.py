@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,6 +49,13 @@ def started() -> Iterator[S3Server]:
         server.put_object("agents", "agent.zip", DATA)
         server.put_object("agents", "public/agent.zip", DATA, public=True)
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clients wait for seconds before they try again."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr("asyncio.sleep", lambda _, result=None: sleep(0, result))
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def list_part(part: str) -> list[Path]:
     ]
     key: dict[str, Any] = {"name": lambda row: row[0].name, "group": lambda row: (row[0].parent.name, row[0].suffix)}
     some = sample([row for row in rows if row[0].suffix in {".zip", ".pth"}], 3, **key)
-    few = sample(some, 8, **key)
+    few = sample(some, 16, **key)
     chosen = few if part == "few" else [row for row in some if row not in few][int(part) :: 3]
     return [write_vector(name) for _, name in chosen]
 
