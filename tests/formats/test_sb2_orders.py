@@ -409,6 +409,7 @@ def test_a_policy_of_another_algorithm_is_none_of_this() -> None:
     assert found == Names(None, "by index, for 'stable_baselines.sac.policies.MlpPolicy' is not a policy of PPO2")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("algorithm", ["PPO2", "GAIL", "DQN", "DDPG", "SAC", "TD3"])
 @pytest.mark.parametrize("count", [80, 512, 60_000])
 def test_the_work_is_bounded_by_the_parameters(algorithm: str, count: int) -> None:

@@ -13,6 +13,7 @@ import struct
 import sys
 import warnings
 import weakref
+from operator import itemgetter
 from typing import Any, Final
 
 import pytest
@@ -42,7 +43,7 @@ from sbformat.pkl import (
 from sbformat.pkl.opcodes import BY_CODE, OPCODES
 from sbformat.pkl.tree import children, walk
 from tests.helpers.recording_unpickler import Graph, Recorder, Unlike
-from tests.helpers.sampling import more_examples, with_exhaustive
+from tests.helpers.sampling import mark_others, more_examples, with_exhaustive
 
 TOOLS = {op.name: op for op in pickletools.opcodes}
 CODES = {name: op.code.encode("latin-1") for name, op in TOOLS.items()}
@@ -336,8 +337,13 @@ def test_plain_data_of_every_protocol_is_read_as_cpython_reads_it(dumps: Any, pr
     assert (found.size, found.flags) == (len(raw), ())
 
 
-@pytest.mark.parametrize("protocol", range(6))
-@pytest.mark.parametrize("size", with_exhaustive([0, 1, 127, 128, 255, 256, 65_535, 65_536], [70_000]))
+@pytest.mark.parametrize(
+    ("protocol", "size"),
+    [
+        *itertools.product(range(6), [0, 1, 127, 128, 255, 256]),
+        *mark_others(itertools.product(range(6), [65_535, 65_536, 70_000]), 3, group=itemgetter(1)),
+    ],
+)
 def test_sizes_around_those_of_the_opcodes_are_read(protocol: int, size: int) -> None:
     for value in (
         "x" * size,
@@ -1160,8 +1166,9 @@ def test_names_are_equal_and_hashed_by_module_and_name() -> None:
     assert (Global("a.b", "c").module, Global("a.b", "c").name, str(Global("a.b", "c"))) == ("a.b", "c", "a.b.c")
 
 
-def test_reprs_are_short_whatever_they_hold() -> None:
-    deep = b"N" + b"\x85" * 50_000
+@pytest.mark.parametrize("depth", with_exhaustive([5000], [50_000]))
+def test_reprs_are_short_whatever_they_hold(depth: int) -> None:
+    deep = b"N" + b"\x85" * depth
     for raw in (
         GLOBAL + deep + b"R.",
         deep + b"Q.",
