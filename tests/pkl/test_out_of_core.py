@@ -311,16 +311,16 @@ def test_whatever_is_done_to_empty_dicts_is_done_to_one_alone(parts: list[bytes]
 
 @pytest.mark.parametrize("part", with_exhaustive([8], [1]))
 def test_millions_of_empty_dicts_cost_two_references_each(part: int) -> None:
-    limits = Limits(memory_bytes=DEFAULT_LIMITS.memory_bytes // part)
-    data = b"\x80\x05]\x94" + (b"(" + EMPTY * 1000 + b"e") * (1200 // part) + b"."
+    limits = Limits(memory_bytes=DEFAULT_LIMITS.memory_bytes // part, pickle_nodes=DEFAULT_LIMITS.pickle_nodes // part)
+    data = b"\x80\x05]\x94" + (b"(" + EMPTY * 1000 + b"e") * (1100 // part) + b"."
     with pytest.raises(LimitError):
         decode_pickle(data, Budget(limits))
     pickled = decode_large(BytesSource(data), Budget(limits))
     assert isinstance(pickled.value, list)
-    assert (len(pickled.value), pickled.size) == (1200 // part * 1000, len(data))
+    assert (len(pickled.value), pickled.size) == (1100 // part * 1000, len(data))
     assert not any(pickled.value)
     with pytest.raises(LimitError, match="pickle_nodes"):
-        decode_large(BytesSource(data), Budget(Limits(pickle_nodes=60_000)))
+        decode_large(BytesSource(data), Budget(Limits(pickle_nodes=60_000 // part)))
     with pytest.raises(LimitError, match="pickle_stack"):
         decode_large(BytesSource(b"(" + EMPTY * 100_100 + b"t."), Budget())
 
