@@ -23,7 +23,7 @@ FRESH: Final = {
             entry: {**state_dict.to_numpy(), "state": {}}
             for entry, state_dict in base.parameters.items()
             if entry.endswith("optimizer")
-        }
+        },
     )
     for name, base in BASES.items()
 }

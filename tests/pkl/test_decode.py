@@ -42,6 +42,7 @@ from sbformat.pkl import (
 )
 from sbformat.pkl.opcodes import BY_CODE, OPCODES
 from sbformat.pkl.tree import children, walk
+from tests.helpers.many_cases import check_all
 from tests.helpers.recording_unpickler import Graph, Recorder, Unlike
 from tests.helpers.sampling import mark_others, more_examples, with_exhaustive
 
@@ -212,11 +213,7 @@ PROGRAMS: dict[str, list[tuple[bytes, Any]]] = {
     "READONLY_BUFFER": [(b"\x96" + counted(8, b"abc") + b"\x98", b"abc"), (b"C\x01a\x98", b"a"),
         (GLOBAL + b"\x98", NAME)],
 }  # fmt: skip
-EVERY_PROGRAM = [
-    pytest.param(name, body, value, id=f"{name}-{i}")
-    for name, rows in PROGRAMS.items()
-    for i, (body, value) in enumerate(rows)
-]
+EVERY_PROGRAM = [(name, body, value) for name, rows in PROGRAMS.items() for body, value in rows]
 
 
 def test_every_opcode_has_its_programs() -> None:
@@ -224,8 +221,11 @@ def test_every_opcode_has_its_programs() -> None:
     assert all(rows for name, rows in PROGRAMS.items() if name != "NEXT_BUFFER")
 
 
-@pytest.mark.parametrize(("name", "body", "value"), EVERY_PROGRAM)
-def test_each_opcode_means_what_it_means_to_cpython(name: str, body: bytes, value: Any) -> None:
+def test_each_opcode_means_what_it_means_to_cpython() -> None:
+    check_all(check_opcode, EVERY_PROGRAM)
+
+
+def check_opcode(name: str, body: bytes, value: Any) -> None:
     raw = body + b"."
     assert name in {op.name for op, _, _ in pickletools.genops(raw)}
     found = decode(raw)
@@ -234,16 +234,16 @@ def test_each_opcode_means_what_it_means_to_cpython(name: str, body: bytes, valu
     assert (found.size, found.flags) == (len(raw), ())
 
 
-@pytest.mark.parametrize(("name", "body", "value"), EVERY_PROGRAM)
-def test_each_program_is_refused_when_it_is_cut_anywhere(name: str, body: bytes, value: Any) -> None:
-    raw = body + b"."
-    for size in range(len(raw)):
-        refused(raw[:size])
+def test_each_program_is_refused_when_it_is_cut_anywhere() -> None:
+    check_all(refused, ((body[:size],) for _, body, _ in EVERY_PROGRAM for size in range(len(body) + 1)))
 
 
-@pytest.mark.parametrize(("name", "body", "value"), EVERY_PROGRAM)
-def test_each_program_takes_nothing_from_below_a_mark(name: str, body: bytes, value: Any) -> None:
+def test_each_program_takes_nothing_from_below_a_mark() -> None:
     """Every opcode finds at least what it takes; with a mark above its operands it finds nothing."""
+    check_all(check_mark, ((name, body) for name, body, _ in EVERY_PROGRAM))
+
+
+def check_mark(name: str, body: bytes) -> None:
     last = max(at for op, _, at in pickletools.genops(body + b".") if op.name == name and at is not None)
     takes = TOOLS[name].stack_before
     if takes and name != "POP" and pickletools.markobject not in takes:
