@@ -159,7 +159,7 @@ def test_anything_else_is_as_dangerous_as_before(name: str) -> None:
     assert {"learning_rate", "x"} <= {row.key for row in report.findings if row.verdict == "dangerous"}
 
 
-@pytest.mark.parametrize("name", with_exhaustive(list(NOT_KNOWN)[::4], NOT_KNOWN))
+@pytest.mark.parametrize("name", with_exhaustive(list(NOT_KNOWN)[1::4], NOT_KNOWN))
 def test_rebuild_leaves_anything_else_out(name: str) -> None:
     made, rows, _ = rebuilt(with_keys(learning_rate=blob(NOT_KNOWN[name]())))
     assert "learning_rate" not in made.data
