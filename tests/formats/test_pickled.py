@@ -254,15 +254,16 @@ def test_two_pickles_differ_in_what_differs() -> None:
 
 def test_sharing_does_not_multiply() -> None:
     """A part that every key holds is written out for each of them: no more than the limits allow."""
-    shared: Any = Dict([(Global("agent", f"name{index}"), index) for index in range(400)])
-    made = Dict([(f"key{index}", shared) for index in range(400)])
+    limits = sbformat.Limits(pickle_nodes=10_000)
+    shared: Any = Dict([(Global("agent", f"name{index}"), index) for index in range(80)])
+    made = Dict([(f"key{index}", shared) for index in range(80)])
     with pytest.raises(sbformat.LimitError, match="pickle_nodes"):
-        sbformat.reads(pkl.dumps((made, []))).data  # noqa: B018
+        sbformat.reads(pkl.dumps((made, [])), limits=limits).data  # noqa: B018
     doubled: Any = [1]
     for _ in range(30):
         doubled = [doubled, doubled]
     with pytest.raises(sbformat.LimitError, match="pickle_nodes"):
-        sbformat.reads(pkl.dumps((Dict([("a", doubled)]), []))).data  # noqa: B018
+        sbformat.reads(pkl.dumps((Dict([("a", doubled)]), [])), limits=limits).data  # noqa: B018
 
 
 def test_what_unpicklers_could_read_otherwise_is_refused() -> None:

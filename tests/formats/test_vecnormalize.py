@@ -332,7 +332,7 @@ def test_what_does_not_fit_is_refused(tree: Any, error: type[Exception], message
         read(tree)
 
 
-@pytest.mark.parametrize("step", with_exhaustive([5], [1]))
+@pytest.mark.parametrize("step", with_exhaustive([10], [1]))
 def test_no_attribute_of_any_kind_gives_another_exception(step: int) -> None:
     """An attribute of any other type is refused, or passed over; each is given one in so many of the values."""
     odd = [
@@ -349,8 +349,8 @@ def test_no_attribute_of_any_kind_gives_another_exception(step: int) -> None:
                 read(writes_vecnormalize(read((whole, with_keys)[number % 2](**{name: value}))))
             except SbformatError:
                 continue
-    for name in ("mean", "var", "count"):
-        for value in odd:
+    for at, name in enumerate(("mean", "var", "count")):
+        for value in odd[at :: min(step, 3)]:
             state = {"mean": floats(MEAN), "var": floats(VAR), "count": 1.0, name: value}
             try:
                 read(new(f"{SB3}.running_mean_std", "RunningMeanStd", state))
@@ -358,7 +358,8 @@ def test_no_attribute_of_any_kind_gives_another_exception(step: int) -> None:
                 continue
 
 
-def test_every_cut_and_flip_is_refused_or_read() -> None:
+@pytest.mark.parametrize("step", with_exhaustive([4], [1]))
+def test_every_cut_and_flip_is_refused_or_read(step: int) -> None:
     data = pickled(whole(observation_space=ABSENT, action_space=ABSENT, old_obs=ABSENT, old_reward=ABSENT))
     expected = read(data)
     for size in range(len(data)):
@@ -366,7 +367,7 @@ def test_every_cut_and_flip_is_refused_or_read() -> None:
             read(data[:size])
     changed = 0
     for place in range(len(data)):
-        for bits in (0x01, 0x80, 0xFF):
+        for bits in (0x01, 0x80, 0xFF)[place % step :: step]:
             flipped = bytearray(data)
             flipped[place] ^= bits
             try:

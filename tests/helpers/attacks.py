@@ -244,8 +244,15 @@ def in_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
 
 @cache
 def _small_entries() -> dict[str, bytes]:
-    """Those of the PPO archive, with small weights and without optimizer."""
+    """Those of the PPO archive, with small weights, and without optimizer and the pickles that any key may have."""
     kept = {name: content for name, content in bundled.entries().items() if not name.endswith(".pth")}
+    needed = ("policy_class", "observation_space")
+    data = {
+        key: value
+        for key, value in json.loads(kept["data"]).items()
+        if key in needed or not isinstance(value, dict) or ":serialized:" not in value
+    }
+    kept["data"] = json.dumps(data, indent=4).encode()
     return {**kept, "policy.pth": build_pth.torch_zip({"w": build_pth.floats((8,))}, {"0": bytes(32)})}
 
 
@@ -256,8 +263,8 @@ def in_small_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
 
 
 def in_entry(entry: str, content: bytes) -> bytes:
-    """The PPO archive with one entry replaced or added."""
-    return bundled.zipped({**bundled.entries(), entry: content})
+    """The PPO archive with small weights and one entry replaced or added."""
+    return bundled.zipped({**_small_entries(), entry: content})
 
 
 def in_data(text_of: Callable[[str], str | bytes]) -> bytes:

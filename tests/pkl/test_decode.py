@@ -13,6 +13,7 @@ import struct
 import sys
 import warnings
 import weakref
+from operator import itemgetter
 from typing import Any, Final
 
 import pytest
@@ -41,8 +42,9 @@ from sbformat.pkl import (
 )
 from sbformat.pkl.opcodes import BY_CODE, OPCODES
 from sbformat.pkl.tree import children, walk
+from tests.helpers.many_cases import check_all
 from tests.helpers.recording_unpickler import Graph, Recorder, Unlike
-from tests.helpers.sampling import more_examples, with_exhaustive
+from tests.helpers.sampling import mark_others, more_examples, with_exhaustive
 
 TOOLS = {op.name: op for op in pickletools.opcodes}
 CODES = {name: op.code.encode("latin-1") for name, op in TOOLS.items()}
@@ -211,11 +213,7 @@ PROGRAMS: dict[str, list[tuple[bytes, Any]]] = {
     "READONLY_BUFFER": [(b"\x96" + counted(8, b"abc") + b"\x98", b"abc"), (b"C\x01a\x98", b"a"),
         (GLOBAL + b"\x98", NAME)],
 }  # fmt: skip
-EVERY_PROGRAM = [
-    pytest.param(name, body, value, id=f"{name}-{i}")
-    for name, rows in PROGRAMS.items()
-    for i, (body, value) in enumerate(rows)
-]
+EVERY_PROGRAM = [(name, body, value) for name, rows in PROGRAMS.items() for body, value in rows]
 
 
 def test_every_opcode_has_its_programs() -> None:
@@ -223,8 +221,11 @@ def test_every_opcode_has_its_programs() -> None:
     assert all(rows for name, rows in PROGRAMS.items() if name != "NEXT_BUFFER")
 
 
-@pytest.mark.parametrize(("name", "body", "value"), EVERY_PROGRAM)
-def test_each_opcode_means_what_it_means_to_cpython(name: str, body: bytes, value: Any) -> None:
+def test_each_opcode_means_what_it_means_to_cpython() -> None:
+    check_all(check_opcode, EVERY_PROGRAM)
+
+
+def check_opcode(name: str, body: bytes, value: Any) -> None:
     raw = body + b"."
     assert name in {op.name for op, _, _ in pickletools.genops(raw)}
     found = decode(raw)
@@ -233,16 +234,16 @@ def test_each_opcode_means_what_it_means_to_cpython(name: str, body: bytes, valu
     assert (found.size, found.flags) == (len(raw), ())
 
 
-@pytest.mark.parametrize(("name", "body", "value"), EVERY_PROGRAM)
-def test_each_program_is_refused_when_it_is_cut_anywhere(name: str, body: bytes, value: Any) -> None:
-    raw = body + b"."
-    for size in range(len(raw)):
-        refused(raw[:size])
+def test_each_program_is_refused_when_it_is_cut_anywhere() -> None:
+    check_all(refused, ((body[:size],) for _, body, _ in EVERY_PROGRAM for size in range(len(body) + 1)))
 
 
-@pytest.mark.parametrize(("name", "body", "value"), EVERY_PROGRAM)
-def test_each_program_takes_nothing_from_below_a_mark(name: str, body: bytes, value: Any) -> None:
+def test_each_program_takes_nothing_from_below_a_mark() -> None:
     """Every opcode finds at least what it takes; with a mark above its operands it finds nothing."""
+    check_all(check_mark, ((name, body) for name, body, _ in EVERY_PROGRAM))
+
+
+def check_mark(name: str, body: bytes) -> None:
     last = max(at for op, _, at in pickletools.genops(body + b".") if op.name == name and at is not None)
     takes = TOOLS[name].stack_before
     if takes and name != "POP" and pickletools.markobject not in takes:
@@ -336,8 +337,13 @@ def test_plain_data_of_every_protocol_is_read_as_cpython_reads_it(dumps: Any, pr
     assert (found.size, found.flags) == (len(raw), ())
 
 
-@pytest.mark.parametrize("protocol", range(6))
-@pytest.mark.parametrize("size", with_exhaustive([0, 1, 127, 128, 255, 256, 65_535, 65_536], [70_000]))
+@pytest.mark.parametrize(
+    ("protocol", "size"),
+    [
+        *itertools.product(range(6), [0, 1, 127, 128, 255, 256]),
+        *mark_others(itertools.product(range(6), [65_535, 65_536, 70_000]), 3, group=itemgetter(1)),
+    ],
+)
 def test_sizes_around_those_of_the_opcodes_are_read(protocol: int, size: int) -> None:
     for value in (
         "x" * size,
@@ -1160,8 +1166,9 @@ def test_names_are_equal_and_hashed_by_module_and_name() -> None:
     assert (Global("a.b", "c").module, Global("a.b", "c").name, str(Global("a.b", "c"))) == ("a.b", "c", "a.b.c")
 
 
-def test_reprs_are_short_whatever_they_hold() -> None:
-    deep = b"N" + b"\x85" * 50_000
+@pytest.mark.parametrize("depth", with_exhaustive([5000], [50_000]))
+def test_reprs_are_short_whatever_they_hold(depth: int) -> None:
+    deep = b"N" + b"\x85" * depth
     for raw in (
         GLOBAL + deep + b"R.",
         deep + b"Q.",

@@ -95,6 +95,7 @@ def layouts(array: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_every_dtype_in_every_layout_and_byte_order(code: str, order: str) -> None:

@@ -49,7 +49,8 @@ EIGHT: Final = bytes(32)
 
 # -- values that no message and no hash may touch -----------------------------------------------------
 
-DEEP: Final = Raw(b")" + b"\x85" * 300_000)
+DEEP: Final = Raw(b")" + b"\x85" * 20_000)
+DEEPEST: Final = Raw(b")" + b"\x85" * 300_000)
 DOUBLING: Final = Raw(b")" + b"\x85" + b"2\x86" * 60)
 HUGE: Final = Raw(whole(1 << 200_000))
 HOLDING_ITSELF: Final = Raw(b"]q\xf0h\xf0a")
@@ -88,12 +89,21 @@ PLACES: Final[dict[str, Callable[[Raw], object]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "value", [DEEP, DOUBLING, HUGE, HOLDING_ITSELF, LONG], ids=["deep", "doubling", "huge", "itself", "long"]
-)
-def test_no_place_in_a_pickle_is_hashed_shown_or_recursed_into(value: Raw) -> None:
+STRANGE: Final = {
+    "deep": DEEP, "deepest": DEEPEST, "doubling": DOUBLING, "huge": HUGE, "itself": HOLDING_ITSELF, "long": LONG,
+}  # fmt: skip
+few_leaves = pytest.mark.parametrize("limits", with_exhaustive([{"leaves": 10_000}], [{}]), ids=str)
+
+
+@few_leaves
+@pytest.mark.parametrize("what", with_exhaustive([what for what in STRANGE if what != "deepest"], STRANGE))
+def test_no_place_in_a_pickle_is_hashed_shown_or_recursed_into(what: str, limits: dict[str, int]) -> None:
     """One file a place and a value: the tree may hold anything anywhere."""
-    weigh(*[torch_zip([make(value)], {"0": EIGHT}) for make in PLACES.values()])
+    weigh(*[torch_zip([make(STRANGE[what])], {"0": EIGHT}) for make in PLACES.values()], limits=limits)
+
+
+def test_a_value_that_is_refused_before_it_is_in_its_place() -> None:
+    weigh(torch_zip([DEEPEST]))
 
 
 # -- many of something small --------------------------------------------------------------------------
@@ -248,9 +258,10 @@ copies = pytest.mark.parametrize("copy", [False, True], ids=["views", "copies"])
 
 
 @copies
-def test_tensors_larger_than_their_file(copy: bool) -> None:  # noqa: FBT001
-    """An eighth of the tensors of each kind, in one process."""
-    weigh(*[make_tensors(what, 8) for what in TENSORS], copy=copy)
+@pytest.mark.parametrize("part", with_exhaustive([24], [8]))
+def test_tensors_larger_than_their_file(part: int, copy: bool) -> None:  # noqa: FBT001
+    """A part of the tensors of each kind, in one process."""
+    weigh(*[make_tensors(what, part) for what in TENSORS], copy=copy)
 
 
 @copies
@@ -283,7 +294,8 @@ def test_tensors_within_tensors(depth: int) -> None:
     weigh(sparse, torch_zip(head + reference + opening * depth + b"K\x00" + closing * depth + b".", {"0": b"\0"}))
 
 
-def test_a_tree_that_doubles_thirty_times() -> None:
+@few_leaves
+def test_a_tree_that_doubles_thirty_times(limits: dict[str, int]) -> None:
     part = floats((8,))
     doubling: object = [part]
     for _ in range(30):
@@ -292,7 +304,8 @@ def test_a_tree_that_doubles_thirty_times() -> None:
     for level in range(30):
         tree = {f"a{level}": tree, f"b{level}": tree}
     tuples = [Raw(b"]" + b"\x85" + b"2\x86" * 30)]
-    weigh(torch_zip(tuples), torch_zip({"w": doubling}, {"0": EIGHT}), torch_zip(tree, {"0": EIGHT}))
+    trees = (tuples, {"w": doubling}, tree)
+    weigh(*[torch_zip(tree, {"0": EIGHT}) for tree in trees], limits=limits)
 
 
 def test_lists_that_all_hold_each_other() -> None:

@@ -274,7 +274,7 @@ def test_the_leaves_of_a_tree_that_shares_its_parts_are_limited() -> None:
     doubling: Any = [floats((8,))]
     for _ in range(30):
         doubling = (doubling, doubling)
-    state_dict = decode({"d": doubling}, BYTES)
+    state_dict = decode({"d": doubling}, BYTES, limits=Limits(leaves=10_000))
     for ask in (state_dict.tensors, lambda: list(state_dict.leaves()), lambda: state_dict.info("d")):
         with pytest.raises(LimitError):
             ask()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from sbformat.values.types import FloatSchedule
 from tests.helpers.bundled import PPO
+from tests.helpers.many_cases import check_all
 from tests.helpers.old_archives import OLD
 
 if TYPE_CHECKING:
@@ -38,9 +40,12 @@ HALF: Final = LinearSchedule(0.2, 0.05, 0.5)
     ],
     ids=str,
 )
-@pytest.mark.parametrize("key", sorted(SCHEDULE_KEYS))
-@pytest.mark.parametrize("target", [Target(2, 0), Target(2, 6), Target(2, 7), NEWEST], ids=str)
-def test_a_schedule_is_written_so_that_it_is_read_again(key: str, given: Any, expected: Any, target: Target) -> None:
+def test_a_schedule_is_written_so_that_it_is_read_again(given: Any, expected: Any) -> None:
+    targets = (Target(2, 0), Target(2, 6), Target(2, 7), NEWEST)
+    check_all(check_schedule, product(sorted(SCHEDULE_KEYS), [given], [expected], targets))
+
+
+def check_schedule(key: str, given: Any, expected: Any, target: Target) -> None:
     found = sbformat.decode(encode_assigned(key, given, target))
     if target >= (2, 7) and key not in ("learning_rate", "exploration_schedule"):
         assert isinstance(found, FloatSchedule)

@@ -86,9 +86,14 @@ def test_the_keys_of_all_are_those_of_the_base() -> None:
 
 @pytest.mark.parametrize(("schema", "name"), NAMED)
 def test_every_key_refuses_wrong_types(schema: str, name: str) -> None:
-    for key in keys_of(DEFINITIONS[schema], name):
-        refused = [value for value in WRONG if not is_valid(schema, name, {key: value})]
-        assert len(refused) >= 2, key
+    validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS[schema]})
+    keys = keys_of(DEFINITIONS[schema], name)
+    refused = Counter(
+        key
+        for value in WRONG
+        for key in {error.path[0] for error in validator.iter_errors(dict.fromkeys(keys, value)) if error.path}
+    )
+    assert [key for key in keys if refused[key] < 2] == []
 
 
 @pytest.mark.parametrize(("schema", "name"), NAMED)

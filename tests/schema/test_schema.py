@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -47,9 +48,12 @@ def test_every_documented_key_refuses_wrong_types(algorithm: str) -> None:
     validator = Draft202012Validator(schema)
     keys = keys_of(algorithm)
     assert len(keys) > 20
-    for key in keys:
-        refused = [value for value in WRONG if not validator.is_valid({key: value})]
-        assert len(refused) >= 2, key
+    refused = Counter(
+        key
+        for value in WRONG
+        for key in {error.path[0] for error in validator.iter_errors(dict.fromkeys(keys, value)) if error.path}
+    )
+    assert [key for key in keys if refused[key] < 2] == []
 
 
 @pytest.mark.parametrize("key", sorted(keys_of("PPO") & set(json.loads(entries()["data"]))))

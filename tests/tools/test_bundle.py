@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -78,6 +78,7 @@ VALUES: Final = {
 }
 
 
+@cache
 def value_of(name: str) -> VecNormalize:
     return read_vecnormalize(pickled(VALUES[name]))
 
@@ -248,9 +249,14 @@ def test_half_a_bundle_is_none(name: str) -> None:
     assert unbundle(bundle(archive, value_of("sb3"), overwrite=True)).archive == sbformat.read(PPO)
 
 
+@cache
+def bundle_keys() -> sbformat.Archive:
+    return bundle(sbformat.read(PPO), value_of("keys"))
+
+
 def changed(settings: Callable[[dict[str, Any]], Any] | bytes = b"", arrays: Any = None) -> sbformat.Archive:
     """A bundle by one change: settings or arrays changed in place, or other bytes."""
-    made = bundle(sbformat.read(PPO), value_of("keys"))
+    made = bundle_keys()
     extra = dict(made.extra)
     if callable(settings):
         found = json.loads(extra[SETTINGS_ENTRY])

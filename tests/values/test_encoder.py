@@ -64,7 +64,7 @@ from sbformat.values.types import (
     Value,
 )  # fmt: skip
 from tests.helpers.build_blobs import UTILS, call, decode_outcome, function, new, understood
-from tests.helpers.sampling import more_examples
+from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
 COUNTS: Final[Counter[str]] = Counter()
@@ -326,7 +326,7 @@ def refused_anywhere(value: Any, message: str) -> None:
         refused(around, message)
 
 
-@pytest.mark.parametrize("depth", [61, 50_000])
+@pytest.mark.parametrize("depth", with_exhaustive([61, 5000], [50_000]))
 @pytest.mark.parametrize("row", range(len(WRAPS)))
 def test_what_is_nested_deeper_is_refused_wherever_it_stands(row: int, depth: int) -> None:
     refused_anywhere(nested(depth, *WRAPS[row]), "nested more than 60 levels deep")

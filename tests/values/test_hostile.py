@@ -5,7 +5,6 @@ Every file is read in a process of its own (``decode_hostile_blobs.py``), as ``t
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -26,9 +25,7 @@ DISCRETE: Final = name("gymnasium.spaces.discrete", "Discrete")
 
 @pytest.fixture(autouse=True)
 def _child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        pth_checks, "CHILD", os.path.join(pth_checks.ROOT, "tests", "children", "decode_hostile_blobs.py")
-    )
+    monkeypatch.setattr(pth_checks, "CHILD", "decode_hostile_blobs")
 
 
 def weigh(*fragments: bytes, **options: object) -> list[str]:

@@ -152,13 +152,14 @@ NOT_KNOWN: Final[dict[str, Callable[[], Call]]] = {
 
 @pytest.mark.parametrize("name", NOT_KNOWN)
 def test_anything_else_is_as_dangerous_as_before(name: str) -> None:
-    refused(NOT_KNOWN[name]())
-    content = blob(NOT_KNOWN[name]())
-    report = sbformat.scan(sbformat.writes(with_keys(learning_rate=content, x=content)))
+    content = NOT_KNOWN[name]()
+    refused(content)
+    document = dict.fromkeys(("learning_rate", "x"), blob(content))
+    report = sbformat.scan(sbformat.data.dumps(document))
     assert {"learning_rate", "x"} <= {row.key for row in report.findings if row.verdict == "dangerous"}
 
 
-@pytest.mark.parametrize("name", with_exhaustive(list(NOT_KNOWN)[::4], NOT_KNOWN))
+@pytest.mark.parametrize("name", with_exhaustive(list(NOT_KNOWN)[1::4], NOT_KNOWN))
 def test_rebuild_leaves_anything_else_out(name: str) -> None:
     made, rows, _ = rebuilt(with_keys(learning_rate=blob(NOT_KNOWN[name]())))
     assert "learning_rate" not in made.data
@@ -198,12 +199,13 @@ def test_a_list_that_grows_after_the_partial_has_it_is_a_finding() -> None:
     assert sbformat.scan(data).verdict != "clean"
 
 
-def test_many_partials_that_share_an_array_are_bounded() -> None:
-    points = array((100_000,), np.arange(100_000.0).tobytes(), "f8")
+@pytest.mark.parametrize("size", with_exhaustive([10_000], [100_000]))
+def test_many_partials_that_share_an_array_are_bounded(size: int) -> None:
+    points = array((size,), np.arange(float(size)).tobytes(), "f8")
     many = [partial(INTERP, xp=points, fp=points) for _ in range(40)]
     data = blob(many).pickle
     with pytest.raises(LimitError, match="pickle_nodes"):
-        decode_blob(data, sbformat.limits.Budget(Limits(pickle_nodes=500_000)))
+        decode_blob(data, sbformat.limits.Budget(Limits(pickle_nodes=5 * size)))
 
 
 # -- where it is used ---------------------------------------------------------------------------------

@@ -367,7 +367,7 @@ def test_her_is_a_replay_buffer_and_its_observation_a_dict() -> None:
 
 
 def test_first_layers_take_the_dict_and_compute_the_same() -> None:
-    archive = her()
+    archive = her().replace(parameters={"actor.optimizer": BASES["sac"].parameters["actor.optimizer"]})
     made, _, _ = rebuilt(archive)
     old, new_ = arrays(archive), arrays(made)
     observation, goal, action = numbers(8, 2), numbers(8, 1), numbers(8, 1)

@@ -11,7 +11,7 @@ import pytest
 import sbformat
 from sbformat.pkl import Global
 from tests.helpers.build_blobs import partial
-from tests.helpers.old_archives import BASES, blob, rebuilt, with_keys
+from tests.helpers.old_archives import BASES, FRESH, blob, rebuilt, with_keys
 
 if TYPE_CHECKING:
     from sbformat import Archive
@@ -25,7 +25,7 @@ NEW: Final = {"lr": 0.25, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0,
 
 
 def entropy(state: Any) -> Archive:
-    return BASES["sac"].replace(parameters={"ent_coef_optimizer": state})
+    return FRESH["sac"].replace(parameters={"ent_coef_optimizer": state})
 
 
 def result_of(archive: Archive, name: str, **options: Any) -> tuple[Any, Any, RebuildReport]:

@@ -18,6 +18,7 @@ from sbformat.values.render import render_json, render_line
 from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from tests.helpers.build_blobs import CONSTANT, array, box, call, change, discrete, function, new, partial
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
+from tests.helpers.sampling import with_exhaustive
 
 USERS: Any = function((*CONSTANT[:6], b"d\0S\0", *CONSTANT[7:]), (1e-3,), "mine.<locals>.f", spelling="fill")[0]  # type: ignore[index]
 SYSTEM = call("os", "system", "true")
@@ -709,9 +710,10 @@ def test_no_class_takes_the_place_of_a_value(key: str) -> None:
         assert key not in made.data
 
 
-def test_texts_and_lists_that_are_shared_a_million_times_cost_nothing() -> None:
+@pytest.mark.parametrize("part", with_exhaustive([4], [1]))
+def test_texts_and_lists_that_are_shared_a_million_times_cost_nothing(part: int) -> None:
     text, row = "x" * 200_000, [0] * 300
-    for content in ([text] * 20_000, [[row] * 300] * 300, {"a": [text] * 20_000}):
+    for content in ([text] * (20_000 // part), [[row] * 300] * (300 // part), {"a": [text] * (20_000 // part)}):
         given = {"net_arch": [8, 8], "optimizer_kwargs": {"a": content}}
         mine, arguments = (pickle.dumps(value) for value in (content, given))
         made, _, _ = rebuilt(with_keys(mine=Serialized("x", mine), policy_kwargs=Serialized("x", arguments)))

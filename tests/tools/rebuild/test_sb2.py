@@ -75,6 +75,7 @@ def test_actions_and_values_are_those_that_sb2_predicted(agent: str) -> None:
     np.testing.assert_allclose(np.reshape(outputs["value"], -1), recording["value"].reshape(-1), 1e-4, 1e-4)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("agent", CONVERTED)
 @pytest.mark.parametrize("target", ["2.0", "2.9"])
 def test_the_result_is_valid_and_clean(agent: str, target: str) -> None:

@@ -76,6 +76,7 @@ from tests.helpers.attacks import (
     without_magic,
 )  # fmt: skip
 from tests.helpers.build_blobs import CLOUD, CONSTANT, FLOATING, GLOBALS, UTILS, code_parts
+from tests.helpers.many_cases import check_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -962,10 +963,12 @@ ZIPS: Final = [
 ]  # fmt: skip
 
 
-CASES: Final = [
-    *IN_KEYS, *IN_ENTRIES, *FILES, *OPCODES, *RESULTS, *NAMES, *WITHIN, *BROKEN, *GADGET_CALLS, *ARGUMENTS, *FUNCTIONS,
-    *BASE64, *JSON, *ZIPS,
-]  # fmt: skip
+TABLES: Final = {
+    "keys": IN_KEYS, "entries": IN_ENTRIES, "files": FILES, "opcodes": OPCODES, "results": RESULTS, "names": NAMES,
+    "within": WITHIN, "broken": BROKEN, "gadgets": GADGET_CALLS, "arguments": ARGUMENTS, "functions": FUNCTIONS,
+    "base64": BASE64, "json": JSON, "zips": ZIPS,
+}  # fmt: skip
+CASES: Final = [case for cases in TABLES.values() for case in cases]
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -997,8 +1000,12 @@ def test_the_table_is_long_and_its_names_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_attack(case: Case) -> None:
+@pytest.mark.parametrize("table", TABLES)
+def test_attacks(table: str) -> None:
+    check_all(check_attack, ((case,) for case in TABLES[table]))
+
+
+def check_attack(case: Case) -> None:
     report = sbformat.scan(case.made())
     check_report(report)
     assert VERDICTS.index(report.verdict) >= VERDICTS.index(case.verdict), (report.verdict, report.findings)

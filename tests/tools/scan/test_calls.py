@@ -275,7 +275,7 @@ def collides(count: int) -> list[int]:
     return [1 + at * (2**61 - 1) for at in range(count)]
 
 
-@pytest.mark.parametrize("count", with_exhaustive([1500, 12_000], [60_000]))
+@pytest.mark.parametrize("count", with_exhaustive([1500], [12_000, 60_000]))
 def test_keys_that_collide(count: int) -> None:
     for made in (dict.fromkeys(collides(2000)), set(collides(2000))):
         report = sbformat.scan(pickles.dumps(made))
@@ -406,8 +406,8 @@ def test_every_pickle_in_a_row_is_judged(count: int) -> None:
         assert sbformat.scan(plain * count + PAYLOAD).verdict == "dangerous"
 
 
-def test_more_pickles_than_are_looked_at_are_broken() -> None:
-    count = 500_000
+@pytest.mark.parametrize("count", with_exhaustive([120_000], [500_000]))
+def test_more_pickles_than_are_looked_at_are_broken(count: int) -> None:
     with count_calls() as calls:
         assert sbformat.scan(b"\x80\x02N." * count + PAYLOAD).verdict in {"broken", "dangerous"}
     assert calls.number < 20 * count

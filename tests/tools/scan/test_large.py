@@ -179,7 +179,7 @@ def test_in_a_folder_it_is_judged_where_it_lies(tmp_path: Path) -> None:
 
 LIMITED: Final = {
     "marks": b"(" * 1001,
-    "opcodes": b"N0" * 1_000_001,
+    "opcodes": b"N0" * 10_001,
     "memo index": b"Nr\xff\xff\xff\xff0",
 }
 
@@ -187,7 +187,7 @@ LIMITED: Final = {
 @pytest.mark.parametrize("name", LIMITED)
 def test_a_pickle_within_one_that_asks_for_too_much_is_broken(name: str) -> None:
     inner = b"\x80\x04" + LIMITED[name] + PAYLOAD
-    found = sbformat.scan(pkl.dumps([inner]))
+    found = sbformat.scan(pkl.dumps([inner]), limits=sbformat.Limits(pickle_opcodes=20_000))
     assert found.verdict in ("broken", "dangerous")
 
 
@@ -208,7 +208,7 @@ BODIES: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("count", with_exhaustive([25], [200]))
+@pytest.mark.parametrize("count", with_exhaustive([8], [200]))
 @pytest.mark.parametrize("tail", [b"", b"\0" * 100_000, b"." * 100_000, b"\n" * 100_000])
 def test_a_short_look_tells_what_a_long_one_does(tail: bytes, count: int) -> None:
     scanner = FileScanner(sbformat.DEFAULT_LIMITS, frozenset())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import sbformat
 from sbformat.cli import main
 from sbformat.io.opening import LARGE_FILE_BYTES
-from sbformat.limits import DEFAULT_LIMITS
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.scan.folders import is_large_and_unknown
 from tests.helpers.bundled import ARCHIVES
 
@@ -217,9 +217,10 @@ def test_the_formats_all_carry_the_counts(capsys: pytest.CaptureFixture[str], tm
 
 
 def test_a_folder_that_is_not_an_archive_may_hold_anything(tmp_path: Path) -> None:
-    for number in range(DEFAULT_LIMITS.outer_entries + 1):
+    limits = Limits(outer_entries=20)
+    for number in range(limits.outer_entries + 1):
         put(tmp_path / f"{number}.png", b"\x89PNG\r\n\x1a\n\0")
     put(tmp_path / "ppo.zip", PPO)
-    assert sbformat.scan(tmp_path).verdict == "clean"
+    assert sbformat.scan(tmp_path, limits=limits).verdict == "clean"
     put(tmp_path / "1.png", EVIL)
-    assert {row.entry for row in sbformat.scan(tmp_path).findings} == {"1.png"}
+    assert {row.entry for row in sbformat.scan(tmp_path, limits=limits).findings} == {"1.png"}

@@ -280,8 +280,8 @@ CHANGES: Final[tuple[Callable[[np.ndarray], np.ndarray], ...]] = (
 )
 
 
-steps = pytest.mark.parametrize("step", with_exhaustive([4], [1]))
-"""One in so many keys; 4 and the lengths of ``STRANGE`` and ``CHANGES`` have no common divisor."""
+steps = pytest.mark.parametrize("step", with_exhaustive([9], [1]))
+"""One in so many keys; 9 and the lengths of ``STRANGE`` and ``CHANGES`` have no common divisor."""
 
 
 @pytest.mark.parametrize("agent", ["ddpg-normalized", "dqn-no-layers", "sac-auto", "td3-noise", "a2c-lstm-bits"])
