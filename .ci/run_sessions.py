@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 MINUTES: Final = 85
 """The time limit of the whole run."""
-SESSION_MINUTES: Final = 25
+SESSION_MINUTES: Final = 40
 """The time limit of a session."""
 LANES: Final = 2
 """How many sessions run at the same time."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import settings
 
-from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant
+from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant, sample
 from tests.helpers.shared_files import SUMMARY
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ MARKED_FOLDERS: Final = {"browser", "interop"}
 """Folders of ``tests`` in which every test has the marker of that name."""
 
 settings.load_profile(DEFAULT_PROFILE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option with which ``.ci/run`` compares a part of the cases with torch and SB3."""
+    parser.addoption("--one-in", type=int, default=1, help="of the cases of each test one in so many, and at least one")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,11 +60,19 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave only cases with ``each_value`` in the default run that have a new value of a parameter."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what ``--one-in`` does, and from the default run cases with ``each_value`` without a new value."""
+    kept = sample(items, config.option.one_in, name=lambda item: item.nodeid, group=find_test)
+    config.hook.pytest_deselected(items=set(items).difference(kept))
+    items[:] = kept
     cases = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("each_value")]
-    for item in choose_redundant(cases, lambda item: (item.module.__name__, item.originalname), find_values):
+    for item in choose_redundant(cases, find_test, find_values):
         item.add_marker(pytest.mark.exhaustive)
+
+
+def find_test(item: pytest.Item) -> str:
+    """Return the name of a test without its parameters."""
+    return item.nodeid.partition("[")[0]
 
 
 def find_values(item: pytest.Function) -> set[tuple[str, int]]:
