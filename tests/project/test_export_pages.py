@@ -38,7 +38,8 @@ from tests.helpers.pages import (
     list_programs,
     read_page,
 )
-from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
+from tests.helpers.policy_vectors import assert_predictions, load_vector
+from tests.policies.sampled import MARKED_VECTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -251,7 +252,7 @@ def serve(shell: Shell) -> Iterator[str]:
         process.wait()
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("name", MARKED_VECTORS)
 def test_the_interpreter_of_a_page_computes_what_policy_computes(tmp_path: Path, name: str) -> None:
     policy = load_vector(name)
     report = sbformat.export_graph(policy, tmp_path / "policy.json")
