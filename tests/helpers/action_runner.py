@@ -158,6 +158,7 @@ class QuickActionRunner(ActionRunner):
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
             for name, value in environment.items():
                 patch.setenv(name, value)
+            patch.chdir(self.workspace)
             patch.setattr("subprocess.run", run_sbformat)
             status = runpy.run_path(str(ROOT / "action" / "scan.py"))["main"]()
         printed.seek(0)
