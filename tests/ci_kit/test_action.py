@@ -18,7 +18,7 @@ from sbformat.tools.scan.report import VERDICTS
 from tests.helpers.bundled import PPO, ROOT
 
 pytest.importorskip("yaml")
-from tests.helpers.action_runner import ACTION, ActionRunner, list_commands, read_outputs
+from tests.helpers.action_runner import ACTION, ActionRunner, QuickActionRunner, list_commands, read_outputs
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None or sys.platform == "win32", reason="needs bash")
 
@@ -32,7 +32,16 @@ def runner(tmp_path: Path) -> ActionRunner:
     """The action with sbformat installed, and one clean archive in the workspace."""
     if not any(importlib.metadata.distributions(name="sbformat")):
         pytest.skip("sbformat is not installed, and the action does not import it from PYTHONPATH")
-    made = ActionRunner(tmp_path, INSTALLED)
+    return with_archive(ActionRunner(tmp_path, INSTALLED))
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> ActionRunner:
+    """The same, with the scan in this process."""
+    return with_archive(QuickActionRunner(tmp_path, INSTALLED))
+
+
+def with_archive(made: ActionRunner) -> ActionRunner:
     (made.workspace / "models").mkdir()
     shutil.copy(PPO, made.workspace / "models" / "good.zip")
     return made
@@ -73,9 +82,9 @@ def test_a_dangerous_file_fails_the_job_after_the_upload(runner: ActionRunner) -
     assert 'href="https://sbformat.github.io/sbformat/reference/rules/#dangerous-name"' in run.summary
 
 
-def test_uris_are_relative_to_the_workspace_also_for_absolute_paths(runner: ActionRunner) -> None:
-    (runner.workspace / "evil one.pkl").write_bytes(EVIL)
-    run = runner.run(path=str(runner.workspace))
+def test_uris_are_relative_to_the_workspace_also_for_absolute_paths(quick: ActionRunner) -> None:
+    (quick.workspace / "evil one.pkl").write_bytes(EVIL)
+    run = quick.run(path=str(quick.workspace))
     log = json.loads(Path(run.outputs["sarif-file"]).read_text("utf-8"))["runs"][0]
     places = [result["locations"][0]["physicalLocation"]["artifactLocation"] for result in log["results"]]
     assert {place["uri"] for place in places} == {"evil%20one.pkl"}
@@ -92,57 +101,57 @@ def test_uris_are_relative_to_the_workspace_also_for_absolute_paths(runner: Acti
         pytest.param("never", 0, marks=pytest.mark.exhaustive),
     ],
 )
-def test_the_level_decides_whether_the_job_fails(runner: ActionRunner, fail_on: str, status: int) -> None:
-    (runner.workspace / "models" / "own.pkl").write_bytes(UNKNOWN)
-    run = runner.run(fail_on=fail_on)
+def test_the_level_decides_whether_the_job_fails(quick: ActionRunner, fail_on: str, status: int) -> None:
+    (quick.workspace / "models" / "own.pkl").write_bytes(UNKNOWN)
+    run = quick.run(fail_on=fail_on)
     assert (run.status, run.outputs["verdict"]) == (status, "unknown")
 
 
-def test_never_does_not_hide_what_could_not_be_read(runner: ActionRunner) -> None:
-    run = runner.run(path="models\nnowhere.zip", fail_on="never")
+def test_never_does_not_hide_what_could_not_be_read(quick: ActionRunner) -> None:
+    run = quick.run(path="models\nnowhere.zip", fail_on="never")
     assert run.status == 1
     assert run.outputs["exit-status"] == "2"
     assert (run.outputs["complete"], run.used) == ("false", [])  # GitHub refuses the log of a failed run
     assert "nowhere.zip: cannot open" in run.summary
 
 
-def test_a_workspace_without_files_fails(runner: ActionRunner) -> None:
-    shutil.rmtree(runner.workspace / "models")
-    run = runner.run()
+def test_a_workspace_without_files_fails(quick: ActionRunner) -> None:
+    shutil.rmtree(quick.workspace / "models")
+    run = quick.run()
     assert run.status == 1
     assert (run.outputs["exit-status"], run.outputs["verdict"], run.used) == ("2", "", [])
     assert "nothing examined" in run.summary
     assert "no file was examined" in run.printed
 
 
-def test_names_and_limits_and_paths_are_lines(runner: ActionRunner) -> None:
-    (runner.workspace / "models" / "own.pkl").write_bytes(UNKNOWN)
-    (runner.workspace / "-x y.pkl").write_bytes(UNKNOWN)
-    run = runner.run(path="models/\n\n  -x y.pkl  \n", allow="my.other.Name\nmy.policies.MyPolicy\n")
+def test_names_and_limits_and_paths_are_lines(quick: ActionRunner) -> None:
+    (quick.workspace / "models" / "own.pkl").write_bytes(UNKNOWN)
+    (quick.workspace / "-x y.pkl").write_bytes(UNKNOWN)
+    run = quick.run(path="models/\n\n  -x y.pkl  \n", allow="my.other.Name\nmy.policies.MyPolicy\n")
     assert (run.status, run.outputs["files"]) == (0, "3"), run.printed
-    run = runner.run(path="models/good.zip", limits="total_bytes=1000\nratio=5")
+    run = quick.run(path="models/good.zip", limits="total_bytes=1000\nratio=5")
     assert (run.status, run.outputs["verdict"]) == (1, "broken")
 
 
 @pytest.mark.parametrize("options", [{"fail_on": "cleann"}, {"allow": "os.system"}, {"limits": "x=1"}])
-def test_a_wrong_input_fails_the_step_with_the_reason(runner: ActionRunner, options: dict[str, str]) -> None:
-    run = runner.run(**options)
+def test_a_wrong_input_fails_the_step_with_the_reason(quick: ActionRunner, options: dict[str, str]) -> None:
+    run = quick.run(**options)
     assert run.status == 2
     assert next(iter(options.values())).partition("=")[0] in run.printed
     assert (run.outputs, run.used) == ({}, [])
 
 
-def test_the_log_can_be_written_elsewhere_and_not_be_uploaded(runner: ActionRunner) -> None:
-    run = runner.run(sarif_file="out.sarif", upload_sarif="false")
-    assert run.outputs["sarif-file"] == str(runner.workspace / "out.sarif")
-    assert json.loads((runner.workspace / "out.sarif").read_text("utf-8"))["version"] == "2.1.0"
+def test_the_log_can_be_written_elsewhere_and_not_be_uploaded(quick: ActionRunner) -> None:
+    run = quick.run(sarif_file="out.sarif", upload_sarif="false")
+    assert run.outputs["sarif-file"] == str(quick.workspace / "out.sarif")
+    assert json.loads((quick.workspace / "out.sarif").read_text("utf-8"))["version"] == "2.1.0"
     assert run.used == []
 
 
-def test_files_that_git_lfs_did_not_fetch_are_a_warning(runner: ActionRunner) -> None:
+def test_files_that_git_lfs_did_not_fetch_are_a_warning(quick: ActionRunner) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
-    (runner.workspace / "models" / "large.zip").write_text(pointer, "utf-8")
-    run = runner.run()
+    (quick.workspace / "models" / "large.zip").write_text(pointer, "utf-8")
+    run = quick.run()
     assert (run.status, run.outputs["files"]) == (0, "1")
     assert [row.name for row in run.commands] == ["warning"]
     assert "lfs: true" in run.commands[0].message
@@ -193,10 +202,10 @@ def test_the_names_of_files_do_no_harm(runner: ActionRunner, names: tuple[str, .
     assert "everyone" not in cells
 
 
-def test_names_in_a_file_do_no_harm(runner: ActionRunner) -> None:
+def test_names_in_a_file_do_no_harm(quick: ActionRunner) -> None:
     name = "</code></table><script>alert(1)</script>::warning::x ](https://evil.example) @everyone"
-    (runner.workspace / "a.pkl").write_bytes(b"\x80\x02cos\n" + name.encode() + b"\n.")
-    run = runner.run()
+    (quick.workspace / "a.pkl").write_bytes(b"\x80\x02cos\n" + name.encode() + b"\n.")
+    run = quick.run()
     assert run.outputs["verdict"] == "dangerous"
     assert "<script" not in run.summary
     assert "everyone" not in re.sub(r"<code>[^<]*</code>", "", run.summary)
@@ -212,12 +221,12 @@ def test_modules_in_the_workspace_are_not_imported(runner: ActionRunner) -> None
     assert not (runner.workspace / "owned").exists()
 
 
-def test_many_findings_stay_within_the_limits_of_github(runner: ActionRunner) -> None:
+def test_many_findings_stay_within_the_limits_of_github(quick: ActionRunner) -> None:
     long = "x" * 180
     for number in range(210):
         text = f"\x80\x02cos\n{long}{number}\n.".encode("latin-1")
-        (runner.workspace / f"{long}{number:03}.pkl").write_bytes(text)
-    run = runner.run()
+        (quick.workspace / f"{long}{number:03}.pkl").write_bytes(text)
+    run = quick.run()
     assert (run.outputs["files"], run.outputs["findings"]) == ("211", "210")
     assert len(run.summary.encode()) < 1024 * 1024
     assert "The first 200 of 210 findings" in run.summary

@@ -6,17 +6,26 @@ bash runs with the options of ``shell: bash``. Steps that use other actions are 
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import runpy
 import subprocess
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import pytest
 import yaml
 
+from sbformat.cli import main
 from tests.helpers.bundled import ROOT
+from tests.helpers.conformance_commands import run_program
 
 ACTION: Final[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+SCAN: Final = '"$PYTHON" -I "$GITHUB_ACTION_PATH/action/scan.py"'
+"""The script of the step that scans."""
 EXPRESSION: Final = re.compile(r"\$\{\{ (inputs|steps)\.([\w-]+)(?:\.outputs\.([\w-]+))? \}\}")
 OUTPUT: Final = re.compile(r"^([\w-]+)(?:=(.*)|<<(.+)\n((?:.*\n)*?)\3)$", re.MULTILINE)
 COMMAND: Final = re.compile(r"^\s*::([\w-]+)(?: ([^:\n]*))?::(.*)$")
@@ -115,17 +124,19 @@ class ActionRunner:
         path, output = self._temporary / f"{number}.sh", self._temporary / f"output-{number}"
         path.write_text(script, "utf-8")
         output.touch()
-        done = subprocess.run(
+        given = {
+            **environment,
+            "GITHUB_ACTION_PATH": str(ROOT), "GITHUB_WORKSPACE": str(self.workspace), "GITHUB_OUTPUT": str(output),
+            "GITHUB_STEP_SUMMARY": str(self._temporary / "summary"), "RUNNER_TEMP": str(self._temporary),
+        }  # fmt: skip
+        return self._run_script(path, given), read_outputs(output)
+
+    def _run_script(self, path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(path)], cwd=self.workspace, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, encoding="utf-8", errors="surrogateescape",
-            env={
-                **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-                **environment,
-                "GITHUB_ACTION_PATH": str(ROOT), "GITHUB_WORKSPACE": str(self.workspace), "GITHUB_OUTPUT": str(output),
-                "GITHUB_STEP_SUMMARY": str(self._temporary / "summary"), "RUNNER_TEMP": str(self._temporary),
-            },
+            env={**{key: value for key, value in os.environ.items() if key != "PYTHONPATH"}, **environment},
         )  # fmt: skip
-        return done, read_outputs(output)
 
     def _applies(self, condition: str, inputs: dict[str, str], outputs: dict[str, dict[str, str]], status: int) -> bool:
         """Evaluate the condition of a step: ``always()``, and comparisons that are joined by ``&&``."""
@@ -135,6 +146,33 @@ class ActionRunner:
             if value and expand(f"${{{{ {name} }}}}", inputs, outputs) != value.strip("'"):
                 return False
         return status == 0 or "always()" in parts
+
+
+class QuickActionRunner(ActionRunner):
+    """Runs the scan of the action in this process: to start bash and two Pythons takes longer than most scans."""
+
+    def _run_script(self, path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        if path.read_text("utf-8") != SCAN:
+            return super()._run_script(path, environment)
+        printed = io.TextIOWrapper(io.BytesIO(), "utf-8")
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            patch.chdir(self.workspace)
+            patch.setattr("subprocess.run", run_sbformat)
+            status = runpy.run_path(str(ROOT / "action" / "scan.py"))["main"]()
+        printed.seek(0)
+        return subprocess.CompletedProcess([str(path)], status, printed.read())
+
+
+def run_sbformat(command: list[str], *, stdout: Any, cwd: str, **_: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a command of ``python -I -m sbformat`` in this process."""
+    assert command[:4] == [sys.executable, "-I", "-m", "sbformat"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cwd)
+        done = run_program(main, *command[4:])
+    stdout.write(done.stdout.encode("utf-8"))
+    return subprocess.CompletedProcess(command, done.returncode, None, done.stderr.encode("utf-8"))
 
 
 def expand(text: str, inputs: dict[str, str], outputs: dict[str, dict[str, str]]) -> str:

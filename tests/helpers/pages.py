@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -68,6 +69,7 @@ def list_programs(blocks: list[Block]) -> set[str]:
     return {part.split()[0] for line in lines for part in re.split(r"\||&&", line)}
 
 
+@cache
 def find_java() -> Path | None:
     """Return the first ``java`` of the release 22 or a later one, of PATH, JAVA_HOME and the usual folder."""
     found = shutil.which("java")

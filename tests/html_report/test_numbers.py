@@ -54,8 +54,8 @@ ODD_NUMBERS = (
 
 HUGE = (1.7e308, -1.7e308)
 EVERY_PAIR = (*itertools.combinations_with_replacement(ODD_NUMBERS, 2), *itertools.product(HUGE, ODD_NUMBERS))
-PAIRS = (*zip(ODD_NUMBERS, (*ODD_NUMBERS[5:], *ODD_NUMBERS[:5])), (5e-324, 5e-324), (1.7e308, 1.0), (-1.7e308, 1e300))
-"""Each number twice, with others of another size."""
+PAIRS = (*zip(ODD_NUMBERS[:7], ODD_NUMBERS[7:]), (1.7e308, 1.0), (-1.7e308, 1e300))
+"""Each number once, with one of another size."""
 
 
 @pytest.mark.parametrize(

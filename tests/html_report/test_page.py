@@ -13,6 +13,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.html_report.weights import MOST_PLOTS
 from tests.helpers.bundled import PPO, SAC, changed, with_data
 
 if TYPE_CHECKING:
@@ -94,8 +95,14 @@ def test_a_page_shows_what_the_archive_is(tmp_path: Path) -> None:
         assert text in page
 
 
-@pytest.mark.parametrize("source", [PPO, pytest.param(SAC, marks=pytest.mark.exhaustive)], ids=lambda path: path.stem)
-def test_the_same_file_gives_the_same_page(tmp_path: Path, source: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "plots"),
+    [(PPO, 2), *(pytest.param(path, MOST_PLOTS, marks=pytest.mark.exhaustive) for path in (PPO, SAC))],
+)
+def test_the_same_file_gives_the_same_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path, plots: int
+) -> None:
+    monkeypatch.setattr("sbformat.html_report.archive_page.MOST_PLOTS", plots)
     assert write_page(source, tmp_path) == write_page(source, tmp_path)
 
 

@@ -22,6 +22,7 @@ from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
 from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from tests.helpers.sampling import with_exhaustive
 from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import assert_is_harmless
 
@@ -122,7 +123,8 @@ def test_a_tensor_that_is_read_in_pieces_gives_a_sample_of_its_numbers(monkeypat
     assert found.tolist() == array.reshape(-1)[:: -(-array.size // 5000)].tolist()
 
 
-def test_the_state_of_an_optimizer_is_named_by_its_parameters() -> None:
+def test_the_state_of_an_optimizer_is_named_by_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.html_report.plots.Plots.draw_histogram", lambda *_, **__: "drawn")
     report = sbformat.inspect(PPO)
     optimizer = next(part for part in report.state_dicts if part.name == "policy.optimizer.pth")
     policy = next(part for part in report.state_dicts if part.name == "policy.pth")
@@ -143,15 +145,17 @@ def test_an_optimizer_of_a_part_is_named_by_the_parameters_of_that_part() -> Non
     assert all(name.startswith("critic.qf") for name in found.values())
 
 
-def test_many_tensors_are_counted_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays = {f"{'</script>' * 3}{at}": np.arange(9, dtype=np.float32) for at in range(1500)}
+@pytest.mark.parametrize(("count", "rows"), [(150, 50), pytest.param(1500, MOST_ROWS, marks=pytest.mark.exhaustive)])
+def test_many_tensors_are_counted_not_drawn(count: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = {f"{'</script>' * 3}{at}": np.arange(9, dtype=np.float32) for at in range(count)}
     archive = sbformat.read(PPO).replace(parameters={"policy": arrays})
     monkeypatch.setattr("sbformat.html_report.archive_page.MOST_PLOTS", 5)
+    monkeypatch.setattr("sbformat.html_report.archive_page.MOST_ROWS", rows)
     page = render(archive)
     assert page.count("<figure") == 5
-    assert "1,500 tensors" in page
-    assert f"{1500 - MOST_ROWS:,} more, which are not listed" in page
-    assert len(page) < 400_000
+    assert f"{count:,} tensors" in page
+    assert f"{count - rows:,} more, which are not listed" in page
+    assert len(page) < 45_000 + 300 * rows
 
 
 # -- episodes -----------------------------------------------------------------------------------------
@@ -278,6 +282,7 @@ def test_settings_are_grouped_and_none_is_lost() -> None:
     ],
     ids=lambda value: getattr(value, "stem", ""),
 )
+@pytest.mark.usefixtures("few_plots")
 def test_every_kind_of_file_has_a_page(source: Any, words: list[str]) -> None:
     page = render(source)
     for word in words:
@@ -298,9 +303,10 @@ def test_a_dangerous_archive_has_its_findings_in_the_page(tmp_path: Path) -> Non
 
 @pytest.mark.filterwarnings("ignore:Empty unicode path:UserWarning")  # zipfile's, of Python 3.12 and later
 @pytest.mark.usefixtures("few_plots")
-def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
+@pytest.mark.parametrize("every", with_exhaustive([180], [60]))
+def test_every_vector_of_the_format_has_a_page_or_a_reason(every: int) -> None:
     vectors = [vector for vector in read_vectors() if name_file(vector).endswith((".zip", ".pth"))]
-    for vector in vectors[::60]:
+    for vector in vectors[::every]:
         file = collect_file(write_vector(vector["name"]))
         assert (file.archive is None) == (file.failure is not None and file.inspected is None)
         assert_is_harmless(render_archive(file))

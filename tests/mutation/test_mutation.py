@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,12 @@ def run(capsys: pytest.CaptureFixture[str], checkout: Path, *arguments: str) -> 
     return code, printed
 
 
-def test_mutants_and_their_states(capsys: pytest.CaptureFixture[str], checkout: Path, tmp_path: Path) -> None:
+def test_mutants_and_their_states(
+    capsys: pytest.CaptureFixture[str], checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # hypothesis and others take longer than the tests
+    if find_spec("xdist"):
+        monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     lines = [MODULE.splitlines().index(line) + 1 for line in ("LIMIT: float = 10.5", CHECK, "    return number // 2")]
     only = [f"--only=check.py:{line}" for line in lines]
     code, printed = run(capsys, checkout, *only, "--log", str(tmp_path / "log"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from tests.helpers.policy_vectors import VECTORS
 from tests.helpers.sampling import mark_others, sample
 
@@ -24,6 +26,17 @@ MARKED_VECTORS: Final = mark_others(VECTORS, 3, group=name_family)
 """All of them; those that are not in the third are exhaustive."""
 
 
-def mark_sb2_agents(paths: Iterable[Path]) -> list[Any]:
-    """Mark half of the agents of each algorithm of Stable Baselines 2."""
-    return mark_others(paths, 2, name=lambda path: path.name, group=lambda path: path.name.partition("-")[0])
+KINDS: Final = (
+    "policy-cnn-multi-input", "policy-lstm-two-layers", "policy-maskable-multi-discrete", "policy-sac-gsde",
+    "policy-sb2-ppo2-lstm-normalized", "policy-sb2-dqn-normalized", "policy-tqc", "policy-qrdqn",
+    "policy-ppo-normalized", "policy-activation-gelu", "policy-ppo-observes-multi-discrete",
+)  # fmt: skip
+"""Vectors that together have all kinds of functions and arguments of the source in C."""
+COMPILED: Final = {*KINDS, *SOME_VECTORS[::4]}
+"""Vectors that are compiled in the default run: the compiler takes longer than all that is tested of one."""
+MARKED_FOR_C: Final = [pytest.param(name, marks=() if name in COMPILED else pytest.mark.exhaustive) for name in VECTORS]
+
+
+def mark_sb2_agents(paths: Iterable[Path], one_in: int = 2) -> list[Any]:
+    """Mark half of the agents of each algorithm of Stable Baselines 2, or fewer."""
+    return mark_others(paths, one_in, name=lambda path: path.name, group=lambda path: path.name.partition("-")[0])

@@ -154,15 +154,22 @@ def test_a_process_is_told_about(tmp_path: Path) -> None:
     assert ran.peak > 0
 
 
+def list_environment(cache: Path) -> dict[str, str]:
+    """The environment of the processes, with the bytecode that is there."""
+    found = processes.environment(str(cache))
+    assert found.pop("PYTHONPYCACHEPREFIX") == str(cache)
+    return found
+
+
 def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(processes.Failed, match="exit code 1: ValueError: no"):
-        processes.run([sys.executable, "-S", "-c", "raise ValueError('no')"], processes.environment(str(tmp_path)))
+        processes.run([sys.executable, "-S", "-c", "raise ValueError('no')"], list_environment(tmp_path))
     with pytest.raises(processes.Failed, match="not-there"):
-        processes.run([str(tmp_path / "not-there")], processes.environment(str(tmp_path)))
+        processes.run([str(tmp_path / "not-there")], list_environment(tmp_path))
 
 
 def test_a_worker_answers_and_says_why_it_cannot(tmp_path: Path) -> None:
-    worker = processes.Worker(rivals.US, processes.environment(str(tmp_path)))
+    worker = processes.Worker(rivals.US, list_environment(tmp_path))
     try:
         assert worker.ask("policy", str(PPO), is_digest=True) == {
             "digest": digest(rivals.with_sbformat(str(PPO), "policy"))

@@ -71,7 +71,7 @@ def run(
             return 1e9 if is_time_up(read_events(folder)) else 0.0
 
     program.time = Clock
-    runner = program.Runner([sys.executable, str(folder / "nox.py")], folder / "work", 60.0 * program.MINUTES)
+    runner = program.Runner([sys.executable, "-S", str(folder / "nox.py")], folder / "work", 60.0 * program.MINUTES)
     passed: bool = runner.run_sessions(wanted)
     assert list((folder / "work").glob("session*")) == []
     return passed

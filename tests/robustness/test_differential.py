@@ -270,9 +270,10 @@ IMPORTED: Final = {"GLOBAL", "INST", "STACK_GLOBAL"}
 CALLED: Final = {"REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX"}
 
 
-def test_the_log_has_as_many_imports_and_calls_as_pickletools_counts() -> None:
+@pytest.mark.parametrize("step", with_exhaustive([4], [1]))
+def test_the_log_has_as_many_imports_and_calls_as_pickletools_counts(step: int) -> None:
     compared = 0
-    for name, raw in pickles():
+    for name, raw in pickles()[step // 2 :: step]:
         counted = opcodes(raw)
         try:
             found = decode_pickle(raw, Budget(), encoding="utf-8")
@@ -286,7 +287,7 @@ def test_the_log_has_as_many_imports_and_calls_as_pickletools_counts() -> None:
         assert log[Global] + computed == sum(word in IMPORTED for word in counted), name
         assert log[Call] - computed == sum(word in CALLED for word in counted), name
         compared += 1
-    assert compared > 800
+    assert compared > 800 // step
 
 
 @pytest.mark.parametrize("step", with_exhaustive([4], [1]))

@@ -73,10 +73,10 @@ KWARGS: Final = (
 DATA: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space", "use_sde", "exploration_rate")
 
 
-@pytest.mark.parametrize("step", with_exhaustive([8], [1]))
+@pytest.mark.parametrize("step", with_exhaustive([16], [1]))
 @pytest.mark.parametrize("name", ["ppo-gsde-squashed", "ppo-observes-dict", "lstm-two-layers", "qrdqn", "tqc", "ars"])
 def test_an_argument_of_any_type_and_size_gives_a_policy_or_an_error(name: str, step: int) -> None:
-    """Or one in so many: each agent with 41 of 330, which are others for each agent."""
+    """Or one in so many: each agent with 21 of 330, which are others for each agent."""
     kwargs = sbformat.reads(read_agent(name)).decode("policy_kwargs")
     plain = {key: value for key, value in kwargs.items() if isinstance(value, (bool, int, float, list, dict))}
     for key, value in list(product(KWARGS, VALUES))[len(name) % step :: step]:

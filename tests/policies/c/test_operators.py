@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sbformat import UnsupportedError
 from sbformat.policies.operators import OPERATORS
 from tests.helpers.c_policy import CPLUSPLUS, find_program
+from tests.helpers.sampling import with_exhaustive
 from tests.policies.c.models import QUICK, Case, run_cases
 from tests.policies.run.graphs import OTHERS, UNARY, interpret, make_graph, run_graph
 from tests.policies.run.test_kernels import PARAMETERS, numbers
@@ -80,15 +81,17 @@ def test_tanh_is_accurate_and_within_bounds(flags: tuple[str, ...]) -> None:
     assert np.abs(found).max() == 1
 
 
-def test_two_operands() -> None:
+@pytest.mark.parametrize("step", with_exhaustive([3], [1]))
+def test_two_operands(step: int) -> None:
+    """In the default run, a third of the shapes with each operator."""
     shapes = [
         ((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1)),
         ((2, 3, 4), (3, 1)), ((2, 1, 4), (3, 1)), ((1, 3, 1), (2, 1, 4)),
     ]  # fmt: skip
     check(*(
         made
-        for op in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu")
-        for x, y in shapes
+        for at, op in enumerate(("Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"))
+        for x, y in shapes[at % step :: step]
         for made in (
             case(op, [numbers(3, *x), numbers(3, *y, seed=1)]),
             case(op, [numbers(3, *x)], numbers(*y, seed=1)),
@@ -118,8 +121,13 @@ def make_cases_of_integers(dtype: str) -> list[Case]:
     ]  # fmt: skip
 
 
-def test_integers() -> None:
-    check(*(made for dtype in INTEGERS for made in make_cases_of_integers(dtype)), flags=WHOLE)
+@pytest.mark.parametrize("step", with_exhaustive([3], [1]))
+def test_integers(step: int) -> None:
+    """In the default run, each operator of every third type, and a third of the operators of each type."""
+    check(
+        *(made for at, dtype in enumerate(INTEGERS) for made in make_cases_of_integers(dtype)[at % step :: step]),
+        flags=WHOLE,
+    )
 
 
 def test_integers_wrap_as_in_numpy() -> None:
@@ -131,13 +139,15 @@ def test_integers_wrap_as_in_numpy() -> None:
     run_cases([case("Div", [x, y]), case("Div", [x, y * 0])], flags=WHOLE)  # no trap; numpy has no result to compare
 
 
-def test_cast() -> None:
-    x = np.abs(numbers(3, 5)) * 10
+@pytest.mark.parametrize("step", with_exhaustive([3], [1]))
+def test_cast(step: int) -> None:
+    """In the default run, a third of the types to which each type is converted."""
+    x, targets = np.abs(numbers(3, 5)) * 10, (*INTEGERS, "bool", "float32")
     check(
         *(
             case("Cast", [x.astype(source)], to=to)
-            for source in (*INTEGERS, "bool", "float16", "float32", "float64")
-            for to in (*INTEGERS, "bool", "float32")
+            for at, source in enumerate((*INTEGERS, "bool", "float16", "float32", "float64"))
+            for to in targets[at % step :: step]
         ),
         flags=WHOLE,
     )
@@ -208,14 +218,16 @@ def test_layers() -> None:
     check(*made, flags=("-O3",))
 
 
-def test_convolutions() -> None:
+@pytest.mark.parametrize("step", with_exhaustive([2], [1]))
+def test_convolutions(step: int) -> None:
+    """In the default run, each of the strides with a bias or without."""
     x, weight = numbers(2, 3, 9, 7), numbers(4, 3, 3, 2)
-    check(*(
+    check(*([
         case("Conv", [x], weight, *bias, strides=strides, pads=pads)
         for pads in ((0, 0, 0, 0), (1, 0, 0, 2), (0, 3, 1, 0))
-        for strides in ((2, 1), (1, 3), (20, 20))
         for bias in ((), (numbers(4),))
-    ), flags=("-O3",))  # fmt: skip
+        for strides in ((2, 1), (1, 3), (20, 20))
+    ][::step]), flags=("-O3",))  # fmt: skip
 
 
 def test_long_sums_are_accurate() -> None:
@@ -246,10 +258,25 @@ def test_operators_that_have_no_meaning_are_refused(op: str, dtype: str) -> None
         run_cases([case(op, [x] * (2 if op == "Add" else 1))])
 
 
-@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.exhaustive)])
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(drawn=st.lists(graphs(), min_size=12, max_size=12), seed=st.integers(0, 99))
-def test_random_graphs(compiler: str, drawn: list[Any], seed: int) -> None:
+DRAWN: Final = st.lists(graphs(), min_size=12, max_size=12)
+DRAWN_SLOWLY: Final = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+
+@settings(max_examples=3, **DRAWN_SLOWLY)
+@given(drawn=DRAWN, seed=st.integers(0, 99))
+def test_random_graphs(drawn: list[Any], seed: int) -> None:
+    compare_graphs("gcc", drawn, seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@settings(max_examples=6, **DRAWN_SLOWLY)
+@given(drawn=DRAWN, seed=st.integers(0, 99))
+def test_more_random_graphs(compiler: str, drawn: list[Any], seed: int) -> None:
+    compare_graphs(compiler, drawn, seed)
+
+
+def compare_graphs(compiler: str, drawn: list[Any], seed: int) -> None:
     """Source computes what the graph does, whatever operators follow one another and share memory."""
     find_program(compiler)
     cases = [Case(graph, draw_inputs(graph, 2, seed)) for graph in drawn]

@@ -25,7 +25,7 @@ from tests.policies.run.models import (
     multi_discrete,
     numbers,
 )
-from tests.policies.sampled import MARKED_VECTORS, mark_sb2_agents
+from tests.policies.sampled import MARKED_FOR_C, mark_sb2_agents
 from tests.policies.sb3.agents import make_agent
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return export_together(chosen, tmp_path_factory.mktemp("exported"))
 
 
-@pytest.mark.parametrize("name", MARKED_VECTORS)
+@pytest.mark.parametrize("name", MARKED_FOR_C)
 def test_a_vector(exported: dict[str, CPolicy], name: str) -> None:
     assert_predictions(name, exported[name])
 
 
-@pytest.mark.parametrize("agent", mark_sb2_agents(SB2), ids=lambda path: path.name)
+@pytest.mark.parametrize("agent", mark_sb2_agents(SB2, 4), ids=lambda path: path.name)
 def test_an_agent_of_stable_baselines_2(exported: dict[str, CPolicy], agent: Path) -> None:
     assert_same_recording(exported[agent.name], agent)
 

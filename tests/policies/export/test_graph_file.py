@@ -27,7 +27,7 @@ from tests.helpers.policy_vectors import VECTORS
 from tests.helpers.sampling import mark_others
 from tests.helpers.sb2_predictions import recorded_agents
 from tests.helpers.site_hooks import load_hook
-from tests.policies.sampled import name_family
+from tests.policies.sampled import mark_sb2_agents, name_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -216,7 +216,7 @@ def draw_observations(item: dict[str, Any], generator: np.random.Generator) -> n
     return generator.integers(0, 256 if len(shape) == 4 else 2, shape).astype(item["dtype"])
 
 
-@pytest.mark.parametrize("path", recorded_agents(SB2), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mark_sb2_agents(recorded_agents(SB2)), ids=lambda path: path.stem)
 def test_agents_of_stable_baselines_2(tmp_path: Path, path: Path) -> None:
     policy = sbformat.load_policy(path)
     sbformat.export_graph(policy, tmp_path / "p.json")
