@@ -92,6 +92,7 @@ nox.options.sessions = [
     "export_pages",
     "packaging",
     "lint",
+    "programs",
     "conformance_python",
     "conformance_javascript",
 ]
@@ -161,6 +162,13 @@ def lint(session: nox.Session) -> None:
     if sys.version_info >= (3, 11):  # with the types of numpy 2.3
         session.run("mypy", env=cache)
     run_pytest(session, "tests/project", "-m", "lint", workers="0", env=cache)
+
+
+@nox.session
+def programs(session: nox.Session) -> None:
+    """Test the project's own programs: those of the vectors, benchmarks, fuzzing, mutants, tables, and .ci/run."""
+    session.install("-e", ".[test]")
+    run_pytest(session, "tests/programs", "-m", "programs and not exhaustive and not interop")
 
 
 @nox.session

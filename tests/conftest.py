@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests.helpers.sampling import DEFAULT_PROFILE, EXHAUSTIVE_PROFILE, choose_redundant, sample
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TESTS: Final = Path(__file__).parent
-MARKED_FOLDERS: Final = {"browser", "interop"}
-"""Folders of ``tests`` in which every test has the marker of that name."""
+MARKED_FOLDERS: Final = {"browser", "interop", "programs"}
+"""Folders of ``tests`` whose tests get the marker of that name."""
 
 settings.load_profile(DEFAULT_PROFILE)
 
@@ -61,13 +62,28 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what ``--one-in`` does, and from the default run cases with ``each_value`` without a new value."""
+    """Mark the tests of marked folders; leave out what ``--one-in`` does, and ``each_value`` by default."""
+    for item in items:
+        if item.path.parent.name in MARKED_FOLDERS:
+            item.add_marker(item.path.parent.name)
     kept = sample(items, config.option.one_in, name=lambda item: item.nodeid, group=find_test)
     config.hook.pytest_deselected(items=set(items).difference(kept))
     items[:] = kept
     cases = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("each_value")]
     for item in choose_redundant(cases, find_test, find_values):
         item.add_marker(pytest.mark.exhaustive)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker send one message of a test that passes instead of five, which take longer than most tests."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    passed = all(report.passed for report in reports)
+    for report in reports:
+        if report.when == "call" or not passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def find_test(item: pytest.Item) -> str:

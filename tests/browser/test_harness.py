@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from tests.helpers.browser import Browser
 
-pytestmark = pytest.mark.browser
-
 GOOD: Final = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>A page</title>

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tests.helpers.browser import Browser
 
-pytestmark = pytest.mark.browser
-
 CELLS: Final = (
     f"import numpy as np, sbformat\narchive = sbformat.read({str(PPO)!r})\narchive",
     "archive.parameters['policy']",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tests.helpers.browser import Browser
 
-pytestmark = pytest.mark.browser
-
 NAME: Final = "<b onmouseover=attack()>'\u202e$x$.zip"
 """A name of a file."""
 LIMITS: Final = sbformat.Limits(

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.helpers.browser import Browser
 
-pytestmark = pytest.mark.browser
-
 PAGES: Final = (
     "", "install/", "tutorials/is-it-safe/", "tutorials/run-without-torch/", "reference/commands/", "reference/api/",
     "reference/errors/", "reference/limits/", "format/", "changelog/",

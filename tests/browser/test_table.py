@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tests.helpers.browser import Browser
 
-pytestmark = pytest.mark.browser
-
 GAMMAS: Final = (0.99, 0.9, None, 0.999, 1.0)
 NAMES: Final = ("b-10.zip", "a-1.zip", "b-9.zip", "broken.zip", "=cmd.zip")
 VERDICTS: Final = ("clean", "dangerous", "clean", "broken", "unknown")

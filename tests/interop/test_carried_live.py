@@ -19,8 +19,6 @@ import sbformat
 
 cloudpickle = pytest.importorskip("cloudpickle")
 
-pytestmark = pytest.mark.interop
-
 PRELUDE: Final = """
 import abc, builtins, enum, typing
 

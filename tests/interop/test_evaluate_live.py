@@ -16,7 +16,7 @@ from tests.helpers.bundled import ARCHIVES, PPO, SAC
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 

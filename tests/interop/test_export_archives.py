@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not SHARED.exists(), reason="no archives beside the project"),
 ]

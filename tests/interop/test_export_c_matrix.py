@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_export_c_matrix.py:")

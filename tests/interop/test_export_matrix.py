@@ -29,7 +29,7 @@ from tests.interop.test_policies_matrix import MASKED, each
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 DOUBLE: Final = onnx.TensorProto.DOUBLE
 WIDE: Final = {DOUBLE, *map(onnx.TensorProto.DataType.Value, ("INT32", "UINT32", "INT64", "UINT64"))}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 BY_ID: Final = {setup.id: setup for setup in SETUPS}
 ACTIONS: Final = "PPO-Mlp-to_asymmetric"

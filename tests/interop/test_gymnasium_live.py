@@ -23,8 +23,6 @@ from sbformat.values.types import SPACE_TYPES, Space
 from tests.helpers.build_blobs import understood
 from tests.helpers.shared_files import generated_files
 
-pytestmark = pytest.mark.interop
-
 BOX = spaces.Box(np.array([-1, -np.inf], "f4"), np.array([np.inf, 2], "f4"))
 REAL: dict[str, Any] = {
     "Box": BOX,

@@ -12,7 +12,6 @@ from tests.policies.run.graphs import run_node
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
-pytestmark = pytest.mark.interop
 
 SPECIAL = [0.0, -0.0, 1e-40, 1e-6, 0.5, -0.5, 20.0, -20.0, 88.0, -88.0, 1e4, -1e4, 3e38, -3e38, np.inf, -np.inf, np.nan]
 UNARY: list[tuple[str, dict[str, Any], Callable[[Any], Any]]] = [

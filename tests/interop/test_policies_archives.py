@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not ARCHIVES, reason="no archives beside the project"),
 ]

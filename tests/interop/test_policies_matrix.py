@@ -37,7 +37,7 @@ from tests.interop.rebuild_oracle import assert_same_space, made_space
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_policies_matrix.py:")

@@ -19,7 +19,7 @@ from tests.interop.policy_oracle import RealPolicy, check_actions, check_outputs
 from tests.interop.policy_sampling import check_samples
 from tests.interop.policy_setups import SETUPS
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 BY_ID: Final = {setup.id: setup for setup in SETUPS}
 

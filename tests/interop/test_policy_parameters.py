@@ -24,7 +24,7 @@ from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 from sbformat.tools.edit import edit
 from tests.interop.rebuild_envs import environment
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 VECTOR: Final = spaces.Box(-1, 1, (3,))
 CNN: Final = spaces.Box(0, 255, (1, 36, 40), np.uint8)

@@ -45,7 +45,6 @@ RELEASES: Final = (0, 10), (1, 7)
 """The first release whose agents SB3 1.6 loads, and the first whose layers it does not know."""
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not INTERPRETER, reason="SBFORMAT_SB3_1 names no interpreter with SB3 1.6"),
     pytest.mark.skipif(not ARCHIVES, reason="no archives beside the project"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sbformat import Archive
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 TUPLE: Final = Global("sympy.core.containers", "Tuple")
 """Evaluates the texts that it is called with."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.filterwarnings("ignore"),  # gymnasium's and torch's own; loading makes errors of all
     pytest.mark.skipif(not ARCHIVES, reason="no archives beside the project"),
 ]

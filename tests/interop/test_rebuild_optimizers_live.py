@@ -27,7 +27,7 @@ from tests.interop.rebuild_envs import environment
 if TYPE_CHECKING:
     from sbformat import Archive
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 SGD = {"lr": 0.25, "momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False, "params": [0]}
 

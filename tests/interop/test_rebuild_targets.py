@@ -60,7 +60,6 @@ ARCHIVES: Final = [
 ]
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.skipif(not TARGETS, reason="SBFORMAT_SB3_2_0 names no interpreter with SB3 2.0"),
     pytest.mark.skipif(not ARCHIVES, reason="no archives beside the project"),
 ]

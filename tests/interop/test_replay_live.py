@@ -31,8 +31,6 @@ from sbformat.tools.scan import scan
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.interop
-
 _BUFFER: Final = 240
 
 

@@ -58,8 +58,6 @@ FURTHER: Final = 64
 COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_sb2_to_sb3.py:")
 
-pytestmark = pytest.mark.interop
-
 
 @pytest.fixture(autouse=True)
 def _warnings_are_errors() -> Any:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.filterwarnings("ignore"),  # gymnasium's and torch's own
 ]
 

@@ -29,8 +29,6 @@ from tests.helpers.shared_files import CORPUS
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.interop
-
 
 ARGUMENTS = {"source", "algorithm", "allow", "limits"}
 """The arguments of ``rebuild`` that ``load`` has too."""

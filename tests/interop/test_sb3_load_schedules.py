@@ -16,8 +16,6 @@ from sbformat.sb3.schedules import EvaluatedSchedule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.interop
-
 stable_baselines3 = pytest.importorskip("stable_baselines3")
 PROGRESS = [step / 50 for step in range(51)]
 

@@ -32,8 +32,6 @@ from tests.interop.test_vecnormalize_live import ACTIONS, VECTOR, check_same, tr
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.interop
-
 BOX: Final = spaces.Box(-1, 1, (3,))
 ACTION: Final = spaces.Box(-1, 1, (1,))
 GOALS: Final = spaces.Dict(

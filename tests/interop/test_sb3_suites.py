@@ -24,7 +24,6 @@ from tests.helpers.bundled import ROOT
 SOURCE: Final = os.environ.get("SBFORMAT_SB3_SOURCE", "")
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.skipif(not SOURCE, reason="SBFORMAT_SB3_SOURCE names no checkout of Stable-Baselines3"),
 ]
 

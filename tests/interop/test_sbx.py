@@ -15,7 +15,7 @@ gym = pytest.importorskip("gymnasium")
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 ACTIONS: Final = gym.spaces.Box(np.array([-2.0, -1.0], np.float32), np.array([2.0, 3.0], np.float32))
 VECTOR: Final = gym.spaces.Box(-1.0, 3.0, (3,), np.float32)
 CHOICES: Final = gym.spaces.Discrete(4)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
 
 pytestmark = [
-    pytest.mark.interop,
     pytest.mark.filterwarnings("ignore"),  # gymnasium's and torch's own
 ]
 

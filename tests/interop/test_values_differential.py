@@ -39,7 +39,7 @@ from tests.interop.test_values_live import same, same_numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_values_differential.py:")

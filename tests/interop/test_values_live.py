@@ -42,8 +42,6 @@ from tests.helpers.shared_files import GENERATED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.interop
-
 ARCHIVES: Final = sorted([str(PPO), str(SAC), *glob.glob(os.path.join(GENERATED, "2.[0-9]*", "*.zip"))])
 
 

@@ -35,8 +35,6 @@ from tests.interop.rebuild_envs import environment, sample
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.interop
-
 HERE: Final = os.path.dirname(os.path.abspath(__file__))
 TARGETS: Final = {
     f"2.{minor}": os.environ[f"SBFORMAT_SB3_2_{minor}"]

@@ -19,7 +19,7 @@ from tests.interop.torch_values import item_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 VECTORS: Final = [
     vector
