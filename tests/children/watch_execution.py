@@ -259,6 +259,7 @@ def warm_up() -> None:
     for path in (PPO, SAC, STATISTICS):
         look(path)
         commands(path)
+    for path in (PPO, STATISTICS):
         more_commands(path)
     weights = FOLDER / "warm.safetensors"
     run("convert", PPO, "-o", weights)
