@@ -19,6 +19,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pytest
+
 from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ class CommandProcesses:
 @functools.cache
 def start_parent() -> _Parent:
     """Start the process that all others are forked from; it ends with the tests."""
+    if not hasattr(os, "fork"):
+        pytest.skip("the system cannot fork")
     parent = _Parent()
     atexit.register(parent.close)
     return parent

@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pytest
+
 from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ def run_fresh(
 @functools.cache
 def start(imported: tuple[str, ...]) -> subprocess.Popen[str]:
     """Start the process that is forked for each command; it ends with the tests."""
+    if not hasattr(os, "fork"):
+        pytest.skip("the system cannot fork")
     command = [sys.executable, str(PROGRAM), *imported]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
