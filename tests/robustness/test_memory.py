@@ -27,14 +27,12 @@ from sbformat import LimitError, Limits
 from tests.helpers.bundled import PPO, ROOT, entries
 from tests.helpers.count_work import PATIENCE, stay_within
 from tests.helpers.pth_checks import BASE_BYTES
+from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system tells no peak"),
-]
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system tells no peak")
 
 MIB: Final = 1 << 20
 STORED: Final = zipfile.ZIP_STORED
@@ -198,7 +196,7 @@ def weigh(
     return rows
 
 
-@pytest.mark.parametrize("what", FILES)
+@pytest.mark.parametrize("what", with_exhaustive(["a blob of one text"], FILES))
 def test_no_command_takes_more_than_is_promised(what: str, tmp_path: Path) -> None:
     path = tmp_path / "file.zip"
     size = path.write_bytes(FILES[what]())
@@ -215,6 +213,7 @@ def test_no_command_takes_more_than_is_promised(what: str, tmp_path: Path) -> No
     assert beyond == {}, size
 
 
+@pytest.mark.exhaustive
 def test_the_scales_are_not_blind(tmp_path: Path) -> None:
     path = tmp_path / "file.zip"
     path.write_bytes(zipped({"policy.pth": pth(20 * MIB)}))
@@ -226,6 +225,7 @@ def test_the_scales_are_not_blind(tmp_path: Path) -> None:
 # -- what is refused, and what is not -----------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_the_refusal_names_the_limit_that_lifts_it(tmp_path: Path) -> None:
     path = tmp_path / "file.zip"
     path.write_bytes(archive({"policy.pth": pth(100 * MIB)}, "policy.pth"))
@@ -238,6 +238,7 @@ def test_the_refusal_names_the_limit_that_lifts_it(tmp_path: Path) -> None:
     assert lifted.parameters["policy"].to_numpy()["w0"].nbytes == 100 * MIB
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [3 * MIB, 30 * MIB])
 def test_weights_that_were_deflated_are_read_as_they_were(size: int) -> None:
     """A third of the random bytes is left, as where an optimizer's zeros are beside them."""
