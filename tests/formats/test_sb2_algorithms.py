@@ -13,6 +13,7 @@ import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import SIGNATURES, infer_algorithm
+from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_keys import ALGORITHMS, every_data, last_data, reference
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
@@ -20,9 +21,7 @@ COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_sb2_algorithms.py inferred")
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "data"), [pytest.param(name, data, id=f"{name} {release}") for name, release, data in every_data()]
-)
+@check_each(("algorithm", "data"), [(name, data) for name, _, data in every_data()])
 def test_every_release_is_told_for_certain(algorithm: str, data: dict[str, Any]) -> None:
     found = infer_algorithm(data)
     assert found[:2] == (algorithm, True)

@@ -22,6 +22,7 @@ from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
 from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import assert_is_harmless
@@ -72,7 +73,7 @@ def test_numbers_are_those_of_numpy() -> None:
     assert few.histogram is None
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("array", "zeros", "not_finite", "has_histogram"),
     [
         (np.zeros(20), 20, 0, False),

@@ -42,7 +42,7 @@ from sbformat.pkl import (
 )
 from sbformat.pkl.opcodes import BY_CODE, OPCODES
 from sbformat.pkl.tree import children, walk
-from tests.helpers.many_cases import check_all
+from tests.helpers.many_cases import check_all, check_each
 from tests.helpers.recording_unpickler import Graph, Recorder, Unlike
 from tests.helpers.sampling import mark_others, more_examples, with_exhaustive
 
@@ -250,7 +250,7 @@ def check_mark(name: str, body: bytes) -> None:
         refused(body[:last] + b"(" + body[last:] + b".")
 
 
-@pytest.mark.parametrize("name", [name for name, op in TOOLS.items() if op.stack_before])
+@check_each("name", [name for name, op in TOOLS.items() if op.stack_before])
 def test_an_opcode_that_takes_something_is_refused_on_an_empty_stack(name: str) -> None:
     argument = TOOLS[name].arg
     raw = b"" if argument is None else b"m\nn\n" if argument.n < 0 else bytes(argument.n)
@@ -453,7 +453,7 @@ def test_any_bytes_are_a_pickle_or_refused(raw: bytes) -> None:
 # -- text opcodes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     "text",
     [
         b"",
@@ -477,12 +477,12 @@ def test_an_int_is_written_as_python_writes_it(text: bytes) -> None:
     refused(b"I" + text + b"\n.", "expected an integer")
 
 
-@pytest.mark.parametrize("text", [b"", b"L", b"7LL", b"7l", b"07L", b"0x10L", b" 7L", b"7 L", b"1_0L", b"+1L"])
+@check_each("text", [b"", b"L", b"7LL", b"7l", b"07L", b"0x10L", b" 7L", b"7 L", b"1_0L", b"+1L"])
 def test_a_long_is_written_as_python_writes_it(text: bytes) -> None:
     refused(b"L" + text + b"\n.", "expected an integer")
 
 
-@pytest.mark.parametrize(
+@check_each(
     "text",
     [
         b"",
@@ -512,7 +512,7 @@ def test_floats_that_protocol_0_wrote_are_read(number: float) -> None:
     assert math.isnan(loads(pickle.dumps(math.nan, 0)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@check_each(
     "text",
     [
         b"", b"'", b"a", b"'a", b"a'", b"'a\"", b"'a' ", b" 'a'", b"'\\'", b"'\\a'", b"'\\x4'", b"'\\xg1'", b"'\\0'",
@@ -558,15 +558,13 @@ def test_text_that_does_not_decode_is_refused(raw: bytes) -> None:
     refused(raw + b".", "expected text in")
 
 
-@pytest.mark.parametrize("name", ["PUT", "GET"])
-@pytest.mark.parametrize("text", [b"", b"-1", b"+1", b"01", b" 1", b"1 ", b"a", b"1_0", b"1" * 20, b"\xd9\xa1"])
+@check_each("name", ["PUT", "GET"])
+@check_each("text", [b"", b"-1", b"+1", b"01", b" 1", b"1 ", b"a", b"1_0", b"1" * 20, b"\xd9\xa1"])
 def test_a_memo_index_in_text_is_decimal(name: str, text: bytes) -> None:
     refused(b"N" + CODES[name] + text + b"\n.", "expected a memo index")
 
 
-@pytest.mark.parametrize(
-    "raw", [b"I1", b"L1L", b"F1.5", b"S'a'", b"Va", b"Pa", b"cm", b"cm\nn", b"p1", b"(im\nn", b"c"]
-)
+@check_each("raw", [b"I1", b"L1L", b"F1.5", b"S'a'", b"Va", b"Pa", b"cm", b"cm\nn", b"p1", b"(im\nn", b"c"])
 def test_a_line_without_an_end_is_refused(raw: bytes) -> None:
     refused(b"N" + raw)
 
@@ -581,7 +579,7 @@ def test_hostile_text_is_escaped_in_messages() -> None:
 # -- lengths ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "size"), [
+@check_each(("name", "size"), [
     ("BINUNICODE", 4), ("SHORT_BINUNICODE", 1), ("BINUNICODE8", 8), ("BINBYTES", 4), ("SHORT_BINBYTES", 1),
     ("BINBYTES8", 8),
     ("BYTEARRAY8", 8), ("BINSTRING", 4), ("SHORT_BINSTRING", 1), ("LONG1", 1), ("LONG4", 4), ("FRAME", 8),
@@ -653,7 +651,7 @@ def test_a_value_that_is_gone_is_not_taken_for_the_new_one_in_its_place(gone: by
         assert decode(gone * 5 + made + b".").flags == ()
 
 
-@pytest.mark.parametrize(
+@check_each(
     "body",
     [
         b"}NNa", b")Na", b"\x8fNa", b"KaNa", b"\x8c\x01aNa", b"](NN\x90", b"}(N\x90", b"}(Ne", b"](NNu", b")NNs",
@@ -801,8 +799,8 @@ INSIDE = [b"K\x01", b"M\x01\x02", b"J\x01\x02\x03\x04", b"G" + bytes(8), b"C\x02
           b"\x82\x01", b"F1.5\n"]  # fmt: skip
 
 
-@pytest.mark.parametrize("body", INSIDE)
-@pytest.mark.parametrize("behind", [b".", b"N.", b"0N."])
+@check_each("body", INSIDE)
+@check_each("behind", [b".", b"N.", b"0N."])
 def test_an_opcode_that_straddles_the_end_of_its_frame_is_refused(body: bytes, behind: bytes) -> None:
     start = len(body) - len(body.lstrip(b"N")) if body.startswith(b"N") and len(body) > 1 else 0
     for size in range(start + 1, len(body)):
@@ -856,7 +854,7 @@ def test_imports_and_calls_are_logged_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@check_each(
     "body",
     [
         GLOBAL, b"\x8c\x01m\x8c\x01n\x93", b"\x82\x01", b"\x83\x01\x00", b"\x84\x01\x00\x00\x00", GLOBAL + b")R",
@@ -866,9 +864,7 @@ def test_imports_and_calls_are_logged_in_order() -> None:
         GLOBAL + b"NNs", GLOBAL + b"(NNu", GLOBAL + b"(N\x90",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    ("before", "behind"), [(b"", b"0N."), (b"", b"q\x000N."), (b"(", b"1N."), (b"(N(", b"10(10N.")]
-)
+@check_each(("before", "behind"), [(b"", b"0N."), (b"", b"q\x000N."), (b"(", b"1N."), (b"(N(", b"10(10N.")])
 def test_pop_hides_nothing_from_the_log(body: bytes, before: bytes, behind: bytes) -> None:
     kept = decode(b"N" + body + b".").log
     hidden = decode(b"N" + before + body + behind).log
@@ -942,7 +938,7 @@ RENAMED = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "new_module", "new_name"), RENAMED)
+@check_each(("module", "name", "new_module", "new_name"), RENAMED)
 def test_below_protocol_3_names_are_renamed_as_cpython_does(
     module: str, name: str, new_module: str, new_name: str
 ) -> None:
@@ -1027,7 +1023,7 @@ def test_the_memo_index_is_limited(raw: bytes) -> None:
     assert beyond(raw, pickle_memo_index=10).limit == "pickle_memo_index"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "unit",
     [
         b"]0", b"}0", b"\x8f0", b"N\x850", b"(l0", b"(d0", b"(\x910", b"K\x01Q0", b"P\n0", GLOBAL + b"0",
@@ -1344,7 +1340,7 @@ def test_an_attempt_raises_nothing_for_any_spelling(what: str, step: int) -> Non
     assert raised == []
 
 
-@pytest.mark.parametrize(
+@check_each(
     "raw",
     [b"I0x10\n.", b"I 1 \n.", b"I010\n.", b"I+1\n.", b"L 1_0\n.", b"L0x10L\n.", b"F+1\n.", b"F.5\n.", b"FInfinity\n.",
      b"S'\\101'\n.", b"S'\\q'\n.", b"Np+1\n.", b"Np007\n.", b"Np0\n0g 0\n."],

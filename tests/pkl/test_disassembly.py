@@ -11,6 +11,7 @@ from sbformat.errors import PickleError
 from sbformat.limits import Budget
 from sbformat.pkl import attempt, decode_pickle, trace
 from sbformat.pkl.disassembly import opcodes, tree
+from tests.helpers.many_cases import check_each
 
 VALUES = (
     None,
@@ -26,8 +27,8 @@ def lines(data: bytes) -> list[str]:
     return list(tree(decode_pickle(data, Budget())))
 
 
-@pytest.mark.parametrize("protocol", range(6))
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+@check_each("protocol", range(6))
+@check_each("value", VALUES)
 def test_opcodes_are_those_of_pickletools(value: object, protocol: int) -> None:
     data = pickle.dumps(value, protocol)
     expected = [(position, opcode.name) for opcode, _, position in pickletools.genops(data)]

@@ -31,6 +31,7 @@ from sbformat.limits import Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Pickle, Set, Update, decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.tree import walk
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import SHARED
 
@@ -205,7 +206,7 @@ def test_every_plain_value_is_read_by_cpython_as_it_was(protocol: Any) -> None:
         opcodes(raw)
 
 
-@pytest.mark.parametrize("value", INTEGERS, ids=int.bit_length)
+@check_each("value", INTEGERS)
 def test_numbers_take_as_many_bytes_as_cpython_gives_them(value: int) -> None:
     assert encode_pickle(value, protocol=2) == pickle.dumps(value, 2)
     assert encode_pickle(value, protocol=4)[2:] == encode_pickle(value, protocol=5)[2:] == pickle.dumps(value, 2)[2:]
@@ -299,10 +300,8 @@ def test_more_than_256_memo_entries_have_long_indexes(protocol: Any) -> None:
     assert round_trip(tree, protocol) == tree
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(
-    "make", [lambda: [1], lambda: tuple(range(2)), lambda: tuple(range(4)), lambda: Dict([(1, 2)])]
-)
+@check_each("protocol", PROTOCOLS)
+@check_each("make", [lambda: [1], lambda: tuple(range(2)), lambda: tuple(range(4)), lambda: Dict([(1, 2)])])
 def test_what_is_shared_stays_shared_and_what_is_equal_does_not_become_it(protocol: Any, make: Any) -> None:
     one = make()
     found = round_trip([one, make(), one], protocol)
@@ -460,8 +459,8 @@ LATE_CALLS: Final = [
 ]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("call", CALLS, ids=repr)
+@check_each("protocol", PROTOCOLS)
+@check_each("call", CALLS)
 def test_each_node_is_written_by_its_own_opcode(protocol: Any, call: Any) -> None:
     round_trip(call, protocol)
     found = round_trip([call, call], protocol)
@@ -508,7 +507,7 @@ def test_a_name_that_is_changed_is_not_the_same_name_elsewhere() -> None:
     assert [bool(name.updates) for name in found] == [False, True, False, True]
 
 
-@pytest.mark.parametrize(
+@check_each(
     "call",
     [
         Call("REDUCE", "text", ()),

@@ -14,6 +14,7 @@ from sbformat import SbformatError, TensorError, UnsupportedError, pkl
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes
 from sbformat.pkl.numpy_calls import to_tree
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, refusal
 
 PACKAGES = ["numpy.core", "numpy._core"]
@@ -116,8 +117,8 @@ def test_the_three_constructors_of_both_packages(package: str) -> None:
     assert type(number.to_numpy()) is np.float64
 
 
-@pytest.mark.parametrize("code", sorted(ITEM_SIZES))
-@pytest.mark.parametrize(("order", "said"), [("<", "<"), (">", ">"), ("|", "<"), ("=", "<"), (None, "<")])
+@check_each("code", sorted(ITEM_SIZES))
+@check_each(("order", "said"), [("<", "<"), (">", ">"), ("|", "<"), ("=", "<"), (None, "<")])
 def test_each_code_in_each_byte_order(code: str, order: str | None, said: str) -> None:
     kind = Apply(DTYPE, (code, False, True)) if order is None else dtype(code, order)
     if order == ">" and ITEM_SIZES[code] == 1:
@@ -157,14 +158,12 @@ def test_a_dtype_with_the_ninth_item() -> None:
 # -- broken -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "code", ["f16", "c32", "O", "O8", "U1", "S1", "V8", "M8", "m8", "<f8", "float64", "i3", "", "f8,f8"]
-)
+@check_each("code", ["f16", "c32", "O", "O8", "U1", "S1", "V8", "M8", "m8", "<f8", "float64", "i3", "", "f8,f8"])
 def test_a_code_outside_the_table_is_unsupported(code: str) -> None:
     refused(array((1, (2,), dtype(code), False, TWO)), UnsupportedError)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "kind",
     [
         None,
@@ -196,7 +195,7 @@ def test_a_dtype_of_another_form_is_refused(kind: object) -> None:
     refused(scalar(kind, TWO[:8]))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "state",
     [
         None,
@@ -241,7 +240,7 @@ def test_text_that_is_no_bytes_is_refused() -> None:
     refused(array((1, (2,), dtype(), False, Apply(Name("_codecs", "encode"), ("\u0100" * 16, "latin1")))))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "tree",
     [
         Apply(Name("numpy._core.multiarray", "_reconstruct"), (NDARRAY, (0,), b"b")),
@@ -327,8 +326,8 @@ def test_a_refusal_inside_a_pth_is_an_error_of_the_entry() -> None:
 CODES = ["|b1", "|i1", "|u1", "<i2", ">u2", "<f2", ">i4", "<u4", "<f4", ">f8", "<i8", "<u8", "<c8", ">c16"]
 
 
-@pytest.mark.parametrize("protocol", [2, 4, 5])
-@pytest.mark.parametrize("code", CODES)
+@check_each("protocol", [2, 4, 5])
+@check_each("code", CODES)
 def test_numpy_itself_reads_what_to_tree_says(code: str, protocol: Any) -> None:
     """Scalars, and arrays in C and Fortran order, in either byte order; and so do we."""
     with warnings.catch_warnings():

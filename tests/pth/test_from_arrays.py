@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, QuantizedTensor, Size, SparseTensor, StateDict
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def test_a_masked_array_is_refused() -> None:
     refused({"w": {"m": np.ma.array([1.0, 2.0], mask=[False, True])}}, "'w/m'", "masked")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("given", "plain"),
     [
         (np.float64(1.5), 1.5), (np.float32(1.5), 1.5), (np.float16(1.5), 1.5), (np.int8(-3), -3),
@@ -319,7 +320,7 @@ def test_subclasses_become_the_plain_value() -> None:
 DATES: Final = np.array(["2020-01-01"], "M8[D]")
 
 
-@pytest.mark.parametrize(
+@check_each(
     "value",
     [
         np.array([None, 1], object), np.array(["a"]), np.array([b"a"]), DATES, DATES - DATES, DATES[0],
@@ -353,14 +354,14 @@ PLAIN: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+@check_each("value", PLAIN)
 def test_plain_values_come_back_with_their_types(value: Any) -> None:
     found = again({"v": value, "in list": [value]})
     assert repr(found.to_numpy()) == repr({"v": value, "in list": [value]})
     assert found == StateDict.from_arrays({"v": value, "in list": [value]})
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+@check_each("value", PLAIN)
 def test_anything_may_be_the_whole(value: Any) -> None:
     assert repr(again(value).to_numpy()) == repr(value)
 

@@ -26,6 +26,7 @@ from conformance.generators.build_pth import (
     tensor,
 )
 from sbformat import LimitError, Limits, PickleError, SbformatError, TensorError, UnsupportedError, pth
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import everything, refusal
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
@@ -225,7 +226,7 @@ def test_one_key_has_one_class_and_size(second: Persist) -> None:
     assert isinstance(refusal(legacy_stream(tree, [RUN])), TensorError)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "reference",
     [
         storage(8),

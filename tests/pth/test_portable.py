@@ -20,6 +20,7 @@ from sbformat.limits import Budget
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, Size, StateDict
 from sbformat.pth.compare import equal
 from sbformat.pth.portable import from_portable, to_portable
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 TENSORS: Final = StateDict.from_arrays({"t": np.arange(4, dtype="f4"), "u": np.zeros((2, 3), "i8")}).tree
@@ -250,7 +251,7 @@ NESTED: Final = [
 ]
 
 
-@pytest.mark.parametrize("value", NESTED, ids=repr)
+@check_each("value", NESTED)
 def test_forged_trees_are_refused(value: Any) -> None:
     for forged in (value, {"list": [value]}, {"dict": [["key", value]]}, {"ordered_dict": [], "_metadata": value}):
         with pytest.raises(DataError) as caught:

@@ -24,6 +24,7 @@ from sbformat.pth.build import build_values
 from sbformat.pth.context import DecodeContext
 from sbformat.pth.values import Storage, TensorInfo
 from tests.helpers.bundled import PPO
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, summarize_counts
 
@@ -269,7 +270,7 @@ REFUSED: Final[dict[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRITTEN)
+@check_each("what", WRITTEN)
 def test_what_torch_writes_is_read(what: str) -> None:
     assert is_read(dumped(WRITTEN[what]))
 

@@ -41,6 +41,7 @@ from sbformat import LimitError, Limits, MissingEntryError, SbformatError, Tenso
 from sbformat.pth import StateDict, TensorInfo
 from sbformat.pth.addresses import segment
 from sbformat.schema import iter_problems
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
@@ -132,7 +133,7 @@ def test_a_missing_entry_error_can_be_copied() -> None:
 # -- addresses ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("key", "part"),
     [
         ("mlp_extractor.policy_net.0.weight", "mlp_extractor.policy_net.0.weight"),
@@ -363,7 +364,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), DIFFERENT)
+@check_each(("left", "right"), DIFFERENT)
 def test_what_holds_something_else_differs(left: object, right: object) -> None:
     first, second = pair(left, right)
     assert first != second

@@ -24,6 +24,7 @@ from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, ValidationError, pth
 from sbformat.pth import StateDict, clear_optimizer
 from sbformat.pth.mismatches import Mismatch, misfit
+from tests.helpers.many_cases import check_each
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 
@@ -95,7 +96,7 @@ def test_a_tensor_that_is_the_whole_is_named_by_the_empty_path() -> None:
     assert made.with_arrays({"": np.ones(2)}).to_numpy().tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("wanted", "given"),
     [
         ("f4", "f8"), ("f4", "f2"), ("f8", "i4"), ("f2", "?"), ("i8", "i4"), ("i4", "i8"), ("u1", "i8"), ("i1", "u1"),
@@ -117,7 +118,7 @@ def test_a_dtype_of_another_kind_does_not_fit(wanted: str, given: str) -> None:
     assert problems(template(w=np.zeros(2, wanted)), {"w": np.zeros(2, given)}) == [("w", "dtype")]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("wanted", "given"),
     [
         ("i4", np.array([2**31])), ("u1", np.array([-1])), ("u1", np.array([256])), ("i1", np.array([128], "u1")),

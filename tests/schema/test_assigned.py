@@ -18,7 +18,7 @@ from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from sbformat.values.types import FloatSchedule
 from tests.helpers.bundled import PPO
-from tests.helpers.many_cases import check_all
+from tests.helpers.many_cases import check_all, check_each
 from tests.helpers.old_archives import OLD
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_no_clipping_of_the_value_function_stays_null() -> None:
     assert encode_assigned("clip_range_vf", None, NEWEST) is None
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("given", "message"),
     [
         ({}, "expected a number, "),
@@ -94,7 +94,6 @@ def test_no_clipping_of_the_value_function_stays_null() -> None:
         (LinearSchedule(1.0, 0.0, 2.0), "got 2.0"),
         (ConstantSchedule("a" * 1000), "got"),  # type: ignore[arg-type]
     ],
-    ids=lambda part: str(part)[:40],
 )
 def test_other_objects_and_numbers_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValidationError) as refused:

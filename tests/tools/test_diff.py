@@ -23,6 +23,7 @@ from sbformat.tools.diff import Change, DiffReport, diff
 from sbformat.values.render import ValueRenderer
 from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 
@@ -79,9 +80,7 @@ def with_value(key: str, value: Any) -> Archive:
     return BASE.replace(data={**BASE.data, key: value})
 
 
-@pytest.mark.parametrize(
-    "value", [0.5, "text", None, True, [1, [2]], {"a": {"b": 1}}, 2**60], ids=lambda value: type(value).__name__
-)
+@check_each("value", [0.5, "text", None, True, [1, [2]], {"a": {"b": 1}}, 2**60])
 def test_a_change_of_data_has_both_values(value: Any) -> None:
     assert one(BASE, with_value("gamma", value))[-2:] == (0.99, value)
     added = one(BASE, with_value("new", value))
@@ -163,7 +162,7 @@ def reverse(data: dict[str, Any]) -> None:
     data.update(reversed(items))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("change", "row"),
     [
         (lambda d: d.update(gamma=0.5), ("/gamma", "value", "0.99 became 0.5")),
@@ -314,7 +313,7 @@ def test_lone_files_and_folders(tmp_path: Path) -> None:
 INF, NAN = float("inf"), float("nan")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("left", "right", "distance"),
     [
         (np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.5),
@@ -369,7 +368,7 @@ def test_equal_items_in_another_layout_are_no_change() -> None:
     assert not compare(left, right).changes
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("left", "right", "kind", "message"),
     [
         (np.zeros(2, "f4"), np.zeros(3, "f4"), "shape", "(2) became (3)"),

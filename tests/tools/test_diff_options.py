@@ -18,6 +18,7 @@ from sbformat.tools.diff import Change, diff
 from sbformat.tools.diff.tolerance import Tolerance
 from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, changed
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def values(*numbers: float, dtype: Any = np.float32) -> np.ndarray:
 # -- norms --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int32, np.int8, ml_dtypes.bfloat16])
+@check_each("dtype", [np.float64, np.float32, np.float16, np.int32, np.int8, ml_dtypes.bfloat16])
 def test_a_change_of_a_tensor_has_its_norms(dtype: Any) -> None:
     (change,) = compare(values(3, 4, 0, 12, dtype=dtype), values(3, 4, 2, 11, dtype=dtype))
     assert change.kind == "value"
@@ -78,7 +79,7 @@ def test_norms_of_random_tensors_are_those_of_numpy() -> None:
     assert change.relative_change == pytest.approx(expected / np.linalg.norm(left.astype(float)), rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("left", "right", "l2", "relative"),
     [
         (values(0, 0), values(3, 4), 5, INF),
@@ -133,7 +134,7 @@ def test_other_changes_have_no_norms() -> None:
 # -- tolerances ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("old", "new", "options", "is_close"),
     [
         (1.0, 1.5, {"atol": 0.5}, True),
@@ -259,7 +260,7 @@ OTHER: Final = BASE.replace(
 )
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("only", "entries"),
     [
         (None, {"data", "policy.pth", "policy.optimizer.pth", "notes.txt"}),

@@ -16,6 +16,7 @@ from sbformat.pth import Device, DTypeName, Size, TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values.types import DType, ObjectArray, RandomState, SeedSequence
 from tests.helpers.build_blobs import array, call, change, decode_outcome, dtype, refused, tree, understood
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +47,8 @@ ARRAYS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("what", ARRAYS)
+@check_each("protocol", PROTOCOLS)
+@check_each("what", ARRAYS)
 def test_arrays_and_scalars_are_numpys(what: str, protocol: int) -> None:
     value = ARRAYS[what]
     found = understood(pickle.dumps(value, protocol))
@@ -150,8 +151,8 @@ def plainly(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("name", BITS)
+@check_each("protocol", PROTOCOLS)
+@check_each("name", BITS)
 def test_random_generators_have_numpys_state(name: str, protocol: int) -> None:
     bits = getattr(np.random, name)(5)
     for value, kind in (
@@ -243,7 +244,7 @@ def generator(name: str, **changed: object) -> Call:
     return change(call("numpy.random._pickle", "__bit_generator_ctor", name), left)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(("name", "part"), [(name, part) for name, parts in PARTS.items() for part in parts])
+@check_each(("name", "part"), [(name, part) for name, parts in PARTS.items() for part in parts])
 def test_numbers_of_a_state_are_within_its_bounds(name: str, part: str) -> None:
     """numpy takes a position as it comes, and reads and writes there."""
     greatest = PARTS[name][part]

@@ -11,6 +11,7 @@ import pytest
 import sbformat
 from sbformat.pkl import Global
 from tests.helpers.build_blobs import partial
+from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, FRESH, blob, rebuilt, with_keys
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def moments(*shape: int, **more: Any) -> dict[str, Any]:
     return {"step": np.array(3, np.float32), "exp_avg": zeros, "exp_avg_sq": zeros, **more}
 
 
-@pytest.mark.parametrize(
+@check_each(
     "group",
     [
         SGD,

@@ -17,6 +17,7 @@ from sbformat.values import decode
 from sbformat.values.render import render_json, render_line
 from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from tests.helpers.build_blobs import CONSTANT, array, box, call, change, discrete, function, new, partial
+from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
 from tests.helpers.sampling import with_exhaustive
 
@@ -282,7 +283,7 @@ def test_what_sb3_would_call_is_kept_only_by_its_exact_name(base: str, place: st
     assert b"mine" in kept.pickle
 
 
-@pytest.mark.parametrize(
+@check_each(
     "content",
     [
         {"net_arch": [8, 8], "features_extractor_kwargs": {"features_dim": MINE}},
@@ -312,7 +313,7 @@ def test_nothing_to_call_is_left_at_any_depth_of_the_arguments(content: Any) -> 
     assert report.findings
 
 
-@pytest.mark.parametrize(
+@check_each(
     "value",
     [
         Global("torch.nn.modules.transformer", "Transformer"),
@@ -570,7 +571,7 @@ def test_noise_has_the_dtype_that_later_releases_ask_for() -> None:
 # -- privacy, and what strangers put in ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     "text",
     [
         "/home/alice/logs", "C:\\Users\\alice", "~alice/x", "see /mnt/disk/a/b", "\\\\host\\share",

@@ -14,6 +14,7 @@ import sbformat
 from sbformat.formats.sb2.networks import ActorCritic, Cnn, Input, actor_critic
 from sbformat.formats.sb2.policies import arrange_layers
 from sbformat.values.types import LinearSchedule, Reference
+from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_files import (
     AGENTS,
     assert_same_outputs,
@@ -184,7 +185,7 @@ NET_ARCH: Final = [8, {"vf": [6], "pi": [5, 4]}]
 """The layers of the bundled agent ``ppo2-elu-box64``."""
 
 
-@pytest.mark.parametrize("name", ["elu", "leaky_relu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus",
+@check_each("name", ["elu", "leaky_relu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus",
                                   "softsign", "swish", "tanh", "linear", "log_softmax"])  # fmt: skip
 def test_an_activation_is_that_of_torch(name: str) -> None:
     source = change_agent("ppo2-elu-box64", policy_kwargs={"act_fun": name, "net_arch": NET_ARCH})

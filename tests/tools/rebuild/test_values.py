@@ -12,6 +12,7 @@ from sbformat.pkl import Call, Global
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild import rebuild
 from tests.helpers.build_blobs import call, new
+from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, with_keys
 
 BOOL = Call("REDUCE", Global("numpy", "dtype"), ("b1", False, True))
@@ -148,7 +149,7 @@ def test_a_coefficient_that_sb3_cannot_learn_from_is_refused() -> None:
         rebuild(BASES["sac"], assign={"ent_coef": "auto_-1"})
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("ent_coef", "name", "found"),
     [
         (0.2, "ent_coef_tensor", tensor(5.0)),

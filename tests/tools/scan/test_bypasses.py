@@ -37,6 +37,7 @@ from tests.helpers.attacks import (
     serialized,
 )  # fmt: skip
 from tests.helpers.build_blobs import CLOUD
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +74,8 @@ SPELLINGS: Final = (":serialized:", "\\u003aserialized:", ":\\u0073erialized\\u0
 SB2: Final = {"parameters": b"x", "parameter_list": b"[]"}
 
 
-@pytest.mark.parametrize("spelled", SPELLINGS)
-@pytest.mark.parametrize("more", [{}, {"parameters": b"x"}, SB2], ids=len)
+@check_each("spelled", SPELLINGS)
+@check_each("more", [{}, {"parameters": b"x"}, SB2])
 def test_the_entries_of_sb2_beside_data(spelled: str, more: dict[str, bytes]) -> None:
     for contents in ({**bundled.entries(), **more}, {**more, **bundled.entries()}):
         report = dangerous(bundled.zipped({**contents, "data": escaped_data(spelled)}))
@@ -148,8 +149,8 @@ def stream_and_tar(sum_of: str, *, is_fourth: bool) -> bytes:
     return made
 
 
-@pytest.mark.parametrize("is_fourth", [False, True], ids=["third", "fourth"])
-@pytest.mark.parametrize("sum_of", SUMS)
+@check_each("is_fourth", [False, True])
+@check_each("sum_of", SUMS)
 def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None:  # noqa: FBT001 -- a parameter of pytest
     """``torch.load`` asks whether a file is a tar before anything else."""
     made = stream_and_tar(sum_of, is_fourth=is_fourth)
@@ -236,8 +237,8 @@ def test_an_array_of_objects_is_a_pickle(descr: str, version: int, tmp_path: Pat
     dangerous(tmp_path)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("descr", PLAIN)
+@check_each("version", [1, 2, 3])
+@check_each("descr", PLAIN)
 def test_an_array_of_numbers_is_none(descr: str, version: int) -> None:
     for made in (npy(descr, bytes(64), version), npy(descr, PAYLOAD, version)):
         assert sbformat.scan(made).verdict == "clean"
@@ -380,7 +381,7 @@ NOT_CLEAN: Final[dict[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", NOT_CLEAN)
+@check_each("what", NOT_CLEAN)
 def test_what_no_library_writes_is_not_understood(what: str) -> None:
     assert sbformat.scan(in_small_blob(pickle(NOT_CLEAN[what]), "my_key")).verdict not in {"clean", "code"}
 

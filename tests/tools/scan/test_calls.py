@@ -27,6 +27,7 @@ from sbformat.pkl import attempt
 from tests.helpers import bundled
 from tests.helpers.attacks import in_blob, in_small_blob, name, new, pickle
 from tests.helpers.count_work import count_calls
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ CALLED_KEYS: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("key", CALLED_KEYS)
+@check_each("key", CALLED_KEYS)
 def test_a_name_that_is_called_later(key: str) -> None:
     """Alone, in a dict, in a list in a dict, in a partial and as the key of a dict."""
     nested = b"}" + text("features_extractor_kwargs") + b"}" + text("x") + b"]" + UNKNOWN + b"ass"
@@ -204,7 +205,7 @@ def test_a_value_that_holds_itself_is_no_such_change() -> None:
     assert sbformat.scan(pickles.dumps(made)).verdict == "unknown"
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("fragment", "verdict"),
     [
         (b"](K\x05K\x01u", "broken"),
@@ -246,7 +247,7 @@ UNHASHABLE: Final = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", UNHASHABLE)
+@check_each("what", UNHASHABLE)
 def test_keys_that_cannot_be_hashed(what: str) -> None:
     raw = pickle(UNHASHABLE[what], 5)
     with pytest.raises(TypeError, match="unhashable"):
@@ -413,8 +414,8 @@ def test_more_pickles_than_are_looked_at_are_broken(count: int) -> None:
     assert calls.number < 20 * count
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
-@pytest.mark.parametrize("entry", ["policy.pth", "data", "notes.txt", "_stable_baselines3_version"])
+@check_each("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
+@check_each("entry", ["policy.pth", "data", "notes.txt", "_stable_baselines3_version"])
 def test_members_that_zipfile_inflates(entry: str, method: int) -> None:
     content = {"policy.pth": torch_zip(PAYLOAD), "data": bundled.zipped({"data": b"{}"})}.get(entry, PAYLOAD)
     if entry == "data":

@@ -39,6 +39,7 @@ from tests.helpers.attacks import (
     pickle,
     schedule_lambda,
 )
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ KNOWN_PATHS: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("path", "expected"),
     [
         *[(path, DANGEROUS) for path in PATHS],
@@ -106,7 +107,7 @@ def test_the_names_of_variables_that_an_ordered_dict_is_made_of() -> None:
     assert judged(in_entry(VARIABLES, torch_zip(raw)), VARIABLES) == DANGEROUS
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("path", "expected"),
     [
         *[(path, DANGEROUS) for path in (*PATHS, "observation_space.low.ctypes._ctypes.cdll./tmp/x")],
@@ -169,7 +170,7 @@ def test_an_environment_in_json(value: object, expected: list[tuple[str, str]]) 
     assert judged(with_value("env", value), "data", "env") == expected
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("value", "expected"),
     [
         ("a.b:Any-v0", DANGEROUS),
@@ -181,9 +182,8 @@ def test_an_environment_in_json(value: object, expected: list[tuple[str, str]]) 
         ({"a": 1}, UNKNOWN_NAME),
         (None, []),
     ],
-    ids=repr,
 )
-@pytest.mark.parametrize("protocol", [0, 2, 4])
+@check_each("protocol", [0, 2, 4])
 def test_an_environment_in_a_blob(value: object, expected: list[tuple[str, str]], protocol: int) -> None:
     assert judged(in_small_blob(pickles.dumps(value, protocol), "env"), "data", "env") == expected
 
@@ -230,8 +230,8 @@ CALLABLES: Final[dict[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", CALLABLES)
-@pytest.mark.parametrize("key", ["predict", "learn", "_setup_model", "my_key", "set_random_seed"])
+@check_each("what", CALLABLES)
+@check_each("key", ["predict", "learn", "_setup_model", "my_key", "set_random_seed"])
 def test_what_can_be_called_stands_where_a_method_would(what: str, key: str) -> None:
     assert judged(in_small_blob(CALLABLES[what], key), "data", key) == UNKNOWN_NAME
 
@@ -277,7 +277,7 @@ FUSED: Final[dict[str, Callable[[], object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", FUSED)
+@check_each("what", FUSED)
 def test_a_fused_optimizer(what: str) -> None:
     """Torch takes the sizes of its state as they come, and writes past the end of a tensor."""
     assert set(judged(in_entry(OPTIMIZER, torch_zip(FUSED[what]())), OPTIMIZER)) >= set(UNCHECKED)

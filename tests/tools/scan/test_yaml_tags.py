@@ -12,6 +12,7 @@ import sbformat
 from sbformat.tools.scan import yaml_tags
 from sbformat.tools.scan.yaml_tags import MAX_TOKENS, PREFIX, TooManyTokensError, iter_python_tags, may_hold_tags
 from tests.helpers.count_work import count_calls
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 
 NAME: Final = f"{PREFIX}name:os.system"
@@ -42,7 +43,7 @@ def names(text: str | bytes) -> list[str]:
     return [tag.name for tag in iter_python_tags(data)] if may_hold_tags(data) else []
 
 
-@pytest.mark.parametrize(
+@check_each(
     "text",
     [
         "!!python/name:os.system",
@@ -83,7 +84,7 @@ def test_every_way_to_write_a_tag(text: str) -> None:
             assert names(text.encode(encoding)) == [NAME]
 
 
-@pytest.mark.parametrize(
+@check_each(
     "text",
     [
         "# !!python/name:os.system",

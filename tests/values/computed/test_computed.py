@@ -27,6 +27,7 @@ from sbformat.values.computed.opcodes import (
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 from tests.helpers.build_blobs import call, dtype, understood
 from tests.helpers.count_work import count_calls
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 from tests.values.computed.pickled_schedules import MISLEADING, MISLEADING_RELEASES, RELEASES, load
 
@@ -271,7 +272,7 @@ HOSTILE: Final = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@check_each("what", HOSTILE)
 def test_hostile_bytecode_is_refused(what: str) -> None:
     function = change_code(load("3.8")["lambda"].decode(), bytecode=HOSTILE[what], linetable=b"")
     schedule, reason = examine(function)
