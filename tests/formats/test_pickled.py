@@ -215,9 +215,7 @@ def test_a_list_that_nothing_names_is_named_by_position() -> None:
     assert inspect(archive).notes == (note,)
 
 
-@pytest.mark.parametrize(
-    "params", [None, {1: WEIGHTS[0]}, [None], [[1.0]], "ab", {"a": 1}, [np.array([None])], [np.array(["x"])]], ids=repr
-)
+@check_each("params", [None, {1: WEIGHTS[0]}, [None], [[1.0]], "ab", {"a": 1}, [np.array([None])], [np.array(["x"])]])
 def test_parameters_that_are_no_arrays_are_refused(params: Any) -> None:
     archive = read(({"gamma": 0.9}, params))
     assert archive.data == {"gamma": 0.9}

@@ -56,7 +56,7 @@ def test_trpo_and_gail_are_not_told_apart_without_the_flag(flag: Any) -> None:
     assert infer_algorithm(data)[:2] == ("TRPO", False)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("module", "name"),
     [("deepq", "DQN"), ("ddpg", "DDPG"), ("sac", "SAC"), ("td3", "TD3"), ("common", None), ("my", None)],
 )
@@ -67,7 +67,7 @@ def test_the_policy_tells_when_the_keys_do_not(module: str, name: str | None) ->
     assert found.evidence[0] == f"policy is stable_baselines.{module}.policies.LnMlpPolicy"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "data",
     [
         {},
@@ -83,7 +83,7 @@ def test_nothing_tells_when_nothing_is_there(data: dict[str, Any]) -> None:
     assert infer_algorithm(data)[:2] == (None, False)
 
 
-@pytest.mark.parametrize("value", [None, 1, "x", [], {}, Serialized(None, b"broken")])
+@check_each("value", [None, 1, "x", [], {}, Serialized(None, b"broken")])
 def test_values_of_any_kind_are_no_hindrance(value: Any) -> None:
     for algorithm in ALGORITHMS:
         found = infer_algorithm(dict.fromkeys(last_data(algorithm), value))

@@ -260,7 +260,7 @@ def test_bytes_files_and_paths_are_sources(tmp_path: Any) -> None:
         read_vecnormalize(tmp_path / "none.pkl")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("content", "error"),
     [
         (b"", SbformatError),
@@ -535,7 +535,7 @@ def test_what_is_clipped_nowhere_comes_back(data: st.DataObject) -> None:
     assert np.allclose(value.unnormalize_obs(value.normalize_obs(obs)), obs, atol=1e-4)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("obs", "message"),
     [
         (np.zeros(2), r"shape that ends with \(3,\), got \(2,\)"),

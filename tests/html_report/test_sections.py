@@ -176,7 +176,7 @@ def test_the_last_episodes_are_read_with_numbers_of_numpy() -> None:
     assert "50% of them were a success" in page
 
 
-@pytest.mark.parametrize(
+@check_each(
     "rows",
     [
         5,

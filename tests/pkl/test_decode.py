@@ -366,7 +366,7 @@ def test_integers_of_thousands_of_digits_are_read_from_binary(protocol: int) -> 
         assert loads(pickle.dumps(value, protocol)) == value
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@check_each("protocol", range(6))
 def test_shared_parts_stay_shared_and_cycles_stay_cycles(protocol: int) -> None:
     shared: list[Any] = [1]
     cycle: list[Any] = [shared, shared, ("t", shared), {"k": shared}]
@@ -377,7 +377,7 @@ def test_shared_parts_stay_shared_and_cycles_stay_cycles(protocol: int) -> None:
     assert found[0] is found[1] is found[2][1] is found[3][0][1]
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@check_each("protocol", range(6))
 def test_many_memo_entries_of_every_protocol_are_read(protocol: int) -> None:
     value = [[str(index)] for index in range(300)]
     assert plain(loads(pickle.dumps([value, value], protocol))) == [value, value]
@@ -506,7 +506,7 @@ def test_a_float_is_written_as_python_writes_it(text: bytes) -> None:
     refused(b"F" + text + b"\n.", "expected a float")
 
 
-@pytest.mark.parametrize("number", [0.1, -1.5e-300, 1e16, 1e22, 5e-324, math.inf, -math.inf, 0.0, 123456789.0])
+@check_each("number", [0.1, -1.5e-300, 1e16, 1e22, 5e-324, math.inf, -math.inf, 0.0, 123456789.0])
 def test_floats_that_protocol_0_wrote_are_read(number: float) -> None:
     assert loads(pickle.dumps(number, 0)) == number
     assert math.isnan(loads(pickle.dumps(math.nan, 0)))  # type: ignore[arg-type]
@@ -543,7 +543,7 @@ def test_8_bit_text_is_ascii_as_pickle_loads_has_it_and_utf8_as_torch_load_has_i
         decode_next(Cursor(raw + b".", TensorError), Budget())
 
 
-@pytest.mark.parametrize(
+@check_each(
     "raw",
     [
         b"X" + counted(4, b"\xff"),
@@ -636,7 +636,7 @@ def test_values_and_marks_left_at_stop_are_flagged() -> None:
     assert decode(b"N.").flags == ()
 
 
-@pytest.mark.parametrize(
+@check_each(
     "body", [b"]q\x00h\x00Na0", b"]2Na0", b"}q\x00h\x00NNs0", b"\x8f2(N\x900", GLOBAL + b")R2Nb0", b"K\x01Q2Nb0"]
 )
 def test_a_value_that_changes_after_it_was_referred_to_again_is_flagged(body: bytes) -> None:
@@ -668,13 +668,13 @@ def test_keys_need_values(body: bytes) -> None:
     refused(body + b".", "odd number of values")
 
 
-@pytest.mark.parametrize("callable_", [b"N", b"K\x01", b"\x8c\x01a", b")", b"]", b"}", b"\x88", b"C\x01a", b"(\x91"])
+@check_each("callable_", [b"N", b"K\x01", b"\x8c\x01a", b")", b"]", b"}", b"\x88", b"C\x01a", b"(\x91"])
 def test_only_nodes_are_called(callable_: bytes) -> None:
     for body in (callable_ + b")R", callable_ + b")\x81", callable_ + b")}\x92", b"(" + callable_ + b"o"):
         refused(body + b".", "expected a name or node for")
 
 
-@pytest.mark.parametrize("args", [b"N", b"]", b"}", b"K\x01", b"\x8c\x01a", b"(\x91", b"\x8f"])
+@check_each("args", [b"N", b"]", b"}", b"K\x01", b"\x8c\x01a", b"(\x91", b"\x8f"])
 def test_arguments_are_a_tuple_or_a_node(args: bytes) -> None:
     for body in (GLOBAL + args + b"R", GLOBAL + args + b"\x81", GLOBAL + args + b"}\x92"):
         refused(body + b".", "expected a tuple of arguments")
@@ -752,14 +752,12 @@ def test_entries_out_of_order_and_set_twice_are_kept() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "raw", [b"h\x00.", b"Nq\x00h\x01.", b"j\xff\xff\xff\xff.", b"g5\n.", b"Nq\x05h\x04.", b"Nq\x05h\x00."]
-)
+@check_each("raw", [b"h\x00.", b"Nq\x00h\x01.", b"j\xff\xff\xff\xff.", b"g5\n.", b"Nq\x05h\x04.", b"Nq\x05h\x00."])
 def test_an_entry_that_was_not_set_cannot_be_got(raw: bytes) -> None:
     refused(raw, "the memo has no entry")
 
 
-@pytest.mark.parametrize("body", [b"q\x00", b"r\x00\x00\x00\x00", b"p0\n", b"\x94", b"(q\x00", b"N(\x94"])
+@check_each("body", [b"q\x00", b"r\x00\x00\x00\x00", b"p0\n", b"\x94", b"(q\x00", b"N(\x94"])
 def test_putting_needs_a_value_above_the_mark(body: bytes) -> None:
     refused(body + b"N.")
 
@@ -1036,7 +1034,7 @@ def test_composite_values_are_limited(unit: bytes) -> None:
     assert beyond(unit * 300 + b"N.", pickle_nodes=120).limit == "pickle_nodes"
 
 
-@pytest.mark.parametrize("unit", [b"Nb", b"Na", b"NNs", b"(e", b"(u", b"(\x90", b"(Ne", b"(NNu", b")R"])
+@check_each("unit", [b"Nb", b"Na", b"NNs", b"(e", b"(u", b"(\x90", b"(Ne", b"(NNu", b")R"])
 def test_changes_and_calls_of_a_node_are_composite_values(unit: bytes) -> None:
     assert decode(GLOBAL + unit * 20 + b".", pickle_nodes=120)
     assert beyond(GLOBAL + unit * 300 + b".", pickle_nodes=120).limit == "pickle_nodes"
@@ -1120,7 +1118,7 @@ def test_walk_yields_parents_before_children_and_each_part_once() -> None:
     assert kinds == ["list", "list", "tuple"]
 
 
-@pytest.mark.parametrize("change", [b"(\x8c\x01k%su", b"\x8c\x01k%ss", b"(%se", b"%sa", b"%sb", b"(%s\x90"])
+@check_each("change", [b"(\x8c\x01k%su", b"\x8c\x01k%ss", b"(%se", b"%sa", b"%sb", b"(%s\x90"])
 def test_walk_sees_every_part_that_was_put_into_a_node(change: bytes) -> None:
     nodes = [GLOBAL + b")R" + change % (b"K" + bytes([index]) + b"Q") for index in range(40)]
     found = loads(b"(" + b"".join(nodes) + b"t.")

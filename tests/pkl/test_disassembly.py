@@ -35,7 +35,7 @@ def test_opcodes_are_those_of_pickletools(value: object, protocol: int) -> None:
     assert [(line.offset, line.name) for line in opcodes(data)] == expected
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@check_each("protocol", range(6))
 def test_an_attempt_notes_the_offset_of_each_row(protocol: int) -> None:
     data = pickle.dumps([complex(1, 2), VALUES[-1], {complex(3, 4)}, range(3)], protocol) + b"behind"
     found = attempt(data, Budget())
@@ -67,7 +67,7 @@ def test_an_attempt_reads_on_where_a_frame_is_too_long() -> None:
     assert trace(framed, other, Budget()) == [11]
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x04", b"\x8c\x05ab", b"X\xff\xff\xff\xff", b"cno\n", b"\xff"])
+@check_each("data", [b"", b"\x80", b"\x80\x04", b"\x8c\x05ab", b"X\xff\xff\xff\xff", b"cno\n", b"\xff"])
 def test_what_cannot_be_listed_is_said(data: bytes) -> None:
     with pytest.raises(PickleError):
         list(opcodes(data))

@@ -212,7 +212,7 @@ def test_numbers_take_as_many_bytes_as_cpython_gives_them(value: int) -> None:
     assert encode_pickle(value, protocol=4)[2:] == encode_pickle(value, protocol=5)[2:] == pickle.dumps(value, 2)[2:]
 
 
-@pytest.mark.parametrize("value", [128, 2**40, -128, -(2**39), -(2**47), 2**2039], ids=int.bit_length)
+@check_each("value", [128, 2**40, -128, -(2**39), -(2**47), 2**2039])
 def test_numbers_of_each_length_come_back(value: int) -> None:
     assert decoded(encode_pickle(value, protocol=2)).value == value
 
@@ -383,7 +383,7 @@ def test_what_holds_itself_comes_back_and_each_call_is_made_once(kind: str, prot
     round_trip([value, value], protocol)
 
 
-@pytest.mark.parametrize("kind", ["list", "dict", "tuple1", "tuple2", "tuple3", "tuple4"])
+@check_each("kind", ["list", "dict", "tuple1", "tuple2", "tuple3", "tuple4"])
 def test_cpython_reads_what_holds_itself(kind: str) -> None:
     found = pickle.loads(encode_pickle(cyclic(kind)))
     inner = found["self"] if kind == "dict" else found[0]
@@ -492,8 +492,8 @@ def test_one_change_stays_one_whatever_it_holds(protocol: Any, how: Any, items: 
         round_trip(node, protocol)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("node", [Global("m", "n"), Persistent(1), Extension(5)], ids=repr)
+@check_each("protocol", PROTOCOLS)
+@check_each("node", [Global("m", "n"), Persistent(1), Extension(5)])
 def test_every_kind_of_node_keeps_its_changes(protocol: Any, node: Any) -> None:
     changed(node, ("BUILD", Dict([("a", 1)])), ("APPENDS", [2]), ("SETITEMS", [(3, 4)]))
     found = round_trip([node, node], protocol)
@@ -560,8 +560,8 @@ def test_every_name_that_python_2_knew_otherwise_comes_back_or_is_refused() -> N
     assert ("__builtin__", "anything") in refusals
 
 
-@pytest.mark.parametrize("protocol", [2])
-@pytest.mark.parametrize(
+@check_each("protocol", [2])
+@check_each(
     ("pair", "lines"),
     [
         (("builtins", "getattr"), b"c__builtin__\ngetattr\n"),
@@ -597,7 +597,7 @@ def test_names_beyond_ascii_and_dotted_ones() -> None:
 # -- values of other types ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [1j, object(), {}, {1}, OrderedDict(), range(3), memoryview(b""), type])
+@check_each("value", [1j, object(), {}, {1}, OrderedDict(), range(3), memoryview(b""), type])
 def test_what_is_no_part_of_a_tree_is_a_type_error(value: Any) -> None:
     for protocol in PROTOCOLS:
         with pytest.raises(TypeError, match="an inert tree cannot contain"):

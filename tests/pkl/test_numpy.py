@@ -63,7 +63,7 @@ def values() -> list[Any]:
     return [*made, np.array(3.5), np.zeros((2, 0, 3), "f4"), np.asfortranarray(np.arange(6.0).reshape(2, 3))]
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@check_each("protocol", range(6))
 def test_whatever_numpy_pickles_comes_back(protocol: int) -> None:
     for value in values():
         made = info_of(pickle.dumps(value, protocol)).to_numpy()
@@ -271,7 +271,7 @@ def test_a_constructor_with_other_arguments_is_refused(tree: Apply) -> None:
     refused(tree)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "args",
     [("f8", Name("builtins", "getattr"), False), ("f8", False, Name("numpy", "float64")), ("f8", None, True),
      ("f8", "a", True), ("f8", 1.0, True), (Name("numpy", "float64"), False, True), ("f8", False, True, True), ()],
@@ -281,13 +281,13 @@ def test_a_dtype_is_given_a_code_and_flags(args: tuple[object, ...]) -> None:
     refused(array((1, (2,), kind, False, TWO)))
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 5, True, None, "3", 3.0])
+@check_each("version", [0, 1, 2, 5, True, None, "3", 3.0])
 def test_a_dtype_has_one_of_two_versions(version: object) -> None:
     kind = Apply(DTYPE, ("f8", False, True), Change("BUILD", (version, "<", None, None, None, -1, -1, 0)))
     refused(array((1, (2,), kind, False, TWO)))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "args",
     [(NDARRAY, (1,), b"b"), (NDARRAY, (), b"b"), (NDARRAY, 0, b"b"), (NDARRAY, (0,), b"f"), (NDARRAY, (0,), "f"),
      (NDARRAY, (0,), None), (NDARRAY, (0,), Name("os", "system")), (NDARRAY, Name("os", "system"), b"b")],
@@ -297,7 +297,7 @@ def test_an_array_is_made_empty_of_bytes(args: tuple[object, ...]) -> None:
     refused(Apply(Name("numpy.core.multiarray", "_reconstruct"), args, Change("BUILD", state)))
 
 
-@pytest.mark.parametrize("version", [0, 2, True, None, "1", 1.0])
+@check_each("version", [0, 2, True, None, "1", 1.0])
 def test_an_array_has_one_version(version: object) -> None:
     refused(array((version, (2,), dtype(), False, TWO)))
 

@@ -354,7 +354,7 @@ def test_conj_and_neg_bits_of_complex_numbers(name: str) -> None:
         assert decode(with_bits(name, bits), {"0": raw}, copy=True).to_numpy().flags.writeable
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8"])
+@check_each("name", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8"])
 def test_the_neg_bit_of_real_numbers(name: str) -> None:
     needs(name)
     state_dict = decode(with_bits(name, {"neg": True}), {"0": CASES[name].raw})

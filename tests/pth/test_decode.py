@@ -77,7 +77,7 @@ OTHER = np.arange(10, 18, dtype="<f4").tobytes()
 # -- what a file is -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [b"", b"P", b"PK", b"hello", b"\x93NUMPY\x01\x00", b"I1\n."])
+@check_each("data", [b"", b"P", b"PK", b"hello", b"\x93NUMPY\x01\x00", b"I1\n."])
 def test_what_is_neither_a_zip_nor_a_pickle_is_refused(data: bytes) -> None:
     error = refusal(data)
     assert type(error) is TensorError
@@ -117,12 +117,12 @@ def test_a_record_outside_the_one_folder_is_refused() -> None:
     assert "all records in one folder" in str(error)
 
 
-@pytest.mark.parametrize("root", ["archive", "policy", "model.v1", "é", "data.pkl", "a b"])
+@check_each("root", ["archive", "policy", "model.v1", "é", "data.pkl", "a b"])
 def test_any_folder_may_hold_the_records(root: str) -> None:
     assert everything(torch_zip({"w": floats((2,))}, {"0": EIGHT[:8]}, root=root))["w"].tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("version", [b"1", b"3", b"3\n", b"03\n", b"9", b"10\n"])
+@check_each("version", [b"1", b"3", b"3\n", b"03\n", b"9", b"10\n"])
 def test_versions_1_to_10_are_read(version: bytes) -> None:
     assert everything(torch_zip([], version=version)) == []
 
@@ -466,7 +466,7 @@ def test_tensor_metadata_is_a_dict(metadata: object) -> None:
     refuses(TensorError, "metadata", tensor(storage(8), (2,), None, 0, False, metadata), {"0": EIGHT})
 
 
-@pytest.mark.parametrize(
+@check_each(
     "hooks",
     [
         None,
@@ -521,7 +521,7 @@ def test_parameters() -> None:
     assert made["integers"].dtype == np.int64
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("call", "words"),
     [
         (Apply(REBUILD_PARAMETER, (floats((8,)), True)), "arguments"),
@@ -555,7 +555,7 @@ def test_a_tensor_with_attributes() -> None:
     assert parameter.is_parameter
 
 
-@pytest.mark.parametrize(
+@check_each(
     "call",
     [
         with_attributes({}, cls=Name("my", "Tensor")),
@@ -577,7 +577,7 @@ def test_attributes_are_a_dict_with_text_keys(state: object) -> None:
         refuses(TensorError, "dict of attributes", call, {"0": EIGHT})
 
 
-@pytest.mark.parametrize("name", ["data", "requires_grad", "real", "imag", "grad", "_grad", "__class__"])
+@check_each("name", ["data", "requires_grad", "real", "imag", "grad", "_grad", "__class__"])
 def test_an_attribute_that_would_change_the_tensor_is_refused(name: str) -> None:
     # torch sets each attribute of the state: "data" gives the tensor other values
     state = {name: floats((8,), "1")}

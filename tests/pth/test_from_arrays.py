@@ -107,7 +107,7 @@ def test_every_dtype_in_every_layout_and_byte_order(code: str, order: str) -> No
         assert_kept({name: one})
 
 
-@pytest.mark.parametrize("name", ML_DTYPES)
+@check_each("name", ML_DTYPES)
 def test_every_dtype_of_ml_dtypes_in_every_layout(name: str) -> None:
     array = (np.arange(24) % 7 + 1).astype(getattr(pytest.importorskip("ml_dtypes"), name)).reshape(4, 6)
     assert_kept(layouts(array))
@@ -192,7 +192,7 @@ def test_views_of_one_buffer_with_two_dtypes_come_back() -> None:
 SECRET: Final = 0x5EC2E75EC2E75EC2
 
 
-@pytest.mark.parametrize(
+@check_each(
     "views",
     [
         lambda base: [base[::2]],
@@ -335,7 +335,7 @@ def test_what_a_pth_cannot_hold_is_refused_by_its_path(value: Any) -> None:
     refused({"state": [{"a/b": value}]}, "state/[0]/a~1b")
 
 
-@pytest.mark.parametrize("name", ["int4", "uint4", "float8_e4m3", "float8_e3m4", "float4_e2m1fn", "float8_e4m3b11fnuz"])
+@check_each("name", ["int4", "uint4", "float8_e4m3", "float8_e3m4", "float4_e2m1fn", "float8_e4m3b11fnuz"])
 def test_dtypes_of_ml_dtypes_that_torch_lacks_are_refused(name: str) -> None:
     refused({"w": np.ones(2, getattr(pytest.importorskip("ml_dtypes"), name))}, "'w'", name)
 

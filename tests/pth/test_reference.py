@@ -275,7 +275,7 @@ def test_what_torch_writes_is_read(what: str) -> None:
     assert is_read(dumped(WRITTEN[what]))
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@check_each("what", REFUSED)
 def test_what_torch_never_writes_is_refused(what: str) -> None:
     assert not is_read(REFUSED[what])
 

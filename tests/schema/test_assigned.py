@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HALF: Final = LinearSchedule(0.2, 0.05, 0.5)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("given", "expected"),
     [
         ({"constant": 1}, ConstantSchedule(1.0)),
@@ -38,7 +38,6 @@ HALF: Final = LinearSchedule(0.2, 0.05, 0.5)
         (FloatSchedule(FloatSchedule(HALF)), HALF),
         (ConstantSchedule(3e-4), ConstantSchedule(3e-4)),
     ],
-    ids=str,
 )
 def test_a_schedule_is_written_so_that_it_is_read_again(given: Any, expected: Any) -> None:
     targets = (Target(2, 0), Target(2, 6), Target(2, 7), NEWEST)
@@ -53,13 +52,13 @@ def check_schedule(key: str, given: Any, expected: Any, target: Target) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("key", sorted(SCHEDULE_KEYS))
+@check_each("key", sorted(SCHEDULE_KEYS))
 def test_a_number_is_a_schedule_only_where_sb3_calls_the_value(key: str) -> None:
     found = encode_assigned(key, 0.5, NEWEST)
     assert (found == 0.5) == (key in {"learning_rate", "clip_range", "clip_range_vf"})
 
 
-@pytest.mark.parametrize("given", [None, 1, "text", [1, 2], {"linear": [1, 0]}, {"constant": 1}, {}])
+@check_each("given", [None, 1, "text", [1, 2], {"linear": [1, 0]}, {"constant": 1}, {}])
 def test_values_of_other_keys_are_unchanged(given: Any) -> None:
     assert encode_assigned("policy_kwargs", given, NEWEST) is given
 
@@ -108,7 +107,7 @@ def test_a_schedule_under_a_key_that_has_none_is_refused() -> None:
         sbformat.edit(PPO, assign={"gamma": HALF})
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("version", "release"),
     [(None, (2, 0)), ("1.0rc0", (2, 0)), ("2.6.0a1", (2, 6)), ("2.9.2", (2, 9)), ("3.1", NEWEST), ("x", NEWEST)],
 )

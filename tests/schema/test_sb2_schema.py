@@ -182,7 +182,7 @@ def test_ranges_are_checked(algorithm: str, key: str, value: Any, message: str) 
     assert message in problem.message
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("algorithm", "key", "value"),
     [
         ("ACKTR", "lam", -1),
@@ -257,7 +257,7 @@ def test_a_zip_has_no_problems() -> None:
     assert sbformat.validate(zipped_sb2(notes=b"mine")) == ()
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind", "entry"),
     [
         (zipped_sb2(without=("data",)), "missing-entry", "data"),
@@ -347,7 +347,7 @@ def buffer(without: str | None = None, **more: Any) -> bytes:
     return pkl.dumps(tree(new(f"{_SB3}.buffers", "ReplayBuffer", kept)))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind"),
     [
         (pkl.dumps(tree(statistics())), "running-mean-std"),
@@ -363,7 +363,7 @@ def test_objects_have_no_problems(source: bytes, kind: str) -> None:
     assert list(iter_problems(source)) == []
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind", "place", "message"),
     [
         (normalize(gamma=2), "type", ("data", "/gamma"), "expected a number in [0, 1] or a serialized value, got 2"),

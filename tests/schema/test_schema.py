@@ -111,7 +111,7 @@ def test_base64_that_no_encoder_writes_is_flagged() -> None:
     assert (problem.kind, problem.level, problem.loc) == ("base64", "error", "/policy_class")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind", "entry"),
     [
         (changed(without=("policy.pth",)), "missing-entry", "policy.pth"),

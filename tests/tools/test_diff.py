@@ -249,7 +249,7 @@ def test_what_a_report_holds_is_limited() -> None:
 # -- entries ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["data", "policy.pth", "_stable_baselines3_version", "system_info.txt"])
+@check_each("name", ["data", "policy.pth", "_stable_baselines3_version", "system_info.txt"])
 def test_entries_that_one_lacks(name: str) -> None:
     found = compare(BASE, BASE.without(name))
     assert [(row.entry, row.loc, row.kind) for row in found.changes] == [(name, "", "removed")]
@@ -276,7 +276,7 @@ def test_extra_entries_by_their_bytes() -> None:
     assert one(left, right).message == "2 bytes became 3 other bytes"
 
 
-@pytest.mark.parametrize("name", ["policy_pth", "data", "_stable_baselines3_version"])
+@check_each("name", ["policy_pth", "data", "_stable_baselines3_version"])
 def test_broken_entries_are_compared_by_bytes(name: str) -> None:
     left, right = (sbformat.reads(changed(**{name: raw})) for raw in (b"\xffa", b"\xffb"))
     found = one(left, right)

@@ -73,7 +73,7 @@ def test_keys_that_sb3_knows_can_be_added() -> None:
     assert list(edited.data)[-1] == "target_kl"
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("pairs", "wanted"),
     [
         ([("/policy_kwargs/net_arch", [64, 64])], {"net_arch": [64, 64]}),

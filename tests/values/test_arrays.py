@@ -119,7 +119,7 @@ UNDECODED: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", UNDECODED)
+@check_each("what", UNDECODED)
 def test_what_is_outside_the_table_stays_inert(what: str) -> None:
     outcome = decode_outcome(pickle.dumps(UNDECODED[what]))
     assert isinstance(outcome.value, Node)
@@ -180,7 +180,7 @@ def test_the_random_state_of_numpy_before_1_17() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@check_each(
     "made",
     [
         lambda: change(call("numpy.random", "__RandomState_ctor"), ("PCG64", 1, 2, 0, 0.5)),
@@ -373,7 +373,7 @@ def hidden_call() -> bytes:
     return raw.replace(body, body[:2] + b"cos\nsystem\n)R0" + body[2:])
 
 
-@pytest.mark.parametrize("what", STORED)
+@check_each("what", STORED)
 def test_storages_that_torch_does_not_write(what: str) -> None:
     node = refused(STORED[what]())
     outcome = decode_outcome([STORED[what]()] * 2)

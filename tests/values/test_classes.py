@@ -352,7 +352,7 @@ def test_a_base_that_is_not_known_can_be_allowed() -> None:
     assert sbformat.scan(data, allow=["my.module.Base"]).verdict == "code"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "part",
     [
         lambda: Global("builtins", "map"),

@@ -288,7 +288,7 @@ OTHERS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", OTHERS)
+@check_each("what", OTHERS)
 def test_others_that_python_makes_otherwise_or_not_at_all(what: str) -> None:
     refused(OTHERS[what]())
 

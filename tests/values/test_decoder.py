@@ -122,7 +122,7 @@ def test_sets_of_tuples_stay_lists_of_their_own_kind() -> None:
     assert type(understood(pickle.dumps(frozenset({(1, 2)})))) is pkl.FrozenSet
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@check_each("protocol", PROTOCOLS)
 def test_small_values_of_python(protocol: int) -> None:
     for value, means in (
         (range(1, 9, 2), Described("builtins.range", (1, 9, 2))),

@@ -333,7 +333,7 @@ def test_what_is_nested_deeper_is_refused_wherever_it_stands(row: int, depth: in
     refused_anywhere(nested(depth, *WRAPS[row]), "nested more than 60 levels deep")
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
+@check_each("wrap", WRAPS)
 def test_the_deepest_that_is_written_is_read(wrap: Any) -> None:
     assert exact(understood(encode(nested(60, *wrap)))) == exact(nested(60, *wrap))
 
@@ -419,7 +419,7 @@ PARTS: Final = {"_np_random": None, "dtype": None, "_shape": None}
 ZEROS: Final = held([0, 0], "<i8")
 
 
-@pytest.mark.parametrize(("value", "state"), [
+@check_each(("value", "state"), [
     (Box("gym", (2,), "<i8", ZEROS, ZEROS, RANDOM), {
         "low": ZEROS, "high": ZEROS, "bounded_below": held([1, 1], "?"), "bounded_above": held([1, 1], "?"),
         "_shape": (2,), **COMMON}),

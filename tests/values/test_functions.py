@@ -77,7 +77,7 @@ def test_the_classes_of_sb3() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@check_each(
     "made",
     [
         lambda: schedule("ConstantSchedule", val="a"),
@@ -105,8 +105,8 @@ def test_a_float_schedule_of_an_unknown_object_keeps_it_inert() -> None:
 # -- published functions ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("parts", [CONSTANT, OLD_CONSTANT], ids=["3.8", "3.7"])
+@check_each("spelling", SPELLINGS)
+@check_each("parts", [CONSTANT, OLD_CONSTANT])
 def test_a_published_function_is_a_schedule(spelling: str, parts: tuple[Any, ...]) -> None:
     outcome = found(function(parts, (0.0007,), spelling=spelling))
     assert isinstance(outcome.value, Function)

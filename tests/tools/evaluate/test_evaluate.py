@@ -160,7 +160,7 @@ def test_an_observation_that_does_not_fit_its_space_is_refused(observation: Any)
         convert_observation(observation, convert_space(Dict({"b": CARTPOLE}), "space"))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("env", "words"),
     [
         (CountingEnv(observation_space=Box(-1, 1, (3,))), ("observation space", r"Box\(-1.0, 1.0, \(3,\), <f4\)")),

@@ -88,7 +88,7 @@ def test_groups_that_adam_can_step_stay() -> None:
         assert report.findings == ()
 
 
-@pytest.mark.parametrize(
+@check_each(
     "state",
     [
         {"step": np.array(3, np.float32)},

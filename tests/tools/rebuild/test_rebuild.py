@@ -32,8 +32,8 @@ def schedule(name: str, **state: Any) -> Any:
 # -- the whole ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("target", ["2.0", "2.6", "2.9"])
+@check_each("base", BASES)
+@check_each("target", ["2.0", "2.6", "2.9"])
 def test_the_result_is_clean_of_the_target_and_loses_no_value(base: str, target: str) -> None:
     archive = BASES[base]
     made, rows, report = rebuilt(archive, target=target)
@@ -178,8 +178,8 @@ def test_values_are_given_where_the_authors_are_lost() -> None:
         rebuild(archive, assign={"learning_rat": 1.0})
 
 
-@pytest.mark.parametrize("key", ["observation_space", "action_space"])
-@pytest.mark.parametrize("content", [SYSTEM, 7, Global("gymnasium.spaces.box", "Box"), new("mine", "Space", {})])
+@check_each("key", ["observation_space", "action_space"])
+@check_each("content", [SYSTEM, 7, Global("gymnasium.spaces.box", "Box"), new("mine", "Space", {})])
 def test_spaces_cannot_be_done_without(key: str, content: Any) -> None:
     archive = with_keys(**{key: blob(content)})
     with pytest.raises(UnsupportedError, match=f"{key}: .*SB3 loads no agent without it"):
@@ -375,7 +375,7 @@ def test_a_name_that_runs_is_no_policy(name: tuple[str, str]) -> None:
     assert "activation_fn" not in made.data.get("policy_kwargs", {})
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("key", "content"),
     [
         ("policy_class", Global("stable_baselines3.ppo.ppo", "PPO")),

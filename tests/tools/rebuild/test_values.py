@@ -34,8 +34,8 @@ def test_a_numpy_bool_does_not_turn_the_check_of_shapes_off() -> None:
 # -- keys that SB3 needs ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["policy_class", "observation_space", "action_space"])
-@pytest.mark.parametrize("on_unknown", ["drop", "keep", "error"])
+@check_each("key", ["policy_class", "observation_space", "action_space"])
+@check_each("on_unknown", ["drop", "keep", "error"])
 def test_an_archive_without_a_key_that_nothing_supplies_is_refused(key: str, on_unknown: Any) -> None:
     with pytest.raises(UnsupportedError, match=f"{key}: it is missing"):
         rebuild(with_keys(**{key: ...}), on_unknown=on_unknown)
@@ -58,7 +58,7 @@ def test_what_load_reads_is_supplied(key: str, value: int) -> None:
 # -- values against the schema ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("key", "value", "instead"),
     [
         ("seed", -1, "None"),

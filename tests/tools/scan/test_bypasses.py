@@ -161,7 +161,7 @@ def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None: 
             pth.loads(made)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "system",
     [
         {**SYSTEM, "type_sizes": "x" * 65},
@@ -172,7 +172,6 @@ def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None: 
         {**SYSTEM, 5: "x" * 300},
         {**SYSTEM, 5: 6},
     ],
-    ids=repr,
 )
 def test_the_writers_system_is_numbers(system: dict[Any, Any]) -> None:
     parts = [dumps(part) for part in STREAM]

@@ -115,7 +115,7 @@ def test_a_name_that_is_only_kept() -> None:
     assert rules(pickle(b"]" + UNKNOWN + b"a")) == {("unknown-name", "unknown", "not-known")}
 
 
-@pytest.mark.parametrize(
+@check_each(
     "fragment",
     [
         name("collections", "deque") + UNKNOWN + b"\x85R",
@@ -131,7 +131,6 @@ def test_a_name_that_is_only_kept() -> None:
         + b"sb",
         name("datetime", "date") + UNKNOWN + b"\x85R",
     ],
-    ids=["deque", "OrderedDict", "defaultdict", "Box.sample", "Box.low", "FloatSchedule", "RunningMeanStd", "date"],
 )
 def test_a_name_that_is_given_to_a_constructor(fragment: bytes) -> None:
     assert worst(pickle(fragment)).verdict == "dangerous"
@@ -183,7 +182,7 @@ def test_bytes_are_judged_as_changed(make: Callable[[bytes], bytes]) -> None:
     assert sbformat.scan(pickle(LOAD + make(PAYLOAD) + b"\x85R", 5)).verdict == "dangerous"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "fragment",
     [
         bytearray8(b"ab") + b"\x94" + LOAD + b"h\x00\x85R0h\x00(K\x00K\x01u",
@@ -193,7 +192,6 @@ def test_bytes_are_judged_as_changed(make: Callable[[bytes], bytes]) -> None:
         b"](K\x01K\x02e\x94" + name("builtins", "bytes") + b"h\x00\x85R0h\x00K\x05a",
         b"]\x94" + name("collections", "OrderedDict") + b"h\x00\x85R0h\x00(K\x01K\x02\x86e",
     ],
-    ids=["after a call", "after READONLY_BUFFER", "by a slice", "a list by position", "a list at its end", "pairs"],
 )
 def test_a_change_that_a_call_did_not_see(fragment: bytes) -> None:
     assert ("changed-value", "dangerous", "not-known") in rules(pickle(fragment, 5))
@@ -401,7 +399,7 @@ def test_readings_are_not_asked_for_without_frames() -> None:
 # -- streams and members ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 200, 3000])
+@check_each("count", [1, 63, 64, 65, 200, 3000])
 def test_every_pickle_in_a_row_is_judged(count: int) -> None:
     for plain in (b"\x80\x02N.", b"N."):
         assert sbformat.scan(plain * count + PAYLOAD).verdict == "dangerous"
@@ -556,7 +554,7 @@ def tar_of(kind: bytes, content: bytes) -> bytes:
     return header + content.ljust(512, b"\0") + bytes(1024)
 
 
-@pytest.mark.parametrize("kind", [b"x", b"g", b"S", b"L", b"K", b"1"])
+@check_each("kind", [b"x", b"g", b"S", b"L", b"K", b"1"])
 def test_members_that_tarfile_puts_together(kind: bytes) -> None:
     assert sbformat.scan(tar_of(kind, b"20 size=100\n")).verdict == "dangerous"
     assert sbformat.scan(tar_of(b"0", b"N.")).verdict == "broken"

@@ -161,7 +161,7 @@ def with_value(key: str, value: object) -> bytes:
     return in_data(lambda text: json.dumps({**json.loads(text), key: value}))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("value", "expected"),
     [("a.b:Any-v0", DANGEROUS), ("CartPole-v1", DANGEROUS), (5, UNKNOWN_NAME), ({}, UNKNOWN_NAME), ([], UNKNOWN_NAME),
      (None, [])],
@@ -214,7 +214,7 @@ def test_a_log_that_is_written_to_an_address(address: str) -> None:
     assert judged(in_small_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
 
 
-@pytest.mark.parametrize("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
+@check_each("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
 def test_a_log_that_is_written_to_a_folder(folder: str | None) -> None:
     assert judged(with_value("tensorboard_log", folder), "data", "tensorboard_log") == []
 

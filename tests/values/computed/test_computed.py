@@ -77,7 +77,7 @@ def test_each_schedule_is_understood_as_its_cpython_computes_it(release: str, st
             assert math.isclose(value_at(schedule, at / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, at)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@check_each("release", RELEASES)
 def test_enough_schedules_are_pickled_of_each_kind(release: str) -> None:
     kinds = [pickled.kind for pickled in load(release).values()]
     assert len(kinds) >= 110
@@ -109,7 +109,7 @@ SCHEDULES: Final = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@check_each("name", SCHEDULES)
 def test_the_numbers_of_a_schedule(name: str) -> None:
     assert understand(load("3.11")[name].decode()) == SCHEDULES[name]
 
@@ -126,7 +126,7 @@ TEXTS: Final = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@check_each("name", TEXTS)
 def test_the_formula_of_a_schedule(name: str) -> None:
     schedule = understand(load("3.13")[name].decode())
     assert isinstance(schedule, ComputedSchedule)
@@ -150,7 +150,7 @@ REASONS: Final = {
 }
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@check_each("release", RELEASES)
 def test_why_a_function_is_not_understood(release: str) -> None:
     assert {name: examine(load(release)[name].decode()) for name in REASONS} == {
         name: (None, reason) for name, reason in REASONS.items()
@@ -187,7 +187,7 @@ def test_scalars_of_numpy_that_compute_as_pythons_numbers(
     assert understand(Function(**{**vars(function), "closure": {"initial_value": scalar}})) == expected
 
 
-@pytest.mark.parametrize("value", [None, 1, "p", [], {}, object(), math.nan])
+@check_each("value", [None, 1, "p", [], {}, object(), math.nan])
 def test_other_values_are_not_schedules(value: object) -> None:
     assert examine(value).schedule is None
     assert examine(value).reason in (
@@ -321,7 +321,7 @@ def test_the_number_of_branches_is_bounded(times: int, is_understood: bool) -> N
 # -- schedules that are easily misread ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("release", MISLEADING_RELEASES)
+@check_each("release", MISLEADING_RELEASES)
 def test_no_schedule_is_taken_for_another(release: str) -> None:
     for name, pickled in load(release, MISLEADING).items():
         schedule = understand(pickled.decode())
