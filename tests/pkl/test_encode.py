@@ -191,7 +191,8 @@ VALUES: Final = [
     b"", b"\x00\xff", b"x" * 255, b"x" * 256, b"x" * 70_000, bytearray(), bytearray(b"abc\xff"), bytearray(300),
     (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), ((),), [], [1], [1, 2], {}, {"a": 1}, {1: "a", None: [], (1, 2): {}},
     set(), {1}, {"a", b"a", 1.5}, frozenset(), frozenset({1, (2, frozenset({3}))}),
-    *[kind(range(size)) for kind in (list, tuple, set, frozenset) for size in (999, 1000, 1001, 2001)],
+    *[kind(range(size)) for kind in (list, set) for size in (999, 1000, 1001, 2001)],
+    tuple(range(1001)), frozenset(range(1001)),
     *[dict.fromkeys(range(size), "v") for size in (999, 1000, 1001, 2001)],
 ]  # fmt: skip
 
@@ -237,25 +238,19 @@ DATA = st.recursive(
 )
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(value=DATA)
 @more_examples(80)
-def test_plain_data_is_read_by_cpython_as_it_was(protocol: Any, value: Any) -> None:
+def test_plain_data_is_read_by_cpython_as_it_was(value: Any) -> None:
     """``pickle.loads(encode_pickle(tree of x)) == x``, and the other way through CPython's pickler."""
-    raw = encode_pickle(tree_of(value), protocol=protocol)
-    assert spelled(pickle.loads(raw)) == spelled(value)
-    again = encode_pickle(decoded(pickle.dumps(value, protocol)).value, protocol=protocol)
-    assert spelled(pickle.loads(again)) == spelled(value)
-    assert encode_pickle(decoded(raw).value, protocol=protocol) == raw
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@given(value=DATA)
-@more_examples(25)
-def test_no_opcode_of_a_later_protocol_is_used(protocol: Any, value: Any) -> None:
-    for op, _, _ in pickletools.genops(encode_pickle(tree_of(value), protocol=protocol)):
-        assert op.proto <= protocol
-        assert op.name != "FRAME"
+    for protocol in PROTOCOLS:
+        raw = encode_pickle(tree_of(value), protocol=protocol)
+        assert spelled(pickle.loads(raw)) == spelled(value)
+        again = encode_pickle(decoded(pickle.dumps(value, protocol)).value, protocol=protocol)
+        assert spelled(pickle.loads(again)) == spelled(value)
+        assert encode_pickle(decoded(raw).value, protocol=protocol) == raw
+        for op, _, _ in pickletools.genops(raw):
+            assert op.proto <= protocol
+            assert op.name != "FRAME"
 
 
 # -- the memo -----------------------------------------------------------------------------------------
@@ -719,7 +714,7 @@ def test_a_pth_of_plain_values_needs_only_opcodes_that_weights_only_knows() -> N
     """WRITER.md 12.3."""
     import numpy as np
 
-    state_dict = OrderedDict((f"layer.{at}.weight", np.ones((2, 3), "f4") * at) for at in range(1200))
+    state_dict = OrderedDict((f"layer.{at}.weight", np.ones((2, 3), "f4") * at) for at in range(1001))
     state_dict._metadata = OrderedDict([("", {"version": 1})])  # type: ignore[attr-defined]
     everything = {
         "policy": state_dict,

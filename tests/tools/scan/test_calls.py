@@ -274,7 +274,7 @@ def collides(count: int) -> list[int]:
     return [1 + at * (2**61 - 1) for at in range(count)]
 
 
-@pytest.mark.parametrize("count", with_exhaustive([1500], [12_000, 60_000]))
+@pytest.mark.parametrize("count", with_exhaustive([600], [12_000, 60_000]))
 def test_keys_that_collide(count: int) -> None:
     for made in (dict.fromkeys(collides(2000)), set(collides(2000))):
         report = sbformat.scan(pickles.dumps(made))
@@ -359,7 +359,7 @@ def framed(dice: random.Random) -> bytes:
     return b"\x80\x04" + body
 
 
-@pytest.mark.parametrize("count", with_exhaustive([900], [6000]))
+@pytest.mark.parametrize("count", with_exhaustive([400], [6000]))
 def test_what_any_unpickler_reads_in_frames_is_seen(count: int) -> None:
     """Whatever harmful name an unpickler of CPython would import is in the report, or the frames are ambiguous."""
     seen = 0
@@ -405,11 +405,11 @@ def test_every_pickle_in_a_row_is_judged(count: int) -> None:
         assert sbformat.scan(plain * count + PAYLOAD).verdict == "dangerous"
 
 
-@pytest.mark.parametrize("count", with_exhaustive([120_000], [500_000]))
+@pytest.mark.parametrize("count", with_exhaustive([12_000], [120_000, 500_000]))
 def test_more_pickles_than_are_looked_at_are_broken(count: int) -> None:
     with count_calls() as calls:
         assert sbformat.scan(b"\x80\x02N." * count + PAYLOAD).verdict in {"broken", "dangerous"}
-    assert calls.number < 20 * count
+    assert calls.number < 1_200_000 + 8 * count
 
 
 @check_each("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
@@ -522,10 +522,11 @@ def test_a_document_behind_blanks_in_a_damaged_zip() -> None:
     assert sbformat.scan(b"x" + buffer.getvalue()).verdict == "dangerous"
 
 
-def test_a_blob_behind_thousands_of_others() -> None:
+@pytest.mark.parametrize("count", with_exhaustive([1500], [5000]))
+def test_a_blob_behind_thousands_of_others(count: int) -> None:
     blob = '{":type:": "x", ":serialized:": "%s"}'
     tiny, evil = (base64.b64encode(raw).decode() for raw in (b"N.", PAYLOAD))
-    rows = [f'"k{at}": {blob % tiny}' for at in range(5000)]
+    rows = [f'"k{at}": {blob % tiny}' for at in range(count)]
     document = "{" + ", ".join([*rows, '"a": 1', '"a": 2', f'"x": {blob % evil}']) + "}"
     assert sbformat.scan(document.encode()).verdict == "dangerous"
 
@@ -537,9 +538,10 @@ def test_a_blob_without_a_key_is_called() -> None:
     assert sbformat.scan(document.encode()).verdict == "dangerous"
 
 
-def test_many_pickles_in_one_blob_leave_the_next_one_to_be_judged() -> None:
+@pytest.mark.parametrize("count", with_exhaustive([12_000], [30_000]))
+def test_many_pickles_in_one_blob_leave_the_next_one_to_be_judged(count: int) -> None:
     inner = b"\x80\x02N."
-    many = b"(" + (b"C" + bytes([len(inner)]) + inner) * 30_000 + b"l"
+    many = b"(" + (b"C" + bytes([len(inner)]) + inner) * count + b"l"
     document = {
         key: {":type:": "x", ":serialized:": base64.b64encode(raw).decode()}
         for key, raw in (("a", pickle(many)), ("policy_class", PAYLOAD))

@@ -60,11 +60,11 @@ def understand_one(release: str, name: str) -> Any:
 def choose_names(release: str, step: int) -> list[str]:
     """One in so many functions of a release; each function is chosen for one in so many releases."""
     names = [name for name in load(release) if (crc32(name.encode()) + RELEASES.index(release)) % step == 0]
-    assert len(names) > 10
+    assert len(names) > 5
     return names
 
 
-steps = pytest.mark.parametrize("step", with_exhaustive([5], [1]))
+steps = pytest.mark.parametrize("step", with_exhaustive([7], [1]))
 
 
 @steps
@@ -321,13 +321,16 @@ def test_the_number_of_branches_is_bounded(times: int, is_understood: bool) -> N
 # -- schedules that are easily misread ----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("step", with_exhaustive([3], [1]))
 @check_each("release", MISLEADING_RELEASES)
-def test_no_schedule_is_taken_for_another(release: str) -> None:
+def test_no_schedule_is_taken_for_another(release: str, step: int) -> None:
     for name, pickled in load(release, MISLEADING).items():
+        if (crc32(name.encode()) + MISLEADING_RELEASES.index(release)) % step:
+            continue
         schedule = understand(pickled.decode())
         assert pickled.kind == "any" or KINDS[type(schedule)] == pickled.kind, (name, examine(pickled.decode()))
-        for step, value in enumerate((schedule and pickled.values) or ()):
-            assert math.isclose(value_at(schedule, step / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, step)
+        for at, value in enumerate((schedule and pickled.values) or ()):
+            assert math.isclose(value_at(schedule, at / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, at)
 
 
 def test_work_for_a_condition_of_many_pieces_is_bounded() -> None:
