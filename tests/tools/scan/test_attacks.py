@@ -49,7 +49,6 @@ from tests.helpers.attacks import (
     in_blob,
     in_data,
     in_entry,
-    in_small_blob,
     in_stream,
     in_tar,
     items,
@@ -108,7 +107,7 @@ def blob(
     key: str = "lr_schedule",
 ) -> Case:
     """A case with a pickle in one blob of ``data``."""
-    return Case(label, lambda: in_small_blob(content, key), verdict, rule, tuple(names), "data", key)
+    return Case(label, lambda: in_blob(content, key), verdict, rule, tuple(names), "data", key)
 
 
 def entry(label: str, where: str, content: Callable[[], bytes], names: tuple[str, ...] = OS) -> Case:

@@ -27,7 +27,7 @@ from tests.helpers.attacks import (
     function,
     get,
     hostile_data,
-    in_small_blob,
+    in_blob,
     items,
     name,
     new,
@@ -248,7 +248,7 @@ def test_an_array_of_numbers_is_none(descr: str, version: int) -> None:
 
 
 def with_payload() -> bytes:
-    return in_small_blob(PAYLOAD)
+    return in_blob(PAYLOAD)
 
 
 def test_links_within_a_download_cache_are_followed(tmp_path: Path) -> None:
@@ -382,25 +382,25 @@ NOT_CLEAN: Final[dict[str, bytes]] = {
 
 @check_each("what", NOT_CLEAN)
 def test_what_no_library_writes_is_not_understood(what: str) -> None:
-    assert sbformat.scan(in_small_blob(pickle(NOT_CLEAN[what]), "my_key")).verdict not in {"clean", "code"}
+    assert sbformat.scan(in_blob(pickle(NOT_CLEAN[what]), "my_key")).verdict not in {"clean", "code"}
 
 
 def test_a_module_alone_is_dangerous_and_not_within_a_function() -> None:
-    assert sbformat.scan(in_small_blob(pickle(MODULE))).verdict == "dangerous"
+    assert sbformat.scan(in_blob(pickle(MODULE))).verdict == "dangerous"
     carried = function(__globals__=pairs(text("np"), MODULE))
-    assert sbformat.scan(in_small_blob(pickle(carried))).verdict == "code"
+    assert sbformat.scan(in_blob(pickle(carried))).verdict == "code"
 
 
 def test_what_an_empty_cell_holds_is_cloudpickles() -> None:
     for module, names in ((CLOUD, set()), ("my.module", {"my.module._empty_cell_value"})):
         cell = call(name(CLOUD, "_make_cell"), name(module, "_empty_cell_value"))
-        found = sbformat.scan(in_small_blob(pickle(function(cells=(cell,))))).findings
+        found = sbformat.scan(in_blob(pickle(function(cells=(cell,))))).findings
         assert {shown for finding in found if finding.rule == "unknown-name" for shown in finding.names} == names
 
 
 def test_a_dtype_is_as_numpy_writes_it() -> None:
     good = call(DTYPE, text("f8"), b"\x89", b"\x88") + DTYPE_STATE + b"b"
-    assert sbformat.scan(in_small_blob(pickle(good), "my_key")).verdict == "clean"
+    assert sbformat.scan(in_blob(pickle(good), "my_key")).verdict == "clean"
 
 
 def test_two_functions_with_one_cell() -> None:
@@ -411,6 +411,6 @@ def test_two_functions_with_one_cell() -> None:
     assert made.count(empty) == 1
     first, second = made.replace(empty, cell), function(slot=1001).replace(empty, get(2000))
     whole_of = pickle(b"](" + first + second + b"e")
-    assert sbformat.scan(in_small_blob(whole_of, "my_key")).verdict != "clean"
+    assert sbformat.scan(in_blob(whole_of, "my_key")).verdict != "clean"
     apart = pickle(b"](" + function() + function(slot=1001) + b"e")
-    assert sbformat.scan(in_small_blob(apart, "lr_schedule")).verdict == "clean"
+    assert sbformat.scan(in_blob(apart, "lr_schedule")).verdict == "clean"

@@ -31,9 +31,9 @@ from tests.helpers.attacks import (
     attributes,
     call,
     function,
+    in_blob,
     in_data,
     in_entry,
-    in_small_blob,
     name,
     new,
     pickle,
@@ -185,7 +185,7 @@ def test_an_environment_in_json(value: object, expected: list[tuple[str, str]]) 
 )
 @check_each("protocol", [0, 2, 4])
 def test_an_environment_in_a_blob(value: object, expected: list[tuple[str, str]], protocol: int) -> None:
-    assert judged(in_small_blob(pickles.dumps(value, protocol), "env"), "data", "env") == expected
+    assert judged(in_blob(pickles.dumps(value, protocol), "env"), "data", "env") == expected
 
 
 def test_an_environment_is_named_as_it_stands() -> None:
@@ -199,7 +199,7 @@ def test_an_environment_that_is_an_object() -> None:
     for state in ({}, {"training": True}):
         made = new(name("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize"))
         content = pickle(made + attributes(**dict.fromkeys(state, b"\x88")) + b"b")
-        assert sbformat.scan(in_small_blob(content, "env")).verdict != "clean"
+        assert sbformat.scan(in_blob(content, "env")).verdict != "clean"
 
 
 def test_an_environment_is_one_under_its_own_key_only() -> None:
@@ -210,8 +210,8 @@ def test_an_environment_is_one_under_its_own_key_only() -> None:
 def test_a_log_that_is_written_to_an_address(address: str) -> None:
     key = "tensorboard_log"
     assert judged(with_value(key, address), "data", key) == DANGEROUS
-    assert judged(in_small_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
-    assert judged(in_small_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
+    assert judged(in_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
+    assert judged(in_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
 
 
 @check_each("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
@@ -233,18 +233,18 @@ CALLABLES: Final[dict[str, bytes]] = {
 @check_each("what", CALLABLES)
 @check_each("key", ["predict", "learn", "_setup_model", "my_key", "set_random_seed"])
 def test_what_can_be_called_stands_where_a_method_would(what: str, key: str) -> None:
-    assert judged(in_small_blob(CALLABLES[what], key), "data", key) == UNKNOWN_NAME
+    assert judged(in_blob(CALLABLES[what], key), "data", key) == UNKNOWN_NAME
 
 
 @pytest.mark.parametrize("key", ["lr_schedule", "learning_rate", "clip_range", "clip_range_vf", "exploration_schedule"])
 def test_what_can_be_called_stands_where_sb3_keeps_it(key: str) -> None:
     for what in ("a schedule", "a schedule in another"):
-        assert judged(in_small_blob(CALLABLES[what], key), "data", key) == []
+        assert judged(in_blob(CALLABLES[what], key), "data", key) == []
 
 
 def test_a_path_is_no_text() -> None:
     content = pickles.dumps(pathlib.PurePosixPath("a.b:Any-v0"))
-    assert sbformat.scan(in_small_blob(content, "env")).verdict == "unknown"
+    assert sbformat.scan(in_blob(content, "env")).verdict == "unknown"
 
 
 def test_the_bundled_play_no_part() -> None:
@@ -318,4 +318,4 @@ def test_a_sparse_tensor(index: int) -> None:
 
 def test_a_call_that_is_no_role_of_a_value() -> None:
     content = pickle(call(name("os", "system"), b"\x8c\x04true"))
-    assert ("dangerous-name", "dangerous") in judged(in_small_blob(content, "env"), "data", "env")
+    assert ("dangerous-name", "dangerous") in judged(in_blob(content, "env"), "data", "env")
