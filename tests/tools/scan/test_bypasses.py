@@ -339,8 +339,8 @@ TEXTS: Final = {
 """What protocol 0 reads as far as it goes, the verdict, and what is imported."""
 
 
-@pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "a.PKL", "a.p", "a.joblib", "a.zip", "a.txt", "a"])
-@pytest.mark.parametrize("content", TEXTS)
+@check_each("name", ["a.pkl", "a.pickle", "a.PKL", "a.p", "a.joblib", "a.zip", "a.txt", "a"])
+@check_each("content", TEXTS)
 def test_a_verdict_does_not_depend_on_a_name(name: str, content: bytes, tmp_path: Path) -> None:
     """An import before a fault happens all the same."""
     verdict, imported = TEXTS[content]
