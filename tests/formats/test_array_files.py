@@ -17,6 +17,7 @@ from sbformat.data import Serialized
 from sbformat.io.source import BytesSource
 from sbformat.pkl import Call, Global
 from tests.helpers.bundled import PPO
+from tests.helpers.many_cases import check_each
 
 
 def converted(tmp_path: Path, source: Path = PPO) -> Path:
@@ -77,7 +78,7 @@ def safetensors(header: dict[str, object], body: bytes = b"", *, length: int = 0
     return struct.pack("<Q", len(text)) + text + body
 
 
-@pytest.mark.parametrize("length", [0x80 + 256 * protocol for protocol in range(6)])
+@check_each("length", [0x80 + 256 * protocol for protocol in range(6)])
 def test_a_header_whose_length_begins_as_a_pickle_does(length: int) -> None:
     data = safetensors({"a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}, b"ab", length=length)
     assert detect_kind(BytesSource(data)) == "safetensors"

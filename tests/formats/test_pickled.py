@@ -21,6 +21,7 @@ from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
 from sbformat.values.types import Instance
 from tests.helpers.build_blobs import tree
+from tests.helpers.many_cases import check_each
 
 VEC: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
 RMS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
@@ -89,8 +90,8 @@ KINDS: Final = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("protocol", [2, 4, 5])
+@check_each("name", KINDS)
+@check_each("protocol", [2, 4, 5])
 def test_a_pickle_is_told_by_its_root(name: str, protocol: int) -> None:
     value, kind = KINDS[name]
     archive = read(value, protocol)
@@ -106,7 +107,7 @@ def test_protocols_below_two_spell_objects_as_a_call() -> None:
     np.testing.assert_array_equal(archive.parameters["statistics"]["mean"], [0.5, 1.5])
 
 
-@pytest.mark.parametrize(
+@check_each(
     "value",
     [
         None, [], {}, ({},), ([], []), "text", (1, 2), Global("os", "system"),
@@ -114,7 +115,6 @@ def test_protocols_below_two_spell_objects_as_a_call() -> None:
         instance(("agent", "Unknown"), {"observations": 1}),
         Call("NEWOBJ", Global(*VEC), (1,)),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_other_pickles_are_refused_in_one_sentence(value: Any) -> None:
     with pytest.raises(sbformat.UnsupportedError, match="neither statistics of VecNormalize") as caught:
@@ -215,9 +215,7 @@ def test_a_list_that_nothing_names_is_named_by_position() -> None:
     assert inspect(archive).notes == (note,)
 
 
-@pytest.mark.parametrize(
-    "params", [None, {1: WEIGHTS[0]}, [None], [[1.0]], "ab", {"a": 1}, [np.array([None])], [np.array(["x"])]], ids=repr
-)
+@check_each("params", [None, {1: WEIGHTS[0]}, [None], [[1.0]], "ab", {"a": 1}, [np.array([None])], [np.array(["x"])]])
 def test_parameters_that_are_no_arrays_are_refused(params: Any) -> None:
     archive = read(({"gamma": 0.9}, params))
     assert archive.data == {"gamma": 0.9}

@@ -23,6 +23,7 @@ from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
 from sbformat.values.types import Box, Reference
 from tests.helpers.build_replay_buffers import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import GENERATED, summarize_counts
 
@@ -268,7 +269,7 @@ def test_hindsight_that_sampled_offline_has_a_buffer_of_its_own() -> None:
 # -- what is refused ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("options", "words"),
     [
         ({"pos": 6}, "pos below the 6 rows, got 6"),
@@ -301,7 +302,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], words: str) -> No
         read(**options, **module)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("options", "words"),
     [
         ({"pos": 4}, "pos below 4 and"),

@@ -13,6 +13,7 @@ import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import SIGNATURES, infer_algorithm
+from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_keys import ALGORITHMS, every_data, last_data, reference
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
@@ -20,9 +21,7 @@ COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_sb2_algorithms.py inferred")
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "data"), [pytest.param(name, data, id=f"{name} {release}") for name, release, data in every_data()]
-)
+@check_each(("algorithm", "data"), [(name, data) for name, _, data in every_data()])
 def test_every_release_is_told_for_certain(algorithm: str, data: dict[str, Any]) -> None:
     found = infer_algorithm(data)
     assert found[:2] == (algorithm, True)
@@ -57,7 +56,7 @@ def test_trpo_and_gail_are_not_told_apart_without_the_flag(flag: Any) -> None:
     assert infer_algorithm(data)[:2] == ("TRPO", False)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("module", "name"),
     [("deepq", "DQN"), ("ddpg", "DDPG"), ("sac", "SAC"), ("td3", "TD3"), ("common", None), ("my", None)],
 )
@@ -68,7 +67,7 @@ def test_the_policy_tells_when_the_keys_do_not(module: str, name: str | None) ->
     assert found.evidence[0] == f"policy is stable_baselines.{module}.policies.LnMlpPolicy"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "data",
     [
         {},
@@ -84,7 +83,7 @@ def test_nothing_tells_when_nothing_is_there(data: dict[str, Any]) -> None:
     assert infer_algorithm(data)[:2] == (None, False)
 
 
-@pytest.mark.parametrize("value", [None, 1, "x", [], {}, Serialized(None, b"broken")])
+@check_each("value", [None, 1, "x", [], {}, Serialized(None, b"broken")])
 def test_values_of_any_kind_are_no_hindrance(value: Any) -> None:
     for algorithm in ALGORITHMS:
         found = infer_algorithm(dict.fromkeys(last_data(algorithm), value))

@@ -17,6 +17,7 @@ from sbformat.tools.convert import convert
 from sbformat.tools.diff import diff
 from sbformat.tools.extract import extract
 from tests.helpers.bundled import PPO, zipped
+from tests.helpers.many_cases import check_each
 
 ARRAYS: Final = {
     "model/pi_fc0/w:0": np.arange(6, dtype="f4").reshape(2, 3),
@@ -69,8 +70,8 @@ def test_the_members_may_stand_in_another_order() -> None:
     assert list(parameters(sb2_zip(parameters=members))) == list(ARRAYS)
 
 
-@pytest.mark.parametrize("code", ["<f4", ">f4", "<f8", ">i8", "|u1", "|b1", "<c8"])
-@pytest.mark.parametrize("order", ["C", "F"])
+@check_each("code", ["<f4", ">f4", "<f8", ">i8", "|u1", "|b1", "<c8"])
+@check_each("order", ["C", "F"])
 def test_every_dtype_of_numbers_and_both_orders(code: str, order: Any) -> None:
     array = np.asarray(np.arange(24).reshape(2, 3, 4) % 2, dtype=code, order=order)
     found = parameters(sb2_zip({"a": array}))["a"]
@@ -139,7 +140,7 @@ REFUSED: Final = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@check_each("name", REFUSED)
 def test_what_does_not_fit_is_one_error_of_that_entry(name: str) -> None:
     replaced, error, words = REFUSED[name]
     archive = sbformat.reads(sb2_zip(**replaced))

@@ -12,6 +12,7 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from sbformat.pkl import Call, Global
+from tests.helpers.many_cases import check_each
 from tests.helpers.sbx import blob, jax_array, made_object, sbx_archive, train_state, with_state
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def with_update() -> Call:
     return with_state(jax_array(KERNEL), sbformat.pkl.Dict())
 
 
-@pytest.mark.parametrize(
+@check_each(
     "make",
     [
         lambda: with_argument(0, Global("os", "system")),

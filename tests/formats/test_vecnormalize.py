@@ -56,6 +56,7 @@ from tests.helpers.build_statistics import (
     with_keys,
 )
 from tests.helpers.bundled import PPO
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
@@ -259,7 +260,7 @@ def test_bytes_files_and_paths_are_sources(tmp_path: Any) -> None:
         read_vecnormalize(tmp_path / "none.pkl")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("content", "error"),
     [
         (b"", SbformatError),
@@ -326,13 +327,13 @@ UNFIT: Final[list[tuple[Any, type[Exception], str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tree", "error", "message"), UNFIT, ids=range(len(UNFIT)))
+@check_each(("tree", "error", "message"), UNFIT)
 def test_what_does_not_fit_is_refused(tree: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         read(tree)
 
 
-@pytest.mark.parametrize("step", with_exhaustive([10], [1]))
+@pytest.mark.parametrize("step", with_exhaustive([17], [1]))
 def test_no_attribute_of_any_kind_gives_another_exception(step: int) -> None:
     """An attribute of any other type is refused, or passed over; each is given one in so many of the values."""
     odd = [
@@ -421,7 +422,7 @@ def test_a_value_keeps_arrays_of_its_own() -> None:
     assert simple(obs_rms={"a": STATISTICS}).norm_obs_keys == ("a",)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("changes", "error"),
     [
         ({"obs_rms": None}, MissingEntryError),
@@ -475,8 +476,8 @@ def same_bits(one: Any, other: Any) -> bool:
     return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
 
 
-@pytest.mark.parametrize("code", ["f8", "f4", "f2", "u1", "i8", "b1"])
-@pytest.mark.parametrize("batch", [(), (1,), (5,), (2, 4)])
+@check_each("code", ["f8", "f4", "f2", "u1", "i8", "b1"])
+@check_each("batch", [(), (1,), (5,), (2, 4)])
 def test_observations_are_normalised_as_sb3_does(code: str, batch: tuple[int, ...]) -> None:
     value = simple(clip_obs=1.5)
     obs = np.random.default_rng(0).normal(2, 3, (*batch, 3)).astype(code)
@@ -534,7 +535,7 @@ def test_what_is_clipped_nowhere_comes_back(data: st.DataObject) -> None:
     assert np.allclose(value.unnormalize_obs(value.normalize_obs(obs)), obs, atol=1e-4)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("obs", "message"),
     [
         (np.zeros(2), r"shape that ends with \(3,\), got \(2,\)"),

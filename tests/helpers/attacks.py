@@ -237,11 +237,6 @@ def serialized(content: bytes | str) -> dict[str, Any]:
     return {":type:": "<class 'function'>", ":serialized:": content if isinstance(content, str) else encoded(content)}
 
 
-def in_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
-    """The PPO archive with one blob replaced or added."""
-    return bundled.with_data(lambda data: data.update({key: serialized(content)}))
-
-
 @cache
 def _small_entries() -> dict[str, bytes]:
     """Those of the PPO archive, with small weights, and without optimizer and the pickles that any key may have."""
@@ -256,8 +251,8 @@ def _small_entries() -> dict[str, bytes]:
     return {**kept, "policy.pth": build_pth.torch_zip({"w": build_pth.floats((8,))}, {"0": bytes(32)})}
 
 
-def in_small_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
-    """The same with small weights, for thousands of tests that concern none of them."""
+def in_blob(content: bytes | str, key: str = "lr_schedule") -> bytes:
+    """The PPO archive with small weights and one blob replaced or added."""
     data = {**json.loads(_small_entries()["data"]), key: serialized(content)}
     return bundled.zipped({**_small_entries(), "data": json.dumps(data, indent=4).encode()})
 

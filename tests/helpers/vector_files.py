@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.runner.vectors import read_vector, write_files
+from conformance.runner.vectors import read_vectors, write_files
 
 if TYPE_CHECKING:
     from conformance.runner.vectors import Vector
@@ -22,9 +22,14 @@ def _make_folder() -> str:
 
 
 @cache
+def _read_all() -> dict[str, Vector]:
+    return {vector["name"]: vector for vector in read_vectors()}
+
+
+@cache
 def write_vector(name: str) -> Path:
     """Write the files of a vector; return the path of the one that a decoder reads."""
-    return Path(write_files(read_vector(name), _make_folder()))
+    return Path(write_files(_read_all()[name], _make_folder()))
 
 
 def write_vectors(vectors: list[Vector], folder: Path) -> list[Path]:

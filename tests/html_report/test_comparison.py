@@ -16,6 +16,7 @@ from sbformat.html_report.comparison_page import format_percent, pair_facts, pai
 from sbformat.pth.encode import dumps
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
+from tests.helpers.many_cases import check_each
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def test_only_the_layers_that_changed_most_are_drawn() -> None:
     assert group_layers([]) == []
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("change", "text"),
     [
         (0.0, "equal"), (1e-7, "less than 0.001%"), (0.0123, "1.23%"), (1.414, "141%"), (12.0, "12 times"),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from itertools import combinations
 
-import pytest
-
 import sbformat
 from sbformat.html_report.diagram import MOST_BOXES, Box, Diagram, list_boxes, make_diagram, shorten
 from sbformat.policies.summary import Layer, Summary, summarize
 from tests.helpers.bundled import PPO, SAC
+from tests.helpers.many_cases import check_each
 from tests.helpers.policy_vectors import ARCHIVES
 from tests.helpers.vector_files import write_vector
 
@@ -54,7 +53,7 @@ def test_outputs_that_steps_compute_lead_to_the_layers_before_them() -> None:
     assert {("observation", "critic"), ("actor", "critic")} <= edges
 
 
-@pytest.mark.parametrize("name", ARCHIVES)
+@check_each("name", ARCHIVES)
 def test_every_known_policy_has_a_diagram_without_overlaps(name: str) -> None:
     summary = summarize_file(write_vector(name))
     diagram = draw(summary)

@@ -17,13 +17,14 @@ from sbformat.html_report.episodes import average
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import describe_numbers
 from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.many_cases import check_each
 from tests.html_report.test_sections import STATISTICS, render, with_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("power", [-1070, -600, -500, 0, 500, 600, 1020])
+@check_each("power", [-1070, -600, -500, 0, 500, 600, 1020])
 def test_mean_and_deviation_do_not_depend_on_the_size_of_the_numbers(power: int) -> None:
     array = np.ldexp(np.array([-3.0, 1.0, 2.0, 4.0] * 4), power)
     found = describe_numbers(array)

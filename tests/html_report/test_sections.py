@@ -22,6 +22,7 @@ from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
 from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 from tests.helpers.vector_files import write_vector
 from tests.html_report.test_page import assert_is_harmless
@@ -72,7 +73,7 @@ def test_numbers_are_those_of_numpy() -> None:
     assert few.histogram is None
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("array", "zeros", "not_finite", "has_histogram"),
     [
         (np.zeros(20), 20, 0, False),
@@ -145,7 +146,7 @@ def test_an_optimizer_of_a_part_is_named_by_the_parameters_of_that_part() -> Non
     assert all(name.startswith("critic.qf") for name in found.values())
 
 
-@pytest.mark.parametrize(("count", "rows"), [(150, 50), pytest.param(1500, MOST_ROWS, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(("count", "rows"), [(60, 20), pytest.param(1500, MOST_ROWS, marks=pytest.mark.exhaustive)])
 def test_many_tensors_are_counted_not_drawn(count: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = {f"{'</script>' * 3}{at}": np.arange(9, dtype=np.float32) for at in range(count)}
     archive = sbformat.read(PPO).replace(parameters={"policy": arrays})
@@ -175,7 +176,7 @@ def test_the_last_episodes_are_read_with_numbers_of_numpy() -> None:
     assert "50% of them were a success" in page
 
 
-@pytest.mark.parametrize(
+@check_each(
     "rows",
     [
         5,
@@ -313,12 +314,15 @@ def test_every_vector_of_the_format_has_a_page_or_a_reason(every: int) -> None:
 
 
 @pytest.mark.usefixtures("few_plots")
-def test_the_last_episodes_are_listed() -> None:
-    page = render_file(with_settings(ep_info_buffer=[{"r": 0.5 + index, "l": 7000 + index} for index in range(600)]))
+@pytest.mark.parametrize("rows", with_exhaustive([50], [MOST_ROWS]))
+def test_the_last_episodes_are_listed(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.html_report.archive_page.MOST_ROWS", rows)
+    episodes = [{"r": 0.5 + index, "l": 7000 + index} for index in range(rows + 100)]
+    page = render_file(with_settings(ep_info_buffer=episodes))
     assert "100 before these are not listed" in page
-    assert ">7,599<" in page
+    assert f">{7099 + rows:,}<" in page
     assert ">7,099<" not in page
-    assert '<th scope="row" class="right">600</th>' in page
+    assert f'<th scope="row" class="right">{rows + 100}</th>' in page
 
 
 @pytest.mark.usefixtures("few_plots")

@@ -173,7 +173,9 @@ def test_the_command_writes_a_table_of_three_files_and_more(tmp_path: Path) -> N
     assert main(["report", str(tmp_path / "0.zip"), str(PPO), str(SAC), "-o", str(page), "--force"]) == 0
 
 
-def test_several_processes_write_the_same_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_write_the_same_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_processes: list[int]
+) -> None:
     monkeypatch.setattr(thresholds.PROCESS_FILES, 3)
     pages = []
     for jobs in ("1", "2"):
@@ -181,6 +183,7 @@ def test_several_processes_write_the_same_page(tmp_path: Path, monkeypatch: pyte
         assert main(["report", str(PPO), str(SAC), str(PPO), "-o", str(page), "--jobs", jobs]) == 0
         pages.append(page.read_bytes())
     assert pages[0] == pages[1]
+    assert shared_processes == [1, 2]
 
 
 def test_python_writes_a_table_of_sources_of_every_kind(tmp_path: Path) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sbformat.html_report.page import allow_breaks, escape_text
+from tests.helpers.many_cases import check_each
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("text", "expected"),
     [
         ("plain", "plain"),

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Persistent, Set
 from sbformat.pkl.calls import ARGUMENTS, render_arguments, render_call
 from tests.helpers.count_work import count_calls
+from tests.helpers.many_cases import check_each
 
 SYSTEM = Global("os", "system")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("call", "expected"),
     [
         (Call("REDUCE", SYSTEM, ("echo owned > /tmp/owned",)), "os.system('echo owned > /tmp/owned')"),

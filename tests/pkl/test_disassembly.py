@@ -11,6 +11,7 @@ from sbformat.errors import PickleError
 from sbformat.limits import Budget
 from sbformat.pkl import attempt, decode_pickle, trace
 from sbformat.pkl.disassembly import opcodes, tree
+from tests.helpers.many_cases import check_each
 
 VALUES = (
     None,
@@ -26,15 +27,15 @@ def lines(data: bytes) -> list[str]:
     return list(tree(decode_pickle(data, Budget())))
 
 
-@pytest.mark.parametrize("protocol", range(6))
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+@check_each("protocol", range(6))
+@check_each("value", VALUES)
 def test_opcodes_are_those_of_pickletools(value: object, protocol: int) -> None:
     data = pickle.dumps(value, protocol)
     expected = [(position, opcode.name) for opcode, _, position in pickletools.genops(data)]
     assert [(line.offset, line.name) for line in opcodes(data)] == expected
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@check_each("protocol", range(6))
 def test_an_attempt_notes_the_offset_of_each_row(protocol: int) -> None:
     data = pickle.dumps([complex(1, 2), VALUES[-1], {complex(3, 4)}, range(3)], protocol) + b"behind"
     found = attempt(data, Budget())
@@ -66,7 +67,7 @@ def test_an_attempt_reads_on_where_a_frame_is_too_long() -> None:
     assert trace(framed, other, Budget()) == [11]
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x04", b"\x8c\x05ab", b"X\xff\xff\xff\xff", b"cno\n", b"\xff"])
+@check_each("data", [b"", b"\x80", b"\x80\x04", b"\x8c\x05ab", b"X\xff\xff\xff\xff", b"cno\n", b"\xff"])
 def test_what_cannot_be_listed_is_said(data: bytes) -> None:
     with pytest.raises(PickleError):
         list(opcodes(data))

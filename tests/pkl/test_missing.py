@@ -12,6 +12,7 @@ from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.pkl import handlers, machine, state
 from sbformat.pkl.opcodes import OPCODES, Opcode
+from tests.helpers.many_cases import check_each
 
 ROOM: Final = 1 << 20
 UNUSED: Final = 0x7C
@@ -28,7 +29,7 @@ def refuse(data: bytes) -> PickleError:
     return caught.value
 
 
-@pytest.mark.parametrize("row", READING, ids=lambda row: row.name)
+@check_each("row", READING)
 def test_a_missing_argument_is_a_pickle_that_is_cut_short(row: Opcode) -> None:
     sizes = {"u1": 1, "u2": 2, "u4": 4, "i4": 4, "u8": 8, "f8": 8}
     for size in range(sizes.get(row.argument, 1)):
@@ -37,7 +38,7 @@ def test_a_missing_argument_is_a_pickle_that_is_cut_short(row: Opcode) -> None:
             assert error.is_cut_short, (size, start)
 
 
-@pytest.mark.parametrize("row", TAKING, ids=lambda row: row.name)
+@check_each("row", TAKING)
 def test_a_missing_value_is_not_a_pickle_that_is_cut_short(row: Opcode) -> None:
     assert not refuse(bytes([row.code]) + b"N.").is_cut_short
 

@@ -14,6 +14,7 @@ from sbformat import SbformatError, TensorError, UnsupportedError, pkl
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes
 from sbformat.pkl.numpy_calls import to_tree
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, refusal
 
 PACKAGES = ["numpy.core", "numpy._core"]
@@ -62,7 +63,7 @@ def values() -> list[Any]:
     return [*made, np.array(3.5), np.zeros((2, 0, 3), "f4"), np.asfortranarray(np.arange(6.0).reshape(2, 3))]
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@check_each("protocol", range(6))
 def test_whatever_numpy_pickles_comes_back(protocol: int) -> None:
     for value in values():
         made = info_of(pickle.dumps(value, protocol)).to_numpy()
@@ -116,8 +117,8 @@ def test_the_three_constructors_of_both_packages(package: str) -> None:
     assert type(number.to_numpy()) is np.float64
 
 
-@pytest.mark.parametrize("code", sorted(ITEM_SIZES))
-@pytest.mark.parametrize(("order", "said"), [("<", "<"), (">", ">"), ("|", "<"), ("=", "<"), (None, "<")])
+@check_each("code", sorted(ITEM_SIZES))
+@check_each(("order", "said"), [("<", "<"), (">", ">"), ("|", "<"), ("=", "<"), (None, "<")])
 def test_each_code_in_each_byte_order(code: str, order: str | None, said: str) -> None:
     kind = Apply(DTYPE, (code, False, True)) if order is None else dtype(code, order)
     if order == ">" and ITEM_SIZES[code] == 1:
@@ -157,14 +158,12 @@ def test_a_dtype_with_the_ninth_item() -> None:
 # -- broken -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "code", ["f16", "c32", "O", "O8", "U1", "S1", "V8", "M8", "m8", "<f8", "float64", "i3", "", "f8,f8"]
-)
+@check_each("code", ["f16", "c32", "O", "O8", "U1", "S1", "V8", "M8", "m8", "<f8", "float64", "i3", "", "f8,f8"])
 def test_a_code_outside_the_table_is_unsupported(code: str) -> None:
     refused(array((1, (2,), dtype(code), False, TWO)), UnsupportedError)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "kind",
     [
         None,
@@ -196,7 +195,7 @@ def test_a_dtype_of_another_form_is_refused(kind: object) -> None:
     refused(scalar(kind, TWO[:8]))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "state",
     [
         None,
@@ -241,7 +240,7 @@ def test_text_that_is_no_bytes_is_refused() -> None:
     refused(array((1, (2,), dtype(), False, Apply(Name("_codecs", "encode"), ("\u0100" * 16, "latin1")))))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "tree",
     [
         Apply(Name("numpy._core.multiarray", "_reconstruct"), (NDARRAY, (0,), b"b")),
@@ -272,7 +271,7 @@ def test_a_constructor_with_other_arguments_is_refused(tree: Apply) -> None:
     refused(tree)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "args",
     [("f8", Name("builtins", "getattr"), False), ("f8", False, Name("numpy", "float64")), ("f8", None, True),
      ("f8", "a", True), ("f8", 1.0, True), (Name("numpy", "float64"), False, True), ("f8", False, True, True), ()],
@@ -282,13 +281,13 @@ def test_a_dtype_is_given_a_code_and_flags(args: tuple[object, ...]) -> None:
     refused(array((1, (2,), kind, False, TWO)))
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 5, True, None, "3", 3.0])
+@check_each("version", [0, 1, 2, 5, True, None, "3", 3.0])
 def test_a_dtype_has_one_of_two_versions(version: object) -> None:
     kind = Apply(DTYPE, ("f8", False, True), Change("BUILD", (version, "<", None, None, None, -1, -1, 0)))
     refused(array((1, (2,), kind, False, TWO)))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "args",
     [(NDARRAY, (1,), b"b"), (NDARRAY, (), b"b"), (NDARRAY, 0, b"b"), (NDARRAY, (0,), b"f"), (NDARRAY, (0,), "f"),
      (NDARRAY, (0,), None), (NDARRAY, (0,), Name("os", "system")), (NDARRAY, Name("os", "system"), b"b")],
@@ -298,7 +297,7 @@ def test_an_array_is_made_empty_of_bytes(args: tuple[object, ...]) -> None:
     refused(Apply(Name("numpy.core.multiarray", "_reconstruct"), args, Change("BUILD", state)))
 
 
-@pytest.mark.parametrize("version", [0, 2, True, None, "1", 1.0])
+@check_each("version", [0, 2, True, None, "1", 1.0])
 def test_an_array_has_one_version(version: object) -> None:
     refused(array((version, (2,), dtype(), False, TWO)))
 
@@ -327,8 +326,8 @@ def test_a_refusal_inside_a_pth_is_an_error_of_the_entry() -> None:
 CODES = ["|b1", "|i1", "|u1", "<i2", ">u2", "<f2", ">i4", "<u4", "<f4", ">f8", "<i8", "<u8", "<c8", ">c16"]
 
 
-@pytest.mark.parametrize("protocol", [2, 4, 5])
-@pytest.mark.parametrize("code", CODES)
+@check_each("protocol", [2, 4, 5])
+@check_each("code", CODES)
 def test_numpy_itself_reads_what_to_tree_says(code: str, protocol: Any) -> None:
     """Scalars, and arrays in C and Fortran order, in either byte order; and so do we."""
     with warnings.catch_warnings():

@@ -18,6 +18,7 @@ from sbformat.pkl.numpy import array_info
 from sbformat.pkl.out_of_core import LARGE, decode_large
 from sbformat.pkl.tree import Call, Global, Node, Unread, children
 from tests.helpers.count_work import count_lines
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.robustness.test_differential import pickles
 
@@ -212,7 +213,7 @@ def test_no_line_and_no_text_is_held_beyond_the_limit() -> None:
             large(data, pickle_bytes=100_000)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("data", "offset"),
     [
         (BYTES + b"0" + b"\xff.", 100),

@@ -23,6 +23,7 @@ from conformance.generators.build_pth import (
 from sbformat import Limits, TensorError, UnsupportedError, pth
 from sbformat.pth import arrays
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, everything, hide_extension_dtype, refusal
 
 
@@ -96,8 +97,8 @@ def test_the_cases_are_all_dtypes() -> None:
     assert all(len(case.raw) == 3 * DTYPES[name].itemsize for name, case in CASES.items())
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("order", [b"little", b"big"])
+@check_each("name", CASES)
+@check_each("order", [b"little", b"big"])
 def test_every_dtype_in_both_byte_orders(name: str, order: bytes) -> None:
     needs(name)
     case = CASES[name]
@@ -113,8 +114,8 @@ def test_every_dtype_in_both_byte_orders(name: str, order: bytes) -> None:
     assert (made.shape, made.flags.writeable) == ((3,), False)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("order", ["little", "big"])
+@check_each("name", CASES)
+@check_each("order", ["little", "big"])
 def test_every_dtype_as_a_copy(name: str, order: str) -> None:
     needs(name)
     case = CASES[name]
@@ -155,7 +156,7 @@ def test_an_old_ml_dtypes_without_the_dtype_is_unsupported(monkeypatch: pytest.M
 # -- layout -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("shape", "strides", "offset"),
     [
         ((12,), (1,), 0),
@@ -177,7 +178,6 @@ def test_an_old_ml_dtypes_without_the_dtype_is_unsupported(monkeypatch: pytest.M
         ((2, 2, 2), (0, 0, 1), 10),
         ((6, 7), (1, 1), 0),
     ],
-    ids=str,
 )
 def test_views_are_what_as_strided_makes_of_the_storage(
     shape: tuple[int, ...], strides: tuple[int, ...], offset: int
@@ -354,7 +354,7 @@ def test_conj_and_neg_bits_of_complex_numbers(name: str) -> None:
         assert decode(with_bits(name, bits), {"0": raw}, copy=True).to_numpy().flags.writeable
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8"])
+@check_each("name", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8"])
 def test_the_neg_bit_of_real_numbers(name: str) -> None:
     needs(name)
     state_dict = decode(with_bits(name, {"neg": True}), {"0": CASES[name].raw})

@@ -67,6 +67,7 @@ from sbformat.pth import (
     SparseTensor,
     Storage,
 )
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, everything, refusal, refuses
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
@@ -76,7 +77,7 @@ OTHER = np.arange(10, 18, dtype="<f4").tobytes()
 # -- what a file is -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [b"", b"P", b"PK", b"hello", b"\x93NUMPY\x01\x00", b"I1\n."])
+@check_each("data", [b"", b"P", b"PK", b"hello", b"\x93NUMPY\x01\x00", b"I1\n."])
 def test_what_is_neither_a_zip_nor_a_pickle_is_refused(data: bytes) -> None:
     error = refusal(data)
     assert type(error) is TensorError
@@ -116,19 +117,17 @@ def test_a_record_outside_the_one_folder_is_refused() -> None:
     assert "all records in one folder" in str(error)
 
 
-@pytest.mark.parametrize("root", ["archive", "policy", "model.v1", "é", "data.pkl", "a b"])
+@check_each("root", ["archive", "policy", "model.v1", "é", "data.pkl", "a b"])
 def test_any_folder_may_hold_the_records(root: str) -> None:
     assert everything(torch_zip({"w": floats((2,))}, {"0": EIGHT[:8]}, root=root))["w"].tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("version", [b"1", b"3", b"3\n", b"03\n", b"9", b"10\n"])
+@check_each("version", [b"1", b"3", b"3\n", b"03\n", b"9", b"10\n"])
 def test_versions_1_to_10_are_read(version: bytes) -> None:
     assert everything(torch_zip([], version=version)) == []
 
 
-@pytest.mark.parametrize(
-    "version", [b"0\n", b"11\n", b"", b"\n", b"3\n\n", b"3 ", b"+3", b"-1", b"003", b"three", b"\xb3"]
-)
+@check_each("version", [b"0\n", b"11\n", b"", b"\n", b"3\n\n", b"3 ", b"+3", b"-1", b"003", b"three", b"\xb3"])
 def test_other_versions_are_refused(version: bytes) -> None:
     refuses_file(TensorError, "format version", torch_zip([], version=version))
 
@@ -231,7 +230,7 @@ def test_a_file_of_another_zip_writer_is_read() -> None:
 # -- persistent ids (FORMAT.md 6.3) -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("store", "words"),
     [
         (None, "expected a storage for a tensor"),
@@ -318,7 +317,7 @@ def test_records_whose_names_differ_only_in_case_are_refused() -> None:
 # -- geometry (FORMAT.md 6.4) -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("shape", "strides", "offset", "words"),
     [
         ((9,), (1,), 0, "reaches element 8 of a storage of 8"),
@@ -419,7 +418,7 @@ def test_each_way_to_build_a_strided_tensor() -> None:
     assert all(array.tolist() == [[1, 2, 3], [4, 5, 6]] for array in state_dict.to_numpy())
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("call", "words"),
     [
         (Apply(REBUILD, (storage(8), 0, (2,))), "arguments"),
@@ -467,7 +466,7 @@ def test_tensor_metadata_is_a_dict(metadata: object) -> None:
     refuses(TensorError, "metadata", tensor(storage(8), (2,), None, 0, False, metadata), {"0": EIGHT})
 
 
-@pytest.mark.parametrize(
+@check_each(
     "hooks",
     [
         None,
@@ -522,7 +521,7 @@ def test_parameters() -> None:
     assert made["integers"].dtype == np.int64
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("call", "words"),
     [
         (Apply(REBUILD_PARAMETER, (floats((8,)), True)), "arguments"),
@@ -556,7 +555,7 @@ def test_a_tensor_with_attributes() -> None:
     assert parameter.is_parameter
 
 
-@pytest.mark.parametrize(
+@check_each(
     "call",
     [
         with_attributes({}, cls=Name("my", "Tensor")),
@@ -578,7 +577,7 @@ def test_attributes_are_a_dict_with_text_keys(state: object) -> None:
         refuses(TensorError, "dict of attributes", call, {"0": EIGHT})
 
 
-@pytest.mark.parametrize("name", ["data", "requires_grad", "real", "imag", "grad", "_grad", "__class__"])
+@check_each("name", ["data", "requires_grad", "real", "imag", "grad", "_grad", "__class__"])
 def test_an_attribute_that_would_change_the_tensor_is_refused(name: str) -> None:
     # torch sets each attribute of the state: "data" gives the tensor other values
     state = {name: floats((8,), "1")}
@@ -618,7 +617,7 @@ def test_sparse_tensors() -> None:
     assert isinstance(refusal(torch_zip(few, SPARSE)), TensorError)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("kind", "call"),
     [
         (TensorError, Apply(REBUILD_SPARSE, (layout(),))),
@@ -680,7 +679,7 @@ def test_quantized_tensors() -> None:
         assert made.dequantize().dtype == np.float32
 
 
-@pytest.mark.parametrize(
+@check_each(
     "call",
     [
         quantized((PER_TENSOR, 0.5)),
@@ -726,7 +725,7 @@ def test_meta_tensors() -> None:
     assert (parameter.dtype, parameter.shape, parameter.is_parameter) == ("int8", (), True)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("kind", "args"),
     [
         (TensorError, (Name("torch", "int8"), (2,), ())),
@@ -748,7 +747,7 @@ def test_a_meta_tensor_of_other_arguments_is_refused(kind: type[SbformatError], 
 # -- small values (FORMAT.md 6.6) ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("tree", "value"),
     [
         (Apply(SIZE, ((2, 3),)), Size((2, 3))),
@@ -783,7 +782,7 @@ def test_small_values(tree: object, value: object) -> None:
     assert (type(found), found) == (type(value), value)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("kind", "tree"),
     [
         (TensorError, Apply(SIZE, (2, 3))),
@@ -842,7 +841,7 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize("tree", UNKNOWN)
+@check_each("tree", UNKNOWN)
 def test_a_name_that_is_not_known_is_refused_or_kept_inert(tree: object) -> None:
     refuses(UnsupportedError, "", tree, {"0": EIGHT})
     refuses(UnsupportedError, "", {"w": floats((8,)), "x": [tree]}, {"0": EIGHT})
@@ -889,7 +888,7 @@ def test_ordered_dicts() -> None:
     assert list(by_python_2.items()) == [("a", 1), ("b", 2)]
 
 
-@pytest.mark.parametrize(
+@check_each(
     "tree",
     [
         Apply(ORDERED_DICT, (), Change("BUILD", {})),

@@ -47,6 +47,7 @@ from sbformat.pth.calls import Calls
 from sbformat.pth.compare import equal
 from sbformat.pth.file_storage import FileStorage
 from sbformat.pth.values import Storage, TensorInfo
+from tests.helpers.many_cases import check_each
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 OTHER: Final = np.arange(10, 18, dtype="<f4").tobytes()
@@ -173,7 +174,7 @@ STORED: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", STORED)
+@check_each("kind", STORED)
 def test_each_kind_of_tensor_comes_back(kind: str) -> None:
     """``loads(dumps(loads(x))) == loads(x)``, with geometry, flags, sharing and location."""
     data = torch_zip({"v": STORED[kind]}, {"0": EIGHT})
@@ -209,8 +210,8 @@ UNTYPED_DTYPES: Final = {
 BITS: Final = bytes(at % 2 for at in range(32))
 
 
-@pytest.mark.parametrize("order", [b"little", b"big", None])
-@pytest.mark.parametrize("name", DTYPES)
+@check_each("order", [b"little", b"big", None])
+@check_each("name", DTYPES)
 def test_every_typed_storage_of_either_byte_order(name: str, order: bytes | None) -> None:
     """Items are written little-endian, whatever they were."""
     pytest.importorskip("ml_dtypes")
@@ -220,8 +221,8 @@ def test_every_typed_storage_of_either_byte_order(name: str, order: bytes | None
     assert {store.byte_order for store in found.storages()} == {"little"}
 
 
-@pytest.mark.parametrize("order", [b"little", b"big"])
-@pytest.mark.parametrize("name", UNTYPED_DTYPES)
+@check_each("order", [b"little", b"big"])
+@check_each("name", UNTYPED_DTYPES)
 def test_every_dtype_over_an_untyped_storage_of_either_byte_order(name: str, order: bytes) -> None:
     pytest.importorskip("ml_dtypes")
     shape = (32 // UNTYPED_DTYPES[name],)
@@ -297,7 +298,7 @@ SPARSE: Final = {
 }
 
 
-@pytest.mark.parametrize("kind", SPARSE)
+@check_each("kind", SPARSE)
 def test_sparse_tensors_of_each_layout(kind: str) -> None:
     found = again(torch_zip({"s": SPARSE[kind], "again": SPARSE[kind]}, LONGS))
     value = found["s"]
@@ -329,9 +330,9 @@ QUANTIZED: Final = {
 RECORDS: Final = {"s": TWO_DOUBLES, "z": np.array([0, 1], "<i8").tobytes(), "f": EIGHT[:8]}
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("order", [b"little", b"big"])
-@pytest.mark.parametrize("kind", QUANTIZED)
+@check_each("wrapped", [False, True])
+@check_each("order", [b"little", b"big"])
+@check_each("kind", QUANTIZED)
 def test_quantized_tensors_of_each_scheme(kind: str, order: bytes, wrapped: bool) -> None:  # noqa: FBT001
     cls, scheme = QUANTIZED[kind]
     value = quantized(cls, scheme)
@@ -407,7 +408,7 @@ MADE_OF: Final = {
 }
 
 
-@pytest.mark.parametrize("kind", MADE_OF)
+@check_each("kind", MADE_OF)
 def test_each_small_value_comes_back(kind: str) -> None:
     found = again(torch_zip({"v": MADE_OF[kind], "again": [MADE_OF[kind]]}))
     before = pth.loads(torch_zip({"v": MADE_OF[kind], "again": [MADE_OF[kind]]}))
@@ -421,8 +422,8 @@ def test_sets_are_written_in_an_order_that_no_hash_decides() -> None:
     assert members == [None, 1, 3, "a", "b", "c"]
 
 
-@pytest.mark.parametrize("kind", ["dict", "ordered"])
-@pytest.mark.parametrize("count", [0, 1, 2, 999, 1000, 1001, 2500])
+@check_each("kind", ["dict", "ordered"])
+@check_each("count", [0, 1, 2, 999, 1000, 1001, 2500])
 def test_dicts_of_any_size(kind: str, count: int) -> None:
     pairs = {f"key {at}": at for at in range(count)}
     found = again(torch_zip(ordered(pairs, {"": 1}) if kind == "ordered" else pairs))

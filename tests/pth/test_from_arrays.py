@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, QuantizedTensor, Size, SparseTensor, StateDict
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_every_dtype_in_every_layout_and_byte_order(code: str, order: str) -> No
         assert_kept({name: one})
 
 
-@pytest.mark.parametrize("name", ML_DTYPES)
+@check_each("name", ML_DTYPES)
 def test_every_dtype_of_ml_dtypes_in_every_layout(name: str) -> None:
     array = (np.arange(24) % 7 + 1).astype(getattr(pytest.importorskip("ml_dtypes"), name)).reshape(4, 6)
     assert_kept(layouts(array))
@@ -191,7 +192,7 @@ def test_views_of_one_buffer_with_two_dtypes_come_back() -> None:
 SECRET: Final = 0x5EC2E75EC2E75EC2
 
 
-@pytest.mark.parametrize(
+@check_each(
     "views",
     [
         lambda base: [base[::2]],
@@ -283,7 +284,7 @@ def test_a_masked_array_is_refused() -> None:
     refused({"w": {"m": np.ma.array([1.0, 2.0], mask=[False, True])}}, "'w/m'", "masked")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("given", "plain"),
     [
         (np.float64(1.5), 1.5), (np.float32(1.5), 1.5), (np.float16(1.5), 1.5), (np.int8(-3), -3),
@@ -319,7 +320,7 @@ def test_subclasses_become_the_plain_value() -> None:
 DATES: Final = np.array(["2020-01-01"], "M8[D]")
 
 
-@pytest.mark.parametrize(
+@check_each(
     "value",
     [
         np.array([None, 1], object), np.array(["a"]), np.array([b"a"]), DATES, DATES - DATES, DATES[0],
@@ -334,7 +335,7 @@ def test_what_a_pth_cannot_hold_is_refused_by_its_path(value: Any) -> None:
     refused({"state": [{"a/b": value}]}, "state/[0]/a~1b")
 
 
-@pytest.mark.parametrize("name", ["int4", "uint4", "float8_e4m3", "float8_e3m4", "float4_e2m1fn", "float8_e4m3b11fnuz"])
+@check_each("name", ["int4", "uint4", "float8_e4m3", "float8_e3m4", "float4_e2m1fn", "float8_e4m3b11fnuz"])
 def test_dtypes_of_ml_dtypes_that_torch_lacks_are_refused(name: str) -> None:
     refused({"w": np.ones(2, getattr(pytest.importorskip("ml_dtypes"), name))}, "'w'", name)
 
@@ -353,14 +354,14 @@ PLAIN: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+@check_each("value", PLAIN)
 def test_plain_values_come_back_with_their_types(value: Any) -> None:
     found = again({"v": value, "in list": [value]})
     assert repr(found.to_numpy()) == repr({"v": value, "in list": [value]})
     assert found == StateDict.from_arrays({"v": value, "in list": [value]})
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+@check_each("value", PLAIN)
 def test_anything_may_be_the_whole(value: Any) -> None:
     assert repr(again(value).to_numpy()) == repr(value)
 

@@ -26,6 +26,7 @@ from conformance.generators.build_pth import (
     tensor,
 )
 from sbformat import LimitError, Limits, PickleError, SbformatError, TensorError, UnsupportedError, pth
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import everything, refusal
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
@@ -118,7 +119,7 @@ def test_untyped_storages_count_bytes() -> None:
 # -- the head -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("magic", [MAGIC + 1, 0, "magic", None, float(MAGIC), ordered(), {}])
+@check_each("magic", [MAGIC + 1, 0, "magic", None, float(MAGIC), ordered(), {}])
 def test_another_first_value_is_another_pickle(magic: object) -> None:
     refuses(UnsupportedError, "magic number", legacy_stream([], magic=magic))
 
@@ -128,7 +129,7 @@ def test_another_protocol_is_refused(version: object) -> None:
     refuses(TensorError, "expected 1001 as the protocol", legacy_stream([], version=version))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "system",
     [None, [], {}, {"little_endian": True}, {**SYSTEM, "more": 1}, {**SYSTEM, "protocol_version": 1} | {1: 2, "x": 1}],
 )
@@ -169,7 +170,7 @@ def test_values_left_behind_by_the_object_or_the_keys_are_refused(left: bytes) -
 # -- the storages -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("keys", "words"),
     [
         (("0",), "a list of texts"),
@@ -189,7 +190,7 @@ def test_a_list_of_keys_that_does_not_fit_is_refused(keys: object, words: str) -
     refuses(TensorError, words, legacy_stream(tree, [RUN], keys=raw))
 
 
-@pytest.mark.parametrize("count", [0, 7, 9, 2**63 - 1, -1, -(2**63)])
+@check_each("count", [0, 7, 9, 2**63 - 1, -1, -(2**63)])
 def test_a_count_that_differs_from_the_tensors_is_refused(count: int) -> None:
     tree = {"w": tensor(whole(), (8,))}
     assert everything(legacy_stream(tree, [Run("0", 8, EIGHT)]))["w"].tobytes() == EIGHT
@@ -209,7 +210,7 @@ def test_bytes_behind_the_last_storage_are_refused(tail: bytes) -> None:
     refuses(TensorError, "follow the last storage", legacy_stream([], tail=tail))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "second",
     [
         whole(8, "0", "IntStorage"),
@@ -225,7 +226,7 @@ def test_one_key_has_one_class_and_size(second: Persist) -> None:
     assert isinstance(refusal(legacy_stream(tree, [RUN])), TensorError)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "reference",
     [
         storage(8),

@@ -20,6 +20,7 @@ from sbformat.limits import Budget
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, Size, StateDict
 from sbformat.pth.compare import equal
 from sbformat.pth.portable import from_portable, to_portable
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 TENSORS: Final = StateDict.from_arrays({"t": np.arange(4, dtype="f4"), "u": np.zeros((2, 3), "i8")}).tree
@@ -127,7 +128,7 @@ def test_members_of_sets_stand_in_an_order_that_no_hash_decides() -> None:
         assert members == sorted(members, key=json.dumps)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "tree",
     [
         {"a": TENSORS["t"]._replace(state={"mine": 1})},
@@ -140,7 +141,6 @@ def test_members_of_sets_stand_in_an_order_that_no_hash_decides() -> None:
         {"a": [bytes(1 << 20)] * 99},
         [[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]],
     ],
-    ids=["attributes", "half complex", "storage", "NUL", "surrogate", "long", "huge text", "many bytes", "deep"],
 )
 def test_what_has_no_word_is_refused(tree: Any) -> None:
     with pytest.raises(UnsupportedError) as caught:
@@ -250,7 +250,7 @@ NESTED: Final = [
 ]
 
 
-@pytest.mark.parametrize("value", NESTED, ids=repr)
+@check_each("value", NESTED)
 def test_forged_trees_are_refused(value: Any) -> None:
     for forged in (value, {"list": [value]}, {"dict": [["key", value]]}, {"ordered_dict": [], "_metadata": value}):
         with pytest.raises(DataError) as caught:

@@ -41,6 +41,7 @@ from sbformat import LimitError, Limits, MissingEntryError, SbformatError, Tenso
 from sbformat.pth import StateDict, TensorInfo
 from sbformat.pth.addresses import segment
 from sbformat.schema import iter_problems
+from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
@@ -85,7 +86,7 @@ def test_to_numpy_gives_the_containers_that_torch_gives() -> None:
     assert nested["a"]._metadata == {"": {"version": 1}}
 
 
-@pytest.mark.parametrize("tree", [[1, 2], 5, None, "text", (1,), Apply(SIZE, ((2,),))])
+@check_each("tree", [[1, 2], 5, None, "text", (1,), Apply(SIZE, ((2,),))])
 def test_what_is_no_dict_is_an_empty_mapping_with_a_tree(tree: object) -> None:
     state_dict = decode(tree)
     assert (len(state_dict), list(state_dict)) == (0, [])
@@ -132,7 +133,7 @@ def test_a_missing_entry_error_can_be_copied() -> None:
 # -- addresses ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("key", "part"),
     [
         ("mlp_extractor.policy_net.0.weight", "mlp_extractor.policy_net.0.weight"),
@@ -305,7 +306,7 @@ def pair(first: object, second: object, **options: Any) -> tuple[StateDict, Stat
 NAN = struct.unpack("<d", bytes.fromhex("010000000000f87f"))[0]
 
 
-@pytest.mark.parametrize(
+@check_each(
     "tree",
     [
         POLICY,
@@ -363,7 +364,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), DIFFERENT)
+@check_each(("left", "right"), DIFFERENT)
 def test_what_holds_something_else_differs(left: object, right: object) -> None:
     first, second = pair(left, right)
     assert first != second
@@ -408,7 +409,7 @@ def test_equality_compares_what_is_kept_inert() -> None:
         assert (first == second) is same
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20])
+@check_each("count", [1, 2, 3, 5, 10, 20])
 def test_one_attribute_among_many_parameters_makes_a_difference(count: int) -> None:
     def tree(numbers: list[int]) -> list[Apply]:
         return [
@@ -422,7 +423,7 @@ def test_one_attribute_among_many_parameters_makes_a_difference(count: int) -> N
         assert first != second
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20])
+@check_each("count", [1, 2, 3, 5, 10, 20])
 def test_one_item_among_many_inert_calls_makes_a_difference(count: int) -> None:
     def tree(numbers: list[int]) -> list[Apply]:
         return [Apply(EXIT, (), Change("SETITEMS", ["n", number, "m", [number]])) for number in numbers]

@@ -24,6 +24,7 @@ from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, ValidationError, pth
 from sbformat.pth import StateDict, clear_optimizer
 from sbformat.pth.mismatches import Mismatch, misfit
+from tests.helpers.many_cases import check_each
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 
@@ -95,7 +96,7 @@ def test_a_tensor_that_is_the_whole_is_named_by_the_empty_path() -> None:
     assert made.with_arrays({"": np.ones(2)}).to_numpy().tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("wanted", "given"),
     [
         ("f4", "f8"), ("f4", "f2"), ("f8", "i4"), ("f2", "?"), ("i8", "i4"), ("i4", "i8"), ("u1", "i8"), ("i1", "u1"),
@@ -109,7 +110,7 @@ def test_a_dtype_becomes_one_of_its_own_kind_or_a_wider_one(wanted: str, given: 
     assert (found.dtype, found.tolist()) == (np.dtype(wanted), [0, 1])
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("wanted", "given"),
     [("i4", "f4"), ("?", "i4"), ("?", "f4"), ("f4", "c8"), ("i8", "c8"), ("f4", "M8[s]"), ("f4", "S1"), ("u1", "f2")],
 )
@@ -117,7 +118,7 @@ def test_a_dtype_of_another_kind_does_not_fit(wanted: str, given: str) -> None:
     assert problems(template(w=np.zeros(2, wanted)), {"w": np.zeros(2, given)}) == [("w", "dtype")]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("wanted", "given"),
     [
         ("i4", np.array([2**31])), ("u1", np.array([-1])), ("u1", np.array([256])), ("i1", np.array([128], "u1")),
@@ -172,7 +173,7 @@ def test_a_long_list_is_cut_in_the_message_but_not_in_the_problems() -> None:
     assert len(problems(made, unexpected)) == 300
 
 
-@pytest.mark.parametrize("value", [[[1.0], [1.0, 2.0]], np.array([None]), "text", object(), None, {"a": 1}, {1.0}])
+@check_each("value", [[[1.0], [1.0, 2.0]], np.array([None]), "text", object(), None, {"a": 1}, {1.0}])
 def test_what_is_no_array_does_not_fit(value: Any) -> None:
     assert problems(template(w=np.zeros(1)), {"w": value}) in ([("w", "dtype")], [("w", "shape")])
 
@@ -322,9 +323,7 @@ def test_optimizers_of_other_parameters_are_not() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "groups", [None, 5, [], [5], [{}], [{"params": None}], [{"params": 3}], [{"lr": 1}], {"params": [0]}]
-)
+@check_each("groups", [None, 5, [], [5], [{}], [{"params": None}], [{"params": 3}], [{"lr": 1}], {"params": [0]}])
 def test_what_are_no_parameter_groups_is_told(groups: Any) -> None:
     found = unlike(optimizer((2,)), StateDict.from_arrays({"state": {}, "param_groups": groups}))
     assert found[0] == ("param_groups/[0]/params", "shape")
@@ -365,7 +364,7 @@ def test_an_emptied_optimizer_keeps_its_groups(kind: Any) -> None:
     assert clear_optimizer(found) == found
 
 
-@pytest.mark.parametrize("value", [{}, {"state": {}}, {"param_groups": []}, {"state": 1, "param_groups": []}, [], 1])
+@check_each("value", [{}, {"state": {}}, {"param_groups": []}, {"state": 1, "param_groups": []}, [], 1])
 def test_a_state_dict_that_is_not_an_optimizers_cannot_be_cleared(value: Any) -> None:
     with pytest.raises(UnsupportedError, match="optimizer"):
         clear_optimizer(StateDict.from_arrays(value))

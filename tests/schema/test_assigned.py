@@ -18,7 +18,7 @@ from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from sbformat.values.types import FloatSchedule
 from tests.helpers.bundled import PPO
-from tests.helpers.many_cases import check_all
+from tests.helpers.many_cases import check_all, check_each
 from tests.helpers.old_archives import OLD
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HALF: Final = LinearSchedule(0.2, 0.05, 0.5)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("given", "expected"),
     [
         ({"constant": 1}, ConstantSchedule(1.0)),
@@ -38,7 +38,6 @@ HALF: Final = LinearSchedule(0.2, 0.05, 0.5)
         (FloatSchedule(FloatSchedule(HALF)), HALF),
         (ConstantSchedule(3e-4), ConstantSchedule(3e-4)),
     ],
-    ids=str,
 )
 def test_a_schedule_is_written_so_that_it_is_read_again(given: Any, expected: Any) -> None:
     targets = (Target(2, 0), Target(2, 6), Target(2, 7), NEWEST)
@@ -53,13 +52,13 @@ def check_schedule(key: str, given: Any, expected: Any, target: Target) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("key", sorted(SCHEDULE_KEYS))
+@check_each("key", sorted(SCHEDULE_KEYS))
 def test_a_number_is_a_schedule_only_where_sb3_calls_the_value(key: str) -> None:
     found = encode_assigned(key, 0.5, NEWEST)
     assert (found == 0.5) == (key in {"learning_rate", "clip_range", "clip_range_vf"})
 
 
-@pytest.mark.parametrize("given", [None, 1, "text", [1, 2], {"linear": [1, 0]}, {"constant": 1}, {}])
+@check_each("given", [None, 1, "text", [1, 2], {"linear": [1, 0]}, {"constant": 1}, {}])
 def test_values_of_other_keys_are_unchanged(given: Any) -> None:
     assert encode_assigned("policy_kwargs", given, NEWEST) is given
 
@@ -68,7 +67,7 @@ def test_no_clipping_of_the_value_function_stays_null() -> None:
     assert encode_assigned("clip_range_vf", None, NEWEST) is None
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("given", "message"),
     [
         ({}, "expected a number, "),
@@ -94,7 +93,6 @@ def test_no_clipping_of_the_value_function_stays_null() -> None:
         (LinearSchedule(1.0, 0.0, 2.0), "got 2.0"),
         (ConstantSchedule("a" * 1000), "got"),  # type: ignore[arg-type]
     ],
-    ids=lambda part: str(part)[:40],
 )
 def test_other_objects_and_numbers_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -109,7 +107,7 @@ def test_a_schedule_under_a_key_that_has_none_is_refused() -> None:
         sbformat.edit(PPO, assign={"gamma": HALF})
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("version", "release"),
     [(None, (2, 0)), ("1.0rc0", (2, 0)), ("2.6.0a1", (2, 6)), ("2.9.2", (2, 9)), ("3.1", NEWEST), ("x", NEWEST)],
 )

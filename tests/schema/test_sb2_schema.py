@@ -19,6 +19,7 @@ from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.schema import iter_problems, load_schema
 from tests.helpers.build_blobs import array, discrete, new, tree
 from tests.helpers.bundled import zipped
+from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_keys import (
     ALGORITHMS,
     COMMON,
@@ -73,7 +74,7 @@ def test_the_schemas_are_schemas(name: str) -> None:
     assert schema["$id"] == f"urn:sbformat:{name}"
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@check_each("algorithm", ALGORITHMS)
 def test_the_keys_are_those_that_the_releases_write(algorithm: str) -> None:
     assert keys_of(SB2, algorithm) == written(algorithm) | DEVELOPMENT.get(algorithm, set())
 
@@ -84,7 +85,7 @@ def test_the_keys_of_all_are_those_of_the_base() -> None:
     assert shared > set(COMMON.split())
 
 
-@pytest.mark.parametrize(("schema", "name"), NAMED)
+@check_each(("schema", "name"), NAMED)
 def test_every_key_refuses_wrong_types(schema: str, name: str) -> None:
     validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS[schema]})
     keys = keys_of(DEFINITIONS[schema], name)
@@ -96,7 +97,7 @@ def test_every_key_refuses_wrong_types(schema: str, name: str) -> None:
     assert [key for key in keys if refused[key] < 2] == []
 
 
-@pytest.mark.parametrize(("schema", "name"), NAMED)
+@check_each(("schema", "name"), NAMED)
 def test_every_key_is_described(schema: str, name: str) -> None:
     definition = DEFINITIONS[schema][name]
     assert definition["title"] == name
@@ -126,7 +127,7 @@ def without_words(value: Any) -> Any:
     return [without_words(part) for part in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("module", "name"), sorted(PLAIN_OBJECTS))
+@check_each(("module", "name"), sorted(PLAIN_OBJECTS))
 def test_every_attribute_that_is_known_is_described(module: str, name: str) -> None:
     definition = "ReplayBuffer" if name.endswith("ReplayBuffer") else name
     if definition in OBJECTS:
@@ -136,13 +137,13 @@ def test_every_attribute_that_is_known_is_described(module: str, name: str) -> N
 # -- data ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [pytest.param(data, id=f"{name} {row}") for name, row, data in every_data()])
+@check_each("data", [data for _, _, data in every_data()])
 def test_what_a_release_writes_has_no_problems(data: dict[str, Any]) -> None:
     assert list(iter_problems(data)) == []
     assert list(iter_problems(as_json(data))) == []
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@check_each("algorithm", ALGORITHMS)
 def test_a_wrong_type_is_found_at_its_key(algorithm: str) -> None:
     data = last_data(algorithm)
     kept = {"model_class"} if algorithm == "HER" else {"using_gail"}  # they tell the algorithm
@@ -156,7 +157,7 @@ def test_a_wrong_type_is_found_at_its_key(algorithm: str) -> None:
         )
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("algorithm", "key", "value", "message"),
     [
         ("A2C", "gamma", 1.5, "expected a number in [0, 1] or a serialized value, got 1.5"),
@@ -181,7 +182,7 @@ def test_ranges_are_checked(algorithm: str, key: str, value: Any, message: str) 
     assert message in problem.message
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("algorithm", "key", "value"),
     [
         ("ACKTR", "lam", -1),
@@ -205,8 +206,8 @@ def test_unknown_keys_are_information() -> None:
     assert problem.message == "TD3 of Stable Baselines 2 writes no key 'mine'"
 
 
-@pytest.mark.parametrize("key", ["observation_space", "action_space"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@check_each("key", ["observation_space", "action_space"])
+@check_each("algorithm", ALGORITHMS)
 def test_keys_that_load_needs(algorithm: str, key: str) -> None:
     data = last_data(algorithm)
     del data[key]
@@ -256,7 +257,7 @@ def test_a_zip_has_no_problems() -> None:
     assert sbformat.validate(zipped_sb2(notes=b"mine")) == ()
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind", "entry"),
     [
         (zipped_sb2(without=("data",)), "missing-entry", "data"),
@@ -346,7 +347,7 @@ def buffer(without: str | None = None, **more: Any) -> bytes:
     return pkl.dumps(tree(new(f"{_SB3}.buffers", "ReplayBuffer", kept)))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind"),
     [
         (pkl.dumps(tree(statistics())), "running-mean-std"),
@@ -362,7 +363,7 @@ def test_objects_have_no_problems(source: bytes, kind: str) -> None:
     assert list(iter_problems(source)) == []
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind", "place", "message"),
     [
         (normalize(gamma=2), "type", ("data", "/gamma"), "expected a number in [0, 1] or a serialized value, got 2"),

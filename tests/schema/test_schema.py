@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 import sbformat
 from sbformat.schema import load_schema
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.many_cases import check_each
 
 DEFINITIONS = load_schema("data")["$defs"]
 ALGORITHMS = (
@@ -42,7 +43,7 @@ def test_real_archives_have_no_problems(path: Any) -> None:
     assert sbformat.validate(sbformat.read(path).data) == ()
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@check_each("algorithm", ALGORITHMS)
 def test_every_documented_key_refuses_wrong_types(algorithm: str) -> None:
     schema = {"$ref": f"#/$defs/{algorithm}", "$defs": DEFINITIONS}
     validator = Draft202012Validator(schema)
@@ -56,7 +57,7 @@ def test_every_documented_key_refuses_wrong_types(algorithm: str) -> None:
     assert [key for key in keys if refused[key] < 2] == []
 
 
-@pytest.mark.parametrize("key", sorted(keys_of("PPO") & set(json.loads(entries()["data"]))))
+@check_each("key", sorted(keys_of("PPO") & set(json.loads(entries()["data"]))))
 def test_a_wrong_type_in_an_archive_is_found_at_its_key(key: str) -> None:
     source = with_data(lambda data: data.update({key: [[{"a": 1}]]}))
     problems = [problem for problem in sbformat.iter_problems(source) if problem.level == "error"]
@@ -68,7 +69,7 @@ def test_a_wrong_type_in_an_archive_is_found_at_its_key(key: str) -> None:
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize("key", sorted(keys_of("BaseAlgorithm")))
+@check_each("key", sorted(keys_of("BaseAlgorithm")))
 def test_every_key_is_described(key: str) -> None:
     described = [
         definition["properties"][key] for definition in DEFINITIONS.values() if key in definition.get("properties", ())
@@ -110,7 +111,7 @@ def test_base64_that_no_encoder_writes_is_flagged() -> None:
     assert (problem.kind, problem.level, problem.loc) == ("base64", "error", "/policy_class")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "kind", "entry"),
     [
         (changed(without=("policy.pth",)), "missing-entry", "policy.pth"),

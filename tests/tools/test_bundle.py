@@ -50,6 +50,7 @@ from tests.cli.test_writing import failure
 from tests.helpers.build_blobs import new
 from tests.helpers.build_statistics import ABSENT, SB2, pickled, returns, rms, whole, with_keys
 from tests.helpers.bundled import PPO, SAC, entries, zipped
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,8 +92,8 @@ def held(items: Any, code: str) -> ArrayInfo:
 # -- both ways ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", VALUES)
-@pytest.mark.parametrize("path", [PPO, SAC])
+@check_each("name", VALUES)
+@check_each("path", [PPO, SAC])
 def test_what_goes_in_comes_out(path: Path, name: str) -> None:
     """``unbundle(bundle(a, v))`` is a and v, entry for entry and field for field."""
     archive, value = sbformat.read(path), value_of(name)
@@ -183,7 +184,7 @@ SPACES: Final = [
 ]
 
 
-@pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
+@check_each("space", SPACES)
 def test_every_space_comes_out(space: Any) -> None:
     value = VecNormalize(norm_obs=False, norm_reward=False, observation_space=space, action_space=space)
     assert unbundle(bundle(sbformat.read(PPO), value)).vecnormalize == value
@@ -314,7 +315,7 @@ BAD_SETTINGS: Final[list[Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", BAD_SETTINGS, ids=range(len(BAD_SETTINGS)))
+@check_each("change", BAD_SETTINGS)
 def test_settings_that_break_the_format_are_refused(change: Any) -> None:
     with pytest.raises(DataError) as caught:
         unbundle(changed(change) if callable(change) or change else changed().replace(extra={SETTINGS_ENTRY: b""}))
@@ -366,7 +367,7 @@ BAD_ARRAYS: Final[list[tuple[Any, type[Exception]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "error"), BAD_ARRAYS, ids=range(len(BAD_ARRAYS)))
+@check_each(("change", "error"), BAD_ARRAYS)
 def test_arrays_that_do_not_fit_are_refused(change: Any, error: type[Exception]) -> None:
     with pytest.raises(error) as caught:
         unbundle(changed(arrays=change))

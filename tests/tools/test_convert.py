@@ -46,6 +46,7 @@ from sbformat.tools import convert as module
 from sbformat.tools.convert import ConvertReport, convert
 from sbformat.tools.diff import diff
 from tests.helpers.bundled import PPO, SAC, changed, entries, zipped
+from tests.helpers.many_cases import check_each
 from tests.helpers.shared_files import SHARED, summarize_counts
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ U1: Final = {"x": np.zeros(2, "u1")}
 TREE: Final = {"dict": [["w", {"tensor": "policy:w"}]]}
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("rows", "arrays", "kind"),
     [
         ({}, {}, DataError),

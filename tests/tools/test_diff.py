@@ -23,6 +23,7 @@ from sbformat.tools.diff import Change, DiffReport, diff
 from sbformat.values.render import ValueRenderer
 from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
 
@@ -46,6 +47,10 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
             patch.setattr(thresholds.COMPARED_IN_PIECES, 0)
             patch.setattr(thresholds.TENSOR_PIECE, 48)
         yield request.param
+
+
+without_tensors = pytest.mark.parametrize("way", ["as arrays"], indirect=True)
+"""Only values of ``data`` differ: nothing is compared in pieces."""
 
 
 def compare(old: Archive, new: Archive) -> DiffReport:
@@ -79,9 +84,7 @@ def with_value(key: str, value: Any) -> Archive:
     return BASE.replace(data={**BASE.data, key: value})
 
 
-@pytest.mark.parametrize(
-    "value", [0.5, "text", None, True, [1, [2]], {"a": {"b": 1}}, 2**60], ids=lambda value: type(value).__name__
-)
+@check_each("value", [0.5, "text", None, True, [1, [2]], {"a": {"b": 1}}, 2**60])
 def test_a_change_of_data_has_both_values(value: Any) -> None:
     assert one(BASE, with_value("gamma", value))[-2:] == (0.99, value)
     added = one(BASE, with_value("new", value))
@@ -163,7 +166,7 @@ def reverse(data: dict[str, Any]) -> None:
     data.update(reversed(items))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("change", "row"),
     [
         (lambda d: d.update(gamma=0.5), ("/gamma", "value", "0.99 became 0.5")),
@@ -224,6 +227,7 @@ def test_the_place_of_a_key_is_its_pointer_whatever_it_is_called() -> None:
     assert is_terminal_safe(found.message)
 
 
+@without_tensors
 def test_large_objects_take_linear_time() -> None:
     limits = Limits(memory_bytes=1 << 30)
     left = sbformat.reads(with_data(lambda d: d.update(mine={str(n): n for n in range(30_000)})), limits=limits)
@@ -233,6 +237,7 @@ def test_large_objects_take_linear_time() -> None:
     assert len(diff(left, right).changes) == 3334
 
 
+@without_tensors
 def test_what_a_report_holds_is_limited() -> None:
     deep: dict[str, Any] = {str(n): n for n in range(2000)}
     for _ in range(50):
@@ -250,7 +255,7 @@ def test_what_a_report_holds_is_limited() -> None:
 # -- entries ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["data", "policy.pth", "_stable_baselines3_version", "system_info.txt"])
+@check_each("name", ["data", "policy.pth", "_stable_baselines3_version", "system_info.txt"])
 def test_entries_that_one_lacks(name: str) -> None:
     found = compare(BASE, BASE.without(name))
     assert [(row.entry, row.loc, row.kind) for row in found.changes] == [(name, "", "removed")]
@@ -277,7 +282,7 @@ def test_extra_entries_by_their_bytes() -> None:
     assert one(left, right).message == "2 bytes became 3 other bytes"
 
 
-@pytest.mark.parametrize("name", ["policy_pth", "data", "_stable_baselines3_version"])
+@check_each("name", ["policy_pth", "data", "_stable_baselines3_version"])
 def test_broken_entries_are_compared_by_bytes(name: str) -> None:
     left, right = (sbformat.reads(changed(**{name: raw})) for raw in (b"\xffa", b"\xffb"))
     found = one(left, right)
@@ -314,7 +319,7 @@ def test_lone_files_and_folders(tmp_path: Path) -> None:
 INF, NAN = float("inf"), float("nan")
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("left", "right", "distance"),
     [
         (np.array([1.0, 2.0]), np.array([1.0, 2.5]), 0.5),
@@ -369,7 +374,7 @@ def test_equal_items_in_another_layout_are_no_change() -> None:
     assert not compare(left, right).changes
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("left", "right", "kind", "message"),
     [
         (np.zeros(2, "f4"), np.zeros(3, "f4"), "shape", "(2) became (3)"),
@@ -451,6 +456,7 @@ def test_a_lone_tensor() -> None:
     assert diff(left, right).state_dicts[0].different == 1
 
 
+@without_tensors
 def test_more_values_than_are_walked_are_compared_all_the_same() -> None:
     values: Any = 1
     for _ in range(5):

@@ -18,6 +18,7 @@ from sbformat.tools.diff import Change, diff
 from sbformat.tools.diff.tolerance import Tolerance
 from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, changed
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def values(*numbers: float, dtype: Any = np.float32) -> np.ndarray:
 # -- norms --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int32, np.int8, ml_dtypes.bfloat16])
+@check_each("dtype", [np.float64, np.float32, np.float16, np.int32, np.int8, ml_dtypes.bfloat16])
 def test_a_change_of_a_tensor_has_its_norms(dtype: Any) -> None:
     (change,) = compare(values(3, 4, 0, 12, dtype=dtype), values(3, 4, 2, 11, dtype=dtype))
     assert change.kind == "value"
@@ -78,7 +79,7 @@ def test_norms_of_random_tensors_are_those_of_numpy() -> None:
     assert change.relative_change == pytest.approx(expected / np.linalg.norm(left.astype(float)), rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("left", "right", "l2", "relative"),
     [
         (values(0, 0), values(3, 4), 5, INF),
@@ -118,7 +119,7 @@ def test_the_norm_of_a_state_dict_is_not_known_if_that_of_one_tensor_is_not() ->
         assert (row.different, row.max_abs_difference, row.l2_difference) == (2, None, None)
 
 
-@pytest.mark.parametrize("new", [-1e308, -INF, INF])
+@check_each("new", [-1e308, -INF, INF])
 def test_a_difference_that_a_float_cannot_represent_is_said_to_be_larger(new: float) -> None:
     (change,) = compare(values(1e308, dtype=float), values(new, dtype=float))
     assert change.message == "1 of 1 elements differ, some of them by more than 1.79769e+308"
@@ -133,7 +134,7 @@ def test_other_changes_have_no_norms() -> None:
 # -- tolerances ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("old", "new", "options", "is_close"),
     [
         (1.0, 1.5, {"atol": 0.5}, True),
@@ -204,7 +205,7 @@ def test_a_tolerance_does_not_excuse_another_type_or_shape() -> None:
     assert [change.kind for change in diff(*text, **generous).changes] == ["value"]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("old", "new"),
     [
         ({"x": values(1)}, OrderedDict(x=values(1.0625))),
@@ -240,7 +241,7 @@ def test_integers_of_any_length_have_a_tolerance() -> None:
     assert not Tolerance(atol=1.0).is_close(10**400, 1)
 
 
-@pytest.mark.parametrize("options", [{"rtol": -1.0}, {"atol": -1e-9}, {"rtol": NAN}, {"atol": INF}])
+@check_each("options", [{"rtol": -1.0}, {"atol": -1e-9}, {"rtol": NAN}, {"atol": INF}])
 def test_a_tolerance_is_a_finite_number_of_0_or_more(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected [ra]tol to be a finite number of 0 or more"):
         diff(BASE, BASE, **options)
@@ -259,7 +260,7 @@ OTHER: Final = BASE.replace(
 )
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("only", "entries"),
     [
         (None, {"data", "policy.pth", "policy.optimizer.pth", "notes.txt"}),
@@ -305,7 +306,7 @@ def damage_crc(entry: str) -> bytes:
     return bytes(whole.replace(correct, b"\1\2\3\4"))
 
 
-@pytest.mark.parametrize("entry", ["policy.pth", "data", "_stable_baselines3_version"])
+@check_each("entry", ["policy.pth", "data", "_stable_baselines3_version"])
 def test_archives_that_differ_in_nothing_but_a_crc_are_equal_and_one_is_unreadable(entry: str) -> None:
     good, bad = changed(), damage_crc(entry)
     for pair, sides in (((good, bad), ["second"]), ((bad, good), ["first"]), ((bad, bad), ["first", "second"])):

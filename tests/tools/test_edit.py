@@ -23,6 +23,7 @@ from sbformat import (
 from sbformat.tools.diff import diff
 from sbformat.tools.edit import edit
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +73,7 @@ def test_keys_that_sb3_knows_can_be_added() -> None:
     assert list(edited.data)[-1] == "target_kl"
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("pairs", "wanted"),
     [
         ([("/policy_kwargs/net_arch", [64, 64])], {"net_arch": [64, 64]}),
@@ -89,7 +90,7 @@ def test_json_pointers_lead_anywhere(pairs: list[tuple[str, Any]], wanted: Any) 
     assert BASE.data["policy_kwargs"] == {"net_arch": [8, 8]}
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("target", "kind", "words"),
     [
         ("/policy_kwargs/net_arch/2", MissingEntryError, "item"),

@@ -16,6 +16,7 @@ from sbformat.pth import Device, DTypeName, Size, TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values.types import DType, ObjectArray, RandomState, SeedSequence
 from tests.helpers.build_blobs import array, call, change, decode_outcome, dtype, refused, tree, understood
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +47,8 @@ ARRAYS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("what", ARRAYS)
+@check_each("protocol", PROTOCOLS)
+@check_each("what", ARRAYS)
 def test_arrays_and_scalars_are_numpys(what: str, protocol: int) -> None:
     value = ARRAYS[what]
     found = understood(pickle.dumps(value, protocol))
@@ -118,7 +119,7 @@ UNDECODED: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", UNDECODED)
+@check_each("what", UNDECODED)
 def test_what_is_outside_the_table_stays_inert(what: str) -> None:
     outcome = decode_outcome(pickle.dumps(UNDECODED[what]))
     assert isinstance(outcome.value, Node)
@@ -150,8 +151,8 @@ def plainly(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("name", BITS)
+@check_each("protocol", PROTOCOLS)
+@check_each("name", BITS)
 def test_random_generators_have_numpys_state(name: str, protocol: int) -> None:
     bits = getattr(np.random, name)(5)
     for value, kind in (
@@ -179,7 +180,7 @@ def test_the_random_state_of_numpy_before_1_17() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@check_each(
     "made",
     [
         lambda: change(call("numpy.random", "__RandomState_ctor"), ("PCG64", 1, 2, 0, 0.5)),
@@ -243,7 +244,7 @@ def generator(name: str, **changed: object) -> Call:
     return change(call("numpy.random._pickle", "__bit_generator_ctor", name), left)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(("name", "part"), [(name, part) for name, parts in PARTS.items() for part in parts])
+@check_each(("name", "part"), [(name, part) for name, parts in PARTS.items() for part in parts])
 def test_numbers_of_a_state_are_within_its_bounds(name: str, part: str) -> None:
     """numpy takes a position as it comes, and reads and writes there."""
     greatest = PARTS[name][part]
@@ -372,7 +373,7 @@ def hidden_call() -> bytes:
     return raw.replace(body, body[:2] + b"cos\nsystem\n)R0" + body[2:])
 
 
-@pytest.mark.parametrize("what", STORED)
+@check_each("what", STORED)
 def test_storages_that_torch_does_not_write(what: str) -> None:
     node = refused(STORED[what]())
     outcome = decode_outcome([STORED[what]()] * 2)

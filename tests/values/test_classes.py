@@ -36,6 +36,7 @@ from tests.helpers.build_blobs import (
     new,
     tree,
 )  # fmt: skip  # fmt: skip
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,8 +112,8 @@ SPELLINGS: Final[dict[str, Callable[[Call], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("release", ["setter", "filled", "filled before"])
+@check_each("spelling", SPELLINGS)
+@check_each("release", ["setter", "filled", "filled before"])
 def test_an_object_of_a_carried_class_is_code(spelling: str, release: str) -> None:
     made = Made()
     plain = skeleton()
@@ -217,7 +218,7 @@ def test_the_hooks_of_bases_metaclass_and_namespace() -> None:
     assert len(called) == 3
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("hooks", "make", "clause"),
     [
         (("__new__",), lambda cls: made_by("NEWOBJ", cls), "runs Linear.__new__"),
@@ -327,7 +328,7 @@ REFUSED: Final[dict[str, Callable[[Made], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@check_each("what", REFUSED)
 def test_what_is_not_of_that_form_is_dangerous(what: str) -> None:
     made = Made()
     report = made.scan(REFUSED[what](made))
@@ -351,7 +352,7 @@ def test_a_base_that_is_not_known_can_be_allowed() -> None:
     assert sbformat.scan(data, allow=["my.module.Base"]).verdict == "code"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "part",
     [
         lambda: Global("builtins", "map"),

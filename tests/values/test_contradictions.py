@@ -29,6 +29,7 @@ from tests.helpers.build_blobs import (
     refused,
     understood,
 )
+from tests.helpers.many_cases import check_each
 from tests.values.test_spaces import space
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ NUMPY: Final[dict[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", NUMPY)
+@check_each("what", NUMPY)
 def test_what_numpy_reads_otherwise_or_not_at_all(what: str) -> None:
     refused(NUMPY[what]())
 
@@ -179,7 +180,7 @@ GENERATORS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", GENERATORS)
+@check_each("what", GENERATORS)
 def test_generators_that_numpy_makes_otherwise(what: str) -> None:
     refused(GENERATORS[what](), "generator")
 
@@ -234,7 +235,7 @@ SPACES: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", SPACES)
+@check_each("what", SPACES)
 def test_spaces_whose_attributes_contradict_one_another(what: str) -> None:
     refused(SPACES[what]())
 
@@ -287,7 +288,7 @@ OTHERS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", OTHERS)
+@check_each("what", OTHERS)
 def test_others_that_python_makes_otherwise_or_not_at_all(what: str) -> None:
     refused(OTHERS[what]())
 

@@ -46,6 +46,7 @@ from tests.helpers.build_blobs import (
     refused,
     understood,
 )
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_sets_of_tuples_stay_lists_of_their_own_kind() -> None:
     assert type(understood(pickle.dumps(frozenset({(1, 2)})))) is pkl.FrozenSet
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@check_each("protocol", PROTOCOLS)
 def test_small_values_of_python(protocol: int) -> None:
     for value, means in (
         (range(1, 9, 2), Described("builtins.range", (1, 9, 2))),
@@ -143,7 +144,7 @@ FIRST: Final = dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc)
 LAST: Final = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, dt.timezone.utc)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "moment",
     [
         *(moment.replace(tzinfo=None) for moment in (FIRST, LAST)), dt.date.min, dt.date.max, dt.time.min,
@@ -256,7 +257,7 @@ REFUSED: Final[dict[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@check_each("what", REFUSED)
 def test_what_no_library_writes_stays_inert(what: str) -> None:
     refused(REFUSED[what]())
 

@@ -64,6 +64,7 @@ from sbformat.values.types import (
     Value,
 )  # fmt: skip
 from tests.helpers.build_blobs import UTILS, call, decode_outcome, function, new, understood
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
@@ -227,7 +228,7 @@ ROWS: Final[dict[str, tuple[Any, Any, str]]] = {
 """A value, its normal form, and the target."""
 
 
-@pytest.mark.parametrize("what", ROWS)
+@check_each("what", ROWS)
 def test_decode_gives_back_what_encode_was_given(what: str) -> None:
     value, wanted, target = ROWS[what]
     data = encode(value, target)
@@ -315,7 +316,7 @@ def refused(value: Any, message: str, target: str = "2.9") -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@check_each("what", REFUSED)
 def test_what_has_no_form_without_code_is_refused_wherever_it_stands(what: str) -> None:
     refused_anywhere(*REFUSED[what])
 
@@ -332,12 +333,12 @@ def test_what_is_nested_deeper_is_refused_wherever_it_stands(row: int, depth: in
     refused_anywhere(nested(depth, *WRAPS[row]), "nested more than 60 levels deep")
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
+@check_each("wrap", WRAPS)
 def test_the_deepest_that_is_written_is_read(wrap: Any) -> None:
     assert exact(understood(encode(nested(60, *wrap)))) == exact(nested(60, *wrap))
 
 
-@pytest.mark.parametrize(("value", "target", "message"), [
+@check_each(("value", "target", "message"), [
     (FloatSchedule(CARRIED), "2.6", "the function 'make.<locals>.f' is pickled by value"),
     *((Reference(UTILS, f"{name}Schedule"), "2.6", f"{name}Schedule exists since SB3 2.7, not in 2.6")
       for name in ("Constant", "Linear", "Float")),
@@ -418,7 +419,7 @@ PARTS: Final = {"_np_random": None, "dtype": None, "_shape": None}
 ZEROS: Final = held([0, 0], "<i8")
 
 
-@pytest.mark.parametrize(("value", "state"), [
+@check_each(("value", "state"), [
     (Box("gym", (2,), "<i8", ZEROS, ZEROS, RANDOM), {
         "low": ZEROS, "high": ZEROS, "bounded_below": held([1, 1], "?"), "bounded_above": held([1, 1], "?"),
         "_shape": (2,), **COMMON}),

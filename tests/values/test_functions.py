@@ -44,6 +44,7 @@ from tests.helpers.build_blobs import (
     state_of,
     understood,
 )  # fmt: skip
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ def test_the_classes_of_sb3() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@check_each(
     "made",
     [
         lambda: schedule("ConstantSchedule", val="a"),
@@ -104,8 +105,8 @@ def test_a_float_schedule_of_an_unknown_object_keeps_it_inert() -> None:
 # -- published functions ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("parts", [CONSTANT, OLD_CONSTANT], ids=["3.8", "3.7"])
+@check_each("spelling", SPELLINGS)
+@check_each("parts", [CONSTANT, OLD_CONSTANT])
 def test_a_published_function_is_a_schedule(spelling: str, parts: tuple[Any, ...]) -> None:
     outcome = found(function(parts, (0.0007,), spelling=spelling))
     assert isinstance(outcome.value, Function)
@@ -116,8 +117,8 @@ def test_a_published_function_is_a_schedule(spelling: str, parts: tuple[Any, ...
     assert outcome.value.schedule == ConstantSchedule(0.0007)
 
 
-@pytest.mark.parametrize("table", [b"", b"\x00\x02", b"\x02\x80\x02\x01", b"\x00\x7f\x00\x81\x04\x01"])
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@check_each("table", [b"", b"\x00\x02", b"\x02\x80\x02\x01", b"\x00\x7f\x00\x81\x04\x01"])
+@check_each("spelling", SPELLINGS)
 def test_another_line_table_does_not_change_what_a_published_function_is(spelling: str, table: bytes) -> None:
     """Patch releases of CPython write other ones: 3.12.7 than 3.12.1."""
     outcome = found(function(with_part(13, table), (0.0007,), spelling=spelling))
@@ -181,7 +182,7 @@ CHANGES: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGES)
+@check_each("what", CHANGES)
 def test_published_code_in_changed_surroundings_is_in_doubt(what: str) -> None:
     message, make = CHANGES[what]
     outcome = found(make())
@@ -265,7 +266,7 @@ def test_a_frozenset_among_constants_has_no_digest() -> None:
     assert made.digest is None
 
 
-@pytest.mark.parametrize("index", range(16))
+@check_each("index", range(16))
 def test_code_of_wrong_parts_is_no_code(index: int) -> None:
     assert make_code(with_part(index, 0.5)) is None
     assert make_code(CONSTANT[:-2]) is None
@@ -321,7 +322,7 @@ def set_by(state: object) -> Any:
     return call("collections", "OrderedDict", [[made, call(FAST, "_function_setstate", made, state)]])
 
 
-@pytest.mark.parametrize("what", WRONG)
+@check_each("what", WRONG)
 def test_what_cloudpickle_does_not_write_stays_inert(what: str) -> None:
     outcome = decode_outcome(WRONG[what]())
     assert any(issue.rule == "arguments" for issue in outcome.issues)

@@ -13,6 +13,7 @@ import sbformat
 from sbformat.values.code import Code, make_code
 from sbformat.values.line_tables import has_valid_line_table
 from tests.helpers.build_blobs import code_parts
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_tables_of_this_interpreter_are_valid(step: int) -> None:
     assert count > 1000 // step
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("table", "is_valid"),
     [
         (b"", True),
@@ -90,7 +91,7 @@ def entry(kind: int, units: int, data: bytes = b"") -> bytes:
     return bytes([0x80 | kind << 3 | units - 1]) + data
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("table", "is_valid"),
     [
         (entry(15, 4), True),

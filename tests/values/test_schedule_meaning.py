@@ -13,6 +13,7 @@ from sbformat.values.render import FROM_BYTECODE, render_json, render_line, rend
 from sbformat.values.schedule_meaning import find_meaning, find_nearest, sample
 from sbformat.values.types import FloatSchedule
 from tests.helpers.build_schedules import build_schedule
+from tests.helpers.many_cases import check_each
 
 
 def computed(source: str) -> ComputedSchedule:
@@ -21,7 +22,7 @@ def computed(source: str) -> ComputedSchedule:
     return found
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("source", "nearest"),
     [
         ("p + 1e-6 * p ** 2", LinearSchedule(1.0, 0.0, 1.0)),
@@ -44,7 +45,7 @@ def test_numbers_and_classes_have_their_own_meaning(value: Any) -> None:
     assert (found.schedule, found.function, found.reason) == (ConstantSchedule(0.5), None, "")
 
 
-@pytest.mark.parametrize("value", [None, "0.5", True, [0.5], LinearSchedule("a", 0.0, 1.0), ConstantSchedule(None)])  # type: ignore[arg-type]
+@check_each("value", [None, "0.5", True, [0.5], LinearSchedule("a", 0.0, 1.0), ConstantSchedule(None)])  # type: ignore[arg-type]
 def test_other_values_are_not_schedules(value: Any) -> None:
     assert find_meaning(value).schedule is None
 

@@ -35,6 +35,7 @@ from tests.helpers.build_blobs import (
     refused,
     understood,
 )
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,7 +204,7 @@ REFUSED: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@check_each("what", REFUSED)
 def test_what_no_release_writes_stays_inert(what: str) -> None:
     refused(REFUSED[what]())
 

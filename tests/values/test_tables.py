@@ -21,6 +21,7 @@ from sbformat.values import decode_blob, encode
 from sbformat.values.render import render_json, render_line
 from sbformat.values.types import FloatSchedule, InterpolatedSchedule
 from tests.helpers.build_blobs import UTILS, array, change, decode_outcome, new, partial, refused, tree, understood
+from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import blob, rebuilt, with_keys
 from tests.helpers.sampling import with_exhaustive
 
@@ -46,8 +47,8 @@ def verdict(archive: sbformat.Archive) -> tuple[str, str | None]:
 # -- what is known ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", range(2, 6))
-@pytest.mark.parametrize("dtype", [None, "f8", "f4", "f2", ">f8", "i8", "u1"])
+@check_each("protocol", range(2, 6))
+@check_each("dtype", [None, "f8", "f4", "f2", ">f8", "i8", "u1"])
 def test_a_partial_of_interp_is_a_table(protocol: int, dtype: str | None) -> None:
     points: Any = [0, 1, 4]
     values: Any = (0.5, 2, 1.5) if dtype is None else [1, 2, 3]
@@ -74,7 +75,7 @@ def test_two_tables_share_their_name_and_points() -> None:
     assert made == [InterpolatedSchedule((0.0, 1.0), (0.0, 1.0)), InterpolatedSchedule((0.0, 1.0), (3.0, 2.0))]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("points", "values"),
     [
         (GRID, COSINE),
@@ -84,7 +85,6 @@ def test_two_tables_share_their_name_and_points() -> None:
         ([0.0, 5e-324, 1.0], [1e308, -1e308, 1.0]),
         ([0, 1e-310, 1], [1.0, 1.0, 0.0]),
     ],
-    ids=["cosine", "narrow", "one", "overflow", "smallest", "subnormal"],
 )
 def test_samples_are_those_of_numpy(points: list[float], values: list[float]) -> None:
     made = understood(pickle.dumps(functools.partial(np.interp, xp=points, fp=values)))
@@ -150,7 +150,7 @@ NOT_KNOWN: Final[dict[str, Callable[[], Call]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NOT_KNOWN)
+@check_each("name", NOT_KNOWN)
 def test_anything_else_is_as_dangerous_as_before(name: str) -> None:
     content = NOT_KNOWN[name]()
     refused(content)

@@ -15,6 +15,7 @@ from sbformat.policies.given_spaces import convert_space
 from sbformat.tools.evaluate.spaces import convert_observation
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.environments import CARTPOLE, Box, CountingEnv, Dict, Discrete, Wrapper
+from tests.helpers.many_cases import check_each
 
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
@@ -159,7 +160,7 @@ def test_an_observation_that_does_not_fit_its_space_is_refused(observation: Any)
         convert_observation(observation, convert_space(Dict({"b": CARTPOLE}), "space"))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("env", "words"),
     [
         (CountingEnv(observation_space=Box(-1, 1, (3,))), ("observation space", r"Box\(-1.0, 1.0, \(3,\), <f4\)")),
@@ -198,7 +199,7 @@ def test_masks_are_found_behind_wrappers() -> None:
     assert _find_masks(Wrapper(CountingEnv())) is None
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("arguments", "error", "message"),
     [
         ({"episodes": 0}, ValueError, "episodes to be at least 1, got 0"),

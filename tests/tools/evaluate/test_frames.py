@@ -12,6 +12,7 @@ from sbformat.policies.given_spaces import convert_space
 from sbformat.tools.evaluate.frames import ChannelsOrder, FrameStack
 from sbformat.tools.evaluate.spaces import is_image
 from tests.helpers.environments import Box, Dict, Discrete
+from tests.helpers.many_cases import check_each
 
 
 def make(space: Any, frames: int, order: ChannelsOrder | None = None) -> FrameStack:
@@ -35,7 +36,7 @@ def test_a_stack_that_was_returned_does_not_change() -> None:
     assert first.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("space", "order", "shape"),
     [
         (Box(0, 255, (84, 84, 1), "uint8"), None, (84, 84, 4)),

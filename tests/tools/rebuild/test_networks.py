@@ -15,6 +15,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
 from sbformat.values.types import Box, DictSpace, Reference
 from tests.helpers.build_blobs import array, box, call, dtype, new
+from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
 from tests.helpers.sampling import with_exhaustive
 
@@ -251,8 +252,8 @@ def q_archive(*, is_doubled: bool) -> Archive:
     return archive.replace(data={key: value for key, value in archive.data.items() if key != "n_epochs"})
 
 
-@pytest.mark.parametrize("is_doubled", [True, False])
-@pytest.mark.parametrize(("target", "wanted"), [("2.9", 2), ("2.4", 2), ("2.3", 4), ("2.0", 4)])
+@check_each("is_doubled", [True, False])
+@check_each(("target", "wanted"), [("2.9", 2), ("2.4", 2), ("2.3", 4), ("2.0", 4)])
 def test_the_optimizer_of_dqn_has_the_parameters_of_the_target(is_doubled: bool, target: str, wanted: int) -> None:  # noqa: FBT001 -- a case
     made, _, report = rebuilt(q_archive(is_doubled=is_doubled), target=target)
     assert report.algorithm == "DQN"

@@ -14,6 +14,7 @@ import sbformat
 from sbformat.formats.sb2.networks import ActorCritic, Cnn, Input, actor_critic
 from sbformat.formats.sb2.policies import arrange_layers
 from sbformat.values.types import LinearSchedule, Reference
+from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_files import (
     AGENTS,
     assert_same_outputs,
@@ -57,7 +58,7 @@ def decode(archive: sbformat.Archive) -> dict[str, Any]:
 # -- what the result computes -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agent", CONVERTED)
+@check_each("agent", CONVERTED)
 def test_every_output_is_that_of_the_original(agent: str) -> None:
     path = AGENTS / f"{agent}.zip"
     archive, report = sbformat.rebuild(path)
@@ -66,7 +67,7 @@ def test_every_output_is_that_of_the_original(agent: str) -> None:
     assert_same_outputs(old, new, draw_observations(old))
 
 
-@pytest.mark.parametrize("agent", CONVERTED)
+@check_each("agent", CONVERTED)
 def test_actions_and_values_are_those_that_sb2_predicted(agent: str) -> None:
     recording = read_recording(AGENTS / f"{agent}.zip")
     archive, _ = sbformat.rebuild(AGENTS / f"{agent}.zip")
@@ -184,7 +185,7 @@ NET_ARCH: Final = [8, {"vf": [6], "pi": [5, 4]}]
 """The layers of the bundled agent ``ppo2-elu-box64``."""
 
 
-@pytest.mark.parametrize("name", ["elu", "leaky_relu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus",
+@check_each("name", ["elu", "leaky_relu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus",
                                   "softsign", "swish", "tanh", "linear", "log_softmax"])  # fmt: skip
 def test_an_activation_is_that_of_torch(name: str) -> None:
     source = change_agent("ppo2-elu-box64", policy_kwargs={"act_fun": name, "net_arch": NET_ARCH})
@@ -222,9 +223,7 @@ def test_the_hyper_parameters_of_ppo2_have_the_names_and_meanings_of_ppo() -> No
     assert not any(row.is_finding for row in rows.values())
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [(..., 0.3), (None, 0.3), (-1, None), (-0.5, None), (0.0, 0.0), (0.1, 0.1)]
-)
+@check_each(("given", "expected"), [(..., 0.3), (None, 0.3), (-1, None), (-0.5, None), (0.0, 0.0), (0.1, 0.1)])
 def test_the_clipping_of_the_value_function_is_that_of_ppo2(given: Any, expected: float | None) -> None:
     archive, _ = rebuild(change_agent("ppo2-elu-box64", cliprange=0.3, cliprange_vf=given))
     assert archive.decode("clip_range_vf") == expected
@@ -319,7 +318,7 @@ def test_an_algorithm_that_sb3_does_not_have_is_a_finding(agent: str, word: str)
     assert rows["data"].was == agent.partition("-")[0].upper()
 
 
-@pytest.mark.parametrize("key", ["learning_rate", "cliprange", "n_steps", "gamma", "nminibatches", "vf_coef"])
+@check_each("key", ["learning_rate", "cliprange", "n_steps", "gamma", "nminibatches", "vf_coef"])
 def test_a_value_that_sb3_cannot_use_is_a_finding(key: str) -> None:
     source = change_agent("ppo2-elu-box64", **{key: "a text"})
     archive, rows = rebuild(source)
@@ -363,7 +362,7 @@ def list_history(algorithm: str) -> set[str]:
     return {word for word in words if not word[0].isdigit() and not word.startswith("-")}
 
 
-@pytest.mark.parametrize("agent", CONVERTED)
+@check_each("agent", CONVERTED)
 def test_every_key_and_parameter_of_the_file_has_a_row(agent: str) -> None:
     algorithm = agent.partition("-")[0].upper()
     present = sbformat.read(AGENTS / f"{agent}.zip").data

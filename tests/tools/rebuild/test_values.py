@@ -12,6 +12,7 @@ from sbformat.pkl import Call, Global
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild import rebuild
 from tests.helpers.build_blobs import call, new
+from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, with_keys
 
 BOOL = Call("REDUCE", Global("numpy", "dtype"), ("b1", False, True))
@@ -33,8 +34,8 @@ def test_a_numpy_bool_does_not_turn_the_check_of_shapes_off() -> None:
 # -- keys that SB3 needs ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["policy_class", "observation_space", "action_space"])
-@pytest.mark.parametrize("on_unknown", ["drop", "keep", "error"])
+@check_each("key", ["policy_class", "observation_space", "action_space"])
+@check_each("on_unknown", ["drop", "keep", "error"])
 def test_an_archive_without_a_key_that_nothing_supplies_is_refused(key: str, on_unknown: Any) -> None:
     with pytest.raises(UnsupportedError, match=f"{key}: it is missing"):
         rebuild(with_keys(**{key: ...}), on_unknown=on_unknown)
@@ -57,7 +58,7 @@ def test_what_load_reads_is_supplied(key: str, value: int) -> None:
 # -- values against the schema ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("key", "value", "instead"),
     [
         ("seed", -1, "None"),
@@ -148,7 +149,7 @@ def test_a_coefficient_that_sb3_cannot_learn_from_is_refused() -> None:
         rebuild(BASES["sac"], assign={"ent_coef": "auto_-1"})
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("ent_coef", "name", "found"),
     [
         (0.2, "ent_coef_tensor", tensor(5.0)),

@@ -15,8 +15,6 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pytest
-
 import sbformat
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import Apply, Name, Persist, text
@@ -51,7 +49,6 @@ from tests.helpers.attacks import (
     in_blob,
     in_data,
     in_entry,
-    in_small_blob,
     in_stream,
     in_tar,
     items,
@@ -76,7 +73,7 @@ from tests.helpers.attacks import (
     without_magic,
 )  # fmt: skip
 from tests.helpers.build_blobs import CLOUD, CONSTANT, FLOATING, GLOBALS, UTILS, code_parts
-from tests.helpers.many_cases import check_all
+from tests.helpers.many_cases import check_all, check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -110,7 +107,7 @@ def blob(
     key: str = "lr_schedule",
 ) -> Case:
     """A case with a pickle in one blob of ``data``."""
-    return Case(label, lambda: in_small_blob(content, key), verdict, rule, tuple(names), "data", key)
+    return Case(label, lambda: in_blob(content, key), verdict, rule, tuple(names), "data", key)
 
 
 def entry(label: str, where: str, content: Callable[[], bytes], names: tuple[str, ...] = OS) -> Case:
@@ -1000,7 +997,7 @@ def test_the_table_is_long_and_its_names_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@check_each("table", TABLES)
 def test_attacks(table: str) -> None:
     check_all(check_attack, ((case,) for case in TABLES[table]))
 
@@ -1097,7 +1094,7 @@ ALIKE: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("alike", ALIKE, ids=lambda alike: alike.name)
+@check_each("alike", ALIKE)
 def test_look_alike(alike: Alike) -> None:
     report = sbformat.scan(alike.made())
     check_report(report)

@@ -27,7 +27,7 @@ from tests.helpers.attacks import (
     function,
     get,
     hostile_data,
-    in_small_blob,
+    in_blob,
     items,
     name,
     new,
@@ -37,6 +37,7 @@ from tests.helpers.attacks import (
     serialized,
 )  # fmt: skip
 from tests.helpers.build_blobs import CLOUD
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +74,8 @@ SPELLINGS: Final = (":serialized:", "\\u003aserialized:", ":\\u0073erialized\\u0
 SB2: Final = {"parameters": b"x", "parameter_list": b"[]"}
 
 
-@pytest.mark.parametrize("spelled", SPELLINGS)
-@pytest.mark.parametrize("more", [{}, {"parameters": b"x"}, SB2], ids=len)
+@check_each("spelled", SPELLINGS)
+@check_each("more", [{}, {"parameters": b"x"}, SB2])
 def test_the_entries_of_sb2_beside_data(spelled: str, more: dict[str, bytes]) -> None:
     for contents in ({**bundled.entries(), **more}, {**more, **bundled.entries()}):
         report = dangerous(bundled.zipped({**contents, "data": escaped_data(spelled)}))
@@ -148,8 +149,8 @@ def stream_and_tar(sum_of: str, *, is_fourth: bool) -> bytes:
     return made
 
 
-@pytest.mark.parametrize("is_fourth", [False, True], ids=["third", "fourth"])
-@pytest.mark.parametrize("sum_of", SUMS)
+@check_each("is_fourth", [False, True])
+@check_each("sum_of", SUMS)
 def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None:  # noqa: FBT001 -- a parameter of pytest
     """``torch.load`` asks whether a file is a tar before anything else."""
     made = stream_and_tar(sum_of, is_fourth=is_fourth)
@@ -160,7 +161,7 @@ def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None: 
             pth.loads(made)
 
 
-@pytest.mark.parametrize(
+@check_each(
     "system",
     [
         {**SYSTEM, "type_sizes": "x" * 65},
@@ -171,7 +172,6 @@ def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None: 
         {**SYSTEM, 5: "x" * 300},
         {**SYSTEM, 5: 6},
     ],
-    ids=repr,
 )
 def test_the_writers_system_is_numbers(system: dict[Any, Any]) -> None:
     parts = [dumps(part) for part in STREAM]
@@ -236,8 +236,8 @@ def test_an_array_of_objects_is_a_pickle(descr: str, version: int, tmp_path: Pat
     dangerous(tmp_path)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("descr", PLAIN)
+@check_each("version", [1, 2, 3])
+@check_each("descr", PLAIN)
 def test_an_array_of_numbers_is_none(descr: str, version: int) -> None:
     for made in (npy(descr, bytes(64), version), npy(descr, PAYLOAD, version)):
         assert sbformat.scan(made).verdict == "clean"
@@ -248,7 +248,7 @@ def test_an_array_of_numbers_is_none(descr: str, version: int) -> None:
 
 
 def with_payload() -> bytes:
-    return in_small_blob(PAYLOAD)
+    return in_blob(PAYLOAD)
 
 
 def test_links_within_a_download_cache_are_followed(tmp_path: Path) -> None:
@@ -339,8 +339,8 @@ TEXTS: Final = {
 """What protocol 0 reads as far as it goes, the verdict, and what is imported."""
 
 
-@pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "a.PKL", "a.p", "a.joblib", "a.zip", "a.txt", "a"])
-@pytest.mark.parametrize("content", TEXTS)
+@check_each("name", ["a.pkl", "a.pickle", "a.PKL", "a.p", "a.joblib", "a.zip", "a.txt", "a"])
+@check_each("content", TEXTS)
 def test_a_verdict_does_not_depend_on_a_name(name: str, content: bytes, tmp_path: Path) -> None:
     """An import before a fault happens all the same."""
     verdict, imported = TEXTS[content]
@@ -380,27 +380,27 @@ NOT_CLEAN: Final[dict[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", NOT_CLEAN)
+@check_each("what", NOT_CLEAN)
 def test_what_no_library_writes_is_not_understood(what: str) -> None:
-    assert sbformat.scan(in_small_blob(pickle(NOT_CLEAN[what]), "my_key")).verdict not in {"clean", "code"}
+    assert sbformat.scan(in_blob(pickle(NOT_CLEAN[what]), "my_key")).verdict not in {"clean", "code"}
 
 
 def test_a_module_alone_is_dangerous_and_not_within_a_function() -> None:
-    assert sbformat.scan(in_small_blob(pickle(MODULE))).verdict == "dangerous"
+    assert sbformat.scan(in_blob(pickle(MODULE))).verdict == "dangerous"
     carried = function(__globals__=pairs(text("np"), MODULE))
-    assert sbformat.scan(in_small_blob(pickle(carried))).verdict == "code"
+    assert sbformat.scan(in_blob(pickle(carried))).verdict == "code"
 
 
 def test_what_an_empty_cell_holds_is_cloudpickles() -> None:
     for module, names in ((CLOUD, set()), ("my.module", {"my.module._empty_cell_value"})):
         cell = call(name(CLOUD, "_make_cell"), name(module, "_empty_cell_value"))
-        found = sbformat.scan(in_small_blob(pickle(function(cells=(cell,))))).findings
+        found = sbformat.scan(in_blob(pickle(function(cells=(cell,))))).findings
         assert {shown for finding in found if finding.rule == "unknown-name" for shown in finding.names} == names
 
 
 def test_a_dtype_is_as_numpy_writes_it() -> None:
     good = call(DTYPE, text("f8"), b"\x89", b"\x88") + DTYPE_STATE + b"b"
-    assert sbformat.scan(in_small_blob(pickle(good), "my_key")).verdict == "clean"
+    assert sbformat.scan(in_blob(pickle(good), "my_key")).verdict == "clean"
 
 
 def test_two_functions_with_one_cell() -> None:
@@ -411,6 +411,6 @@ def test_two_functions_with_one_cell() -> None:
     assert made.count(empty) == 1
     first, second = made.replace(empty, cell), function(slot=1001).replace(empty, get(2000))
     whole_of = pickle(b"](" + first + second + b"e")
-    assert sbformat.scan(in_small_blob(whole_of, "my_key")).verdict != "clean"
+    assert sbformat.scan(in_blob(whole_of, "my_key")).verdict != "clean"
     apart = pickle(b"](" + function() + function(slot=1001) + b"e")
-    assert sbformat.scan(in_small_blob(apart, "lr_schedule")).verdict == "clean"
+    assert sbformat.scan(in_blob(apart, "lr_schedule")).verdict == "clean"

@@ -25,8 +25,9 @@ from sbformat.globals.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
 from tests.helpers import bundled
-from tests.helpers.attacks import in_blob, in_small_blob, name, new, pickle
+from tests.helpers.attacks import in_blob, name, new, pickle
 from tests.helpers.count_work import count_calls
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
@@ -97,15 +98,14 @@ CALLED_KEYS: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("key", CALLED_KEYS)
+@check_each("key", CALLED_KEYS)
 def test_a_name_that_is_called_later(key: str) -> None:
     """Alone, in a dict, in a list in a dict, in a partial and as the key of a dict."""
     nested = b"}" + text("features_extractor_kwargs") + b"}" + text("x") + b"]" + UNKNOWN + b"ass"
     for fragment in (UNKNOWN, b"}" + text("activation_fn") + UNKNOWN + b"s", nested, b"}" + UNKNOWN + b"Ns"):
-        raw = in_small_blob(pickle(fragment), key)
-        assert rules(raw) == {("called-name", "dangerous", "not-known")} | (
-            {("unknown-name", "unknown", None)} & rules(raw)
-        )
+        raw = in_blob(pickle(fragment), key)
+        found = rules(raw)
+        assert found == {("called-name", "dangerous", "not-known")} | ({("unknown-name", "unknown", None)} & found)
         assert "allow sympy.core.containers.Tuple" in worst(raw).message
 
 
@@ -114,7 +114,7 @@ def test_a_name_that_is_only_kept() -> None:
     assert rules(pickle(b"]" + UNKNOWN + b"a")) == {("unknown-name", "unknown", "not-known")}
 
 
-@pytest.mark.parametrize(
+@check_each(
     "fragment",
     [
         name("collections", "deque") + UNKNOWN + b"\x85R",
@@ -130,7 +130,6 @@ def test_a_name_that_is_only_kept() -> None:
         + b"sb",
         name("datetime", "date") + UNKNOWN + b"\x85R",
     ],
-    ids=["deque", "OrderedDict", "defaultdict", "Box.sample", "Box.low", "FloatSchedule", "RunningMeanStd", "date"],
 )
 def test_a_name_that_is_given_to_a_constructor(fragment: bytes) -> None:
     assert worst(pickle(fragment)).verdict == "dangerous"
@@ -182,7 +181,7 @@ def test_bytes_are_judged_as_changed(make: Callable[[bytes], bytes]) -> None:
     assert sbformat.scan(pickle(LOAD + make(PAYLOAD) + b"\x85R", 5)).verdict == "dangerous"
 
 
-@pytest.mark.parametrize(
+@check_each(
     "fragment",
     [
         bytearray8(b"ab") + b"\x94" + LOAD + b"h\x00\x85R0h\x00(K\x00K\x01u",
@@ -192,7 +191,6 @@ def test_bytes_are_judged_as_changed(make: Callable[[bytes], bytes]) -> None:
         b"](K\x01K\x02e\x94" + name("builtins", "bytes") + b"h\x00\x85R0h\x00K\x05a",
         b"]\x94" + name("collections", "OrderedDict") + b"h\x00\x85R0h\x00(K\x01K\x02\x86e",
     ],
-    ids=["after a call", "after READONLY_BUFFER", "by a slice", "a list by position", "a list at its end", "pairs"],
 )
 def test_a_change_that_a_call_did_not_see(fragment: bytes) -> None:
     assert ("changed-value", "dangerous", "not-known") in rules(pickle(fragment, 5))
@@ -204,7 +202,7 @@ def test_a_value_that_holds_itself_is_no_such_change() -> None:
     assert sbformat.scan(pickles.dumps(made)).verdict == "unknown"
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("fragment", "verdict"),
     [
         (b"](K\x05K\x01u", "broken"),
@@ -246,7 +244,7 @@ UNHASHABLE: Final = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", UNHASHABLE)
+@check_each("what", UNHASHABLE)
 def test_keys_that_cannot_be_hashed(what: str) -> None:
     raw = pickle(UNHASHABLE[what], 5)
     with pytest.raises(TypeError, match="unhashable"):
@@ -275,7 +273,7 @@ def collides(count: int) -> list[int]:
     return [1 + at * (2**61 - 1) for at in range(count)]
 
 
-@pytest.mark.parametrize("count", with_exhaustive([1500], [12_000, 60_000]))
+@pytest.mark.parametrize("count", with_exhaustive([600], [12_000, 60_000]))
 def test_keys_that_collide(count: int) -> None:
     for made in (dict.fromkeys(collides(2000)), set(collides(2000))):
         report = sbformat.scan(pickles.dumps(made))
@@ -360,7 +358,7 @@ def framed(dice: random.Random) -> bytes:
     return b"\x80\x04" + body
 
 
-@pytest.mark.parametrize("count", with_exhaustive([900], [6000]))
+@pytest.mark.parametrize("count", with_exhaustive([400], [6000]))
 def test_what_any_unpickler_reads_in_frames_is_seen(count: int) -> None:
     """Whatever harmful name an unpickler of CPython would import is in the report, or the frames are ambiguous."""
     seen = 0
@@ -400,21 +398,21 @@ def test_readings_are_not_asked_for_without_frames() -> None:
 # -- streams and members ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 200, 3000])
+@check_each("count", [1, 63, 64, 65, 200, 3000])
 def test_every_pickle_in_a_row_is_judged(count: int) -> None:
     for plain in (b"\x80\x02N.", b"N."):
         assert sbformat.scan(plain * count + PAYLOAD).verdict == "dangerous"
 
 
-@pytest.mark.parametrize("count", with_exhaustive([120_000], [500_000]))
+@pytest.mark.parametrize("count", with_exhaustive([12_000], [120_000, 500_000]))
 def test_more_pickles_than_are_looked_at_are_broken(count: int) -> None:
     with count_calls() as calls:
         assert sbformat.scan(b"\x80\x02N." * count + PAYLOAD).verdict in {"broken", "dangerous"}
-    assert calls.number < 20 * count
+    assert calls.number < 1_200_000 + 8 * count
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
-@pytest.mark.parametrize("entry", ["policy.pth", "data", "notes.txt", "_stable_baselines3_version"])
+@check_each("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
+@check_each("entry", ["policy.pth", "data", "notes.txt", "_stable_baselines3_version"])
 def test_members_that_zipfile_inflates(entry: str, method: int) -> None:
     content = {"policy.pth": torch_zip(PAYLOAD), "data": bundled.zipped({"data": b"{}"})}.get(entry, PAYLOAD)
     if entry == "data":
@@ -523,10 +521,11 @@ def test_a_document_behind_blanks_in_a_damaged_zip() -> None:
     assert sbformat.scan(b"x" + buffer.getvalue()).verdict == "dangerous"
 
 
-def test_a_blob_behind_thousands_of_others() -> None:
+@pytest.mark.parametrize("count", with_exhaustive([1500], [5000]))
+def test_a_blob_behind_thousands_of_others(count: int) -> None:
     blob = '{":type:": "x", ":serialized:": "%s"}'
     tiny, evil = (base64.b64encode(raw).decode() for raw in (b"N.", PAYLOAD))
-    rows = [f'"k{at}": {blob % tiny}' for at in range(5000)]
+    rows = [f'"k{at}": {blob % tiny}' for at in range(count)]
     document = "{" + ", ".join([*rows, '"a": 1', '"a": 2', f'"x": {blob % evil}']) + "}"
     assert sbformat.scan(document.encode()).verdict == "dangerous"
 
@@ -538,9 +537,10 @@ def test_a_blob_without_a_key_is_called() -> None:
     assert sbformat.scan(document.encode()).verdict == "dangerous"
 
 
-def test_many_pickles_in_one_blob_leave_the_next_one_to_be_judged() -> None:
+@pytest.mark.parametrize("count", with_exhaustive([12_000], [30_000]))
+def test_many_pickles_in_one_blob_leave_the_next_one_to_be_judged(count: int) -> None:
     inner = b"\x80\x02N."
-    many = b"(" + (b"C" + bytes([len(inner)]) + inner) * 30_000 + b"l"
+    many = b"(" + (b"C" + bytes([len(inner)]) + inner) * count + b"l"
     document = {
         key: {":type:": "x", ":serialized:": base64.b64encode(raw).decode()}
         for key, raw in (("a", pickle(many)), ("policy_class", PAYLOAD))
@@ -555,7 +555,7 @@ def tar_of(kind: bytes, content: bytes) -> bytes:
     return header + content.ljust(512, b"\0") + bytes(1024)
 
 
-@pytest.mark.parametrize("kind", [b"x", b"g", b"S", b"L", b"K", b"1"])
+@check_each("kind", [b"x", b"g", b"S", b"L", b"K", b"1"])
 def test_members_that_tarfile_puts_together(kind: bytes) -> None:
     assert sbformat.scan(tar_of(kind, b"20 size=100\n")).verdict == "dangerous"
     assert sbformat.scan(tar_of(b"0", b"N.")).verdict == "broken"

@@ -31,14 +31,15 @@ from tests.helpers.attacks import (
     attributes,
     call,
     function,
+    in_blob,
     in_data,
     in_entry,
-    in_small_blob,
     name,
     new,
     pickle,
     schedule_lambda,
 )
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ KNOWN_PATHS: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("path", "expected"),
     [
         *[(path, DANGEROUS) for path in PATHS],
@@ -106,7 +107,7 @@ def test_the_names_of_variables_that_an_ordered_dict_is_made_of() -> None:
     assert judged(in_entry(VARIABLES, torch_zip(raw)), VARIABLES) == DANGEROUS
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("path", "expected"),
     [
         *[(path, DANGEROUS) for path in (*PATHS, "observation_space.low.ctypes._ctypes.cdll./tmp/x")],
@@ -160,7 +161,7 @@ def with_value(key: str, value: object) -> bytes:
     return in_data(lambda text: json.dumps({**json.loads(text), key: value}))
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("value", "expected"),
     [("a.b:Any-v0", DANGEROUS), ("CartPole-v1", DANGEROUS), (5, UNKNOWN_NAME), ({}, UNKNOWN_NAME), ([], UNKNOWN_NAME),
      (None, [])],
@@ -169,7 +170,7 @@ def test_an_environment_in_json(value: object, expected: list[tuple[str, str]]) 
     assert judged(with_value("env", value), "data", "env") == expected
 
 
-@pytest.mark.parametrize(
+@check_each(
     ("value", "expected"),
     [
         ("a.b:Any-v0", DANGEROUS),
@@ -181,11 +182,10 @@ def test_an_environment_in_json(value: object, expected: list[tuple[str, str]]) 
         ({"a": 1}, UNKNOWN_NAME),
         (None, []),
     ],
-    ids=repr,
 )
-@pytest.mark.parametrize("protocol", [0, 2, 4])
+@check_each("protocol", [0, 2, 4])
 def test_an_environment_in_a_blob(value: object, expected: list[tuple[str, str]], protocol: int) -> None:
-    assert judged(in_small_blob(pickles.dumps(value, protocol), "env"), "data", "env") == expected
+    assert judged(in_blob(pickles.dumps(value, protocol), "env"), "data", "env") == expected
 
 
 def test_an_environment_is_named_as_it_stands() -> None:
@@ -199,7 +199,7 @@ def test_an_environment_that_is_an_object() -> None:
     for state in ({}, {"training": True}):
         made = new(name("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize"))
         content = pickle(made + attributes(**dict.fromkeys(state, b"\x88")) + b"b")
-        assert sbformat.scan(in_small_blob(content, "env")).verdict != "clean"
+        assert sbformat.scan(in_blob(content, "env")).verdict != "clean"
 
 
 def test_an_environment_is_one_under_its_own_key_only() -> None:
@@ -210,11 +210,11 @@ def test_an_environment_is_one_under_its_own_key_only() -> None:
 def test_a_log_that_is_written_to_an_address(address: str) -> None:
     key = "tensorboard_log"
     assert judged(with_value(key, address), "data", key) == DANGEROUS
-    assert judged(in_small_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
-    assert judged(in_small_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
+    assert judged(in_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
+    assert judged(in_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
 
 
-@pytest.mark.parametrize("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
+@check_each("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
 def test_a_log_that_is_written_to_a_folder(folder: str | None) -> None:
     assert judged(with_value("tensorboard_log", folder), "data", "tensorboard_log") == []
 
@@ -230,21 +230,21 @@ CALLABLES: Final[dict[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("what", CALLABLES)
-@pytest.mark.parametrize("key", ["predict", "learn", "_setup_model", "my_key", "set_random_seed"])
+@check_each("what", CALLABLES)
+@check_each("key", ["predict", "learn", "_setup_model", "my_key", "set_random_seed"])
 def test_what_can_be_called_stands_where_a_method_would(what: str, key: str) -> None:
-    assert judged(in_small_blob(CALLABLES[what], key), "data", key) == UNKNOWN_NAME
+    assert judged(in_blob(CALLABLES[what], key), "data", key) == UNKNOWN_NAME
 
 
 @pytest.mark.parametrize("key", ["lr_schedule", "learning_rate", "clip_range", "clip_range_vf", "exploration_schedule"])
 def test_what_can_be_called_stands_where_sb3_keeps_it(key: str) -> None:
     for what in ("a schedule", "a schedule in another"):
-        assert judged(in_small_blob(CALLABLES[what], key), "data", key) == []
+        assert judged(in_blob(CALLABLES[what], key), "data", key) == []
 
 
 def test_a_path_is_no_text() -> None:
     content = pickles.dumps(pathlib.PurePosixPath("a.b:Any-v0"))
-    assert sbformat.scan(in_small_blob(content, "env")).verdict == "unknown"
+    assert sbformat.scan(in_blob(content, "env")).verdict == "unknown"
 
 
 def test_the_bundled_play_no_part() -> None:
@@ -277,7 +277,7 @@ FUSED: Final[dict[str, Callable[[], object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", FUSED)
+@check_each("what", FUSED)
 def test_a_fused_optimizer(what: str) -> None:
     """Torch takes the sizes of its state as they come, and writes past the end of a tensor."""
     assert set(judged(in_entry(OPTIMIZER, torch_zip(FUSED[what]())), OPTIMIZER)) >= set(UNCHECKED)
@@ -318,4 +318,4 @@ def test_a_sparse_tensor(index: int) -> None:
 
 def test_a_call_that_is_no_role_of_a_value() -> None:
     content = pickle(call(name("os", "system"), b"\x8c\x04true"))
-    assert ("dangerous-name", "dangerous") in judged(in_small_blob(content, "env"), "data", "env")
+    assert ("dangerous-name", "dangerous") in judged(in_blob(content, "env"), "data", "env")

@@ -11,6 +11,7 @@ import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.pkl import Call, Dict, Global
+from tests.helpers.many_cases import check_each
 from tests.helpers.sbx import made_object, sbx_archive, train_state, with_state
 
 ARCHIVES = sorted((Path(__file__).parents[2] / "policies" / "sbx" / "archives").glob("*.zip"))
@@ -44,7 +45,7 @@ def test_methods_of_flax_and_sbx_are_bound_to_networks() -> None:
         assert (found.kind, str(found.parts[0])) == ("method", ".".join(pair))
 
 
-@pytest.mark.parametrize(
+@check_each(
     "node",
     [
         bound(Global("os", "system")),

@@ -15,6 +15,7 @@ from sbformat import pkl
 from sbformat.cli import main
 from tests.helpers import bundled
 from tests.helpers.attacks import PAYLOAD, in_blob, in_entry, name, pickle
+from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +53,7 @@ def test_what_some_unpickler_passes_over(what: str, tmp_path: Path) -> None:
     assert sbformat.scan(tmp_path).verdict == "dangerous"
 
 
-@pytest.mark.parametrize("what", BEFORE)
+@check_each("what", BEFORE)
 def test_the_strict_reader_refuses_it(what: str) -> None:
     with pytest.raises(sbformat.PickleError):
         pkl.loads(BEFORE[what] + b"N.")

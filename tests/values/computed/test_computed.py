@@ -27,6 +27,7 @@ from sbformat.values.computed.opcodes import (
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 from tests.helpers.build_blobs import call, dtype, understood
 from tests.helpers.count_work import count_calls
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 from tests.values.computed.pickled_schedules import MISLEADING, MISLEADING_RELEASES, RELEASES, load
 
@@ -59,11 +60,11 @@ def understand_one(release: str, name: str) -> Any:
 def choose_names(release: str, step: int) -> list[str]:
     """One in so many functions of a release; each function is chosen for one in so many releases."""
     names = [name for name in load(release) if (crc32(name.encode()) + RELEASES.index(release)) % step == 0]
-    assert len(names) > 10
+    assert len(names) > 5
     return names
 
 
-steps = pytest.mark.parametrize("step", with_exhaustive([5], [1]))
+steps = pytest.mark.parametrize("step", with_exhaustive([7], [1]))
 
 
 @steps
@@ -76,7 +77,7 @@ def test_each_schedule_is_understood_as_its_cpython_computes_it(release: str, st
             assert math.isclose(value_at(schedule, at / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, at)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@check_each("release", RELEASES)
 def test_enough_schedules_are_pickled_of_each_kind(release: str) -> None:
     kinds = [pickled.kind for pickled in load(release).values()]
     assert len(kinds) >= 110
@@ -108,7 +109,7 @@ SCHEDULES: Final = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@check_each("name", SCHEDULES)
 def test_the_numbers_of_a_schedule(name: str) -> None:
     assert understand(load("3.11")[name].decode()) == SCHEDULES[name]
 
@@ -125,7 +126,7 @@ TEXTS: Final = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@check_each("name", TEXTS)
 def test_the_formula_of_a_schedule(name: str) -> None:
     schedule = understand(load("3.13")[name].decode())
     assert isinstance(schedule, ComputedSchedule)
@@ -149,7 +150,7 @@ REASONS: Final = {
 }
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@check_each("release", RELEASES)
 def test_why_a_function_is_not_understood(release: str) -> None:
     assert {name: examine(load(release)[name].decode()) for name in REASONS} == {
         name: (None, reason) for name, reason in REASONS.items()
@@ -186,7 +187,7 @@ def test_scalars_of_numpy_that_compute_as_pythons_numbers(
     assert understand(Function(**{**vars(function), "closure": {"initial_value": scalar}})) == expected
 
 
-@pytest.mark.parametrize("value", [None, 1, "p", [], {}, object(), math.nan])
+@check_each("value", [None, 1, "p", [], {}, object(), math.nan])
 def test_other_values_are_not_schedules(value: object) -> None:
     assert examine(value).schedule is None
     assert examine(value).reason in (
@@ -271,7 +272,7 @@ HOSTILE: Final = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@check_each("what", HOSTILE)
 def test_hostile_bytecode_is_refused(what: str) -> None:
     function = change_code(load("3.8")["lambda"].decode(), bytecode=HOSTILE[what], linetable=b"")
     schedule, reason = examine(function)
@@ -320,13 +321,16 @@ def test_the_number_of_branches_is_bounded(times: int, is_understood: bool) -> N
 # -- schedules that are easily misread ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("release", MISLEADING_RELEASES)
-def test_no_schedule_is_taken_for_another(release: str) -> None:
+@pytest.mark.parametrize("step", with_exhaustive([3], [1]))
+@check_each("release", MISLEADING_RELEASES)
+def test_no_schedule_is_taken_for_another(release: str, step: int) -> None:
     for name, pickled in load(release, MISLEADING).items():
+        if (crc32(name.encode()) + MISLEADING_RELEASES.index(release)) % step:
+            continue
         schedule = understand(pickled.decode())
         assert pickled.kind == "any" or KINDS[type(schedule)] == pickled.kind, (name, examine(pickled.decode()))
-        for step, value in enumerate((schedule and pickled.values) or ()):
-            assert math.isclose(value_at(schedule, step / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, step)
+        for at, value in enumerate((schedule and pickled.values) or ()):
+            assert math.isclose(value_at(schedule, at / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, at)
 
 
 def test_work_for_a_condition_of_many_pieces_is_bounded() -> None:

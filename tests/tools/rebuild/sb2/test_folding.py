@@ -12,6 +12,7 @@ import pytest
 import sbformat
 from sbformat.tools.rebuild.sb2 import folding
 from sbformat.tools.rebuild.sb2.folding import Layers, Linear, Row, Signal, add_late_actions, clip, join_towers
+from tests.helpers.many_cases import check_each
 
 FUNCTIONS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
     "relu": lambda x: np.maximum(x, 0),
@@ -45,8 +46,8 @@ def close(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(actual, expected, 1e-5, 1e-4)
 
 
-@pytest.mark.parametrize("activation", [*FUNCTIONS, "tanh"])
-@pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
+@check_each("activation", [*FUNCTIONS, "tanh"])
+@check_each("hidden", [(), (6,), (6, 4)])
 def test_towers_beside_each_other_are_a_dueling_network(activation: str, hidden: tuple[int, ...]) -> None:
     actions, value = make_layers(5, *hidden, 3), make_layers(5, *hidden, 1)
     layers = Layers(5, activation)
@@ -68,8 +69,8 @@ def test_features_of_a_cnn_are_carried_to_scores_without_hidden_layers(activatio
     close(run(layers.made, seen, activation), state + scores - scores.mean(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "elu", "identity"])
-@pytest.mark.parametrize("hidden", [(6,), (6, 4), (6, 4, 3)])
+@check_each("activation", ["relu", "leaky_relu", "elu", "identity"])
+@check_each("hidden", [(6,), (6, 4), (6, 4, 3)])
 def test_actions_are_carried_to_the_second_layer_of_a_critic(activation: str, hidden: tuple[int, ...]) -> None:
     first, *rest = make_layers(5, *hidden, 1)
     second = Linear(RANDOM.normal(size=(len(rest[0].bias), hidden[0] + 2)), rest[0].bias)

@@ -13,6 +13,7 @@ import pytest
 import sbformat
 from tests.helpers.changed_sb2_agents import FOLDER, changed, read_parameters, with_parameters
 from tests.helpers.exact_policy import measure_rounding
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 from tests.helpers.sb2_predictions import assert_equal, read_recording, recorded_agents, split_goals
 from tests.helpers.shared_files import SHARED
@@ -53,7 +54,7 @@ def convert(name: str) -> tuple[sbformat.Archive, dict[str | None, Row]]:
     return archive, rows_of(report)
 
 
-@pytest.mark.parametrize("agent", CONVERTED, ids=lambda path: path.name)
+@check_each("agent", CONVERTED)
 def test_a_converted_agent_predicts_what_sb2_does(agent: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -93,7 +94,7 @@ def compare_steps(policy: sbformat.Policy, recording: dict[str, np.ndarray]) -> 
         assert_equal(np.concatenate([cell, hidden], axis=-1), recording["states"][step], "states")
 
 
-@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent not in CONVERTED], ids=lambda path: path.name)
+@check_each("agent", [agent for agent in AGENTS if agent not in CONVERTED])
 def test_what_sb3_does_not_have_is_refused_with_what_works(agent: Path) -> None:
     with pytest.raises(sbformat.UnsupportedError, match=f"{find_reason(agent)}.*load_policy.*ONNX"):
         sbformat.rebuild(agent)
