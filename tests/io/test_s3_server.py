@@ -142,6 +142,7 @@ def test_lies_that_s3fs_does_not_notice(server: S3Server) -> None:
         assert [record.authorization for record in other.requests] == [None]
 
 
+@pytest.mark.exhaustive  # io/remote/test_s3.py runs commands so
 def test_environment_of_a_child_process(server: S3Server, tmp_path: Any) -> None:
     program = (
         "import fsspec, json; files = fsspec.filesystem('s3'); "
