@@ -97,7 +97,7 @@ def list_places() -> list[tuple[str, int]]:
 PLACES = list_places()
 
 
-@pytest.mark.parametrize("few", with_exhaustive([3], [FEW]))
+@pytest.mark.parametrize("few", with_exhaustive([2], [FEW]))
 @pytest.mark.parametrize("region", dict.fromkeys(region for region, _ in PLACES))
 def test_damage_is_refused_or_its_entry_is_listed(region: str, few: int) -> None:
     """The law of this module: what a local file would be refused for is seen, or its entry is listed as not checked."""

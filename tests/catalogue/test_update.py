@@ -55,7 +55,7 @@ def spoil(path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_what_has_not_changed_is_not_read_again(tmp_path: Path, suffix: str) -> None:
-    paths = write_archives(tmp_path / "runs", 6)
+    paths = [*write_archives(tmp_path / "runs", 2), *write_statistics(tmp_path / "runs", 4)]
     output = tmp_path / f"out{suffix}"
     first = run(tmp_path / "runs", output)
     assert (first.rows, first.read, first.failed, first.resumed) == (6, 6, 0, False)

@@ -252,16 +252,16 @@ def test_the_text_names_the_files_that_failed(capsys: Capture, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("x.zip", "X.ZIP"), ("caf\u00e9.zip", "cafe\u0301.zip"), ("A/x.zip", "a/x.zip")]
+    ("first", "second"), [("x.pkl", "X.PKL"), ("caf\u00e9.pkl", "cafe\u0301.pkl"), ("A/x.pkl", "a/x.pkl")]
 )
 def test_names_that_some_file_systems_do_not_distinguish_are_refused(
     capsys: Capture, tmp_path: Path, first: str, second: str
 ) -> None:
-    make_folder(tmp_path / "runs", {first: AGENT, second: AGENT})
+    make_folder(tmp_path / "runs", {first: STATISTICS, second: STATISTICS})
     if len(list_below(tmp_path / "runs")) == 1:
         pytest.skip("this file system does not distinguish them")
-    (tmp_path / "runs" / "same.zip").symlink_to(first)
-    for sources in ([tmp_path / "runs" / name for name in (first, second, "same.zip")], [tmp_path / "runs"]):
+    (tmp_path / "runs" / "same.pkl").symlink_to(first)
+    for sources in ([tmp_path / "runs" / name for name in (first, second, "same.pkl")], [tmp_path / "runs"]):
         out = tmp_path / f"out{len(sources)}"
         status, document = run_document(capsys, *sources, "-o", out)
         assert (status, len(list_below(out))) == (2, 2)

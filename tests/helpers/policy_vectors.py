@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import sbformat
@@ -17,8 +18,9 @@ ARCHIVES: Final = [name for name, vector in VECTORS.items() if name_file(vector)
 """Names of those whose file is not a lone state dict."""
 
 
+@functools.cache
 def load_vector(name: str) -> sbformat.Policy:
-    """The policy of a vector."""
+    """The policy of a vector, one for all tests."""
     vector = VECTORS[name]
     return policies.load_policy(decode_file(vector), vector["input"], sbformat.DEFAULT_LIMITS)
 

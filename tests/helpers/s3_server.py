@@ -1,4 +1,4 @@
-"""An S3 server on loopback: moto in a child process, behind an HTTP server of ours that counts and misbehaves.
+"""An S3 server on loopback: moto in one child process for all, behind an HTTP server that counts and misbehaves.
 
 ::
 
@@ -16,6 +16,7 @@ what the server knows of a file (NoRanges, NoETag, Changes, ...).
 
 from __future__ import annotations
 
+import atexit
 import functools
 import http.client
 import re
@@ -99,8 +100,24 @@ def keep_descriptions() -> None:
     JSONFileLoader.load_file = load_file
 
 
+@functools.cache
+def start_moto() -> int:
+    """Start moto, once for all servers of this process; return its port. It ends with this process."""
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    atexit.register(process.communicate)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        message = f"moto did not start: exit status {process.wait()}"
+        raise RuntimeError(message)
+    return int(line)
+
+
 class S3Server(HttpServer):
-    """An S3 server on a free port, until the end of the ``with`` block."""
+    """An S3 server on a free port, until the end of the ``with`` block; at its beginning, there are no objects."""
 
     key = "test-key"
     secret = "test-secret"  # noqa: S105 - of this server
@@ -111,35 +128,9 @@ class S3Server(HttpServer):
 
     def __enter__(self) -> Self:
         keep_descriptions()
-        command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._end_process()
-            message = f"moto did not start: exit status {self._process.returncode}"
-            raise RuntimeError(message)
-        self._moto_port = int(line)
+        self._moto_port = start_moto()
+        self._send("POST", "/moto-api/reset", checked=True)
         return super().__enter__()
-
-    def __exit__(self, kind: object, *error: object) -> None:
-        try:
-            super().__exit__(kind, *error)
-        finally:
-            self._end_process()
-
-    def _end_process(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
 
     @property
     def storage_options(self) -> dict[str, Any]:

@@ -201,6 +201,7 @@ def test_behaviours(hub: HubServer) -> None:
         open_api(hub).model_info(REPOSITORY)
 
 
+@pytest.mark.exhaustive  # io/remote/test_hub.py runs commands so
 @pytest.mark.parametrize("token", [None, "hf_secret"])
 def test_environment_of_a_child_process(hub: HubServer, tmp_path: Any, token: str | None) -> None:
     program = (

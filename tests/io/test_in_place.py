@@ -88,6 +88,7 @@ def place_of(whole: bytes, record: str) -> int:
 # -- the same comes out -------------------------------------------------------------------------------
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", ["x.safetensors", "x.npz", "x"])
 @pytest.mark.parametrize("entry", ["policy", "all"])
 @pytest.mark.parametrize("archive", ["ppo-cartpole.zip", "sac-pendulum.zip", "made"])

@@ -26,10 +26,7 @@ PATH = "agents/runs/a b.zip"
 @pytest.fixture(scope="module")
 def started() -> Iterator[S3Server]:
     with S3Server() as server:
-        process = server._process
         yield server
-        assert process.poll() is None
-    assert process.returncode == 0  # moto ends with the block
 
 
 @pytest.fixture
@@ -142,6 +139,7 @@ def test_lies_that_s3fs_does_not_notice(server: S3Server) -> None:
         assert [record.authorization for record in other.requests] == [None]
 
 
+@pytest.mark.exhaustive  # io/remote/test_s3.py runs commands so
 def test_environment_of_a_child_process(server: S3Server, tmp_path: Any) -> None:
     program = (
         "import fsspec, json; files = fsspec.filesystem('s3'); "

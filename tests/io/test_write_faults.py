@@ -70,9 +70,9 @@ def test_the_archives_of_these_tests_are_readable_and_differ() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("every", with_exhaustive([6], [1]))
+@pytest.mark.parametrize("every", with_exhaustive([12], [1]))
 def test_a_kill_at_any_call_leaves_the_old_or_the_new(tmp_path: Path, every: int) -> None:
-    """In the default run every sixth call, of each way to write another one, and those around the rename."""
+    """In the default run every twelfth call, of each way to write another one, and those around the rename."""
     ways: list[tuple[bool, dict[str, Any]]] = [
         (True, {}), (False, {}), (False, {"overwrite": False}), (True, {"reencode": True}),
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import os
@@ -16,11 +15,9 @@ from jsonschema import ValidationError as SchemaError
 from safetensors.numpy import load_file
 
 import sbformat
-from conformance.runner.vectors import decode_file
-from sbformat.formats.vecnormalize.space_json import read_space
-from sbformat.limits import Budget
 from sbformat.policies.export.graph_file import choose_outputs
 from sbformat.schema import load_schema
+from tests.helpers import policy_vectors
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.policy_graphs import ppo_graph
 from tests.helpers.policy_vectors import VECTORS
@@ -134,15 +131,8 @@ class GraphFile:
 
 def load_vector(name: str) -> tuple[sbformat.Policy, list[dict[str, Any]]]:
     """Return the policy of a vector, and the arguments of each step."""
-    asked = VECTORS[name]["input"]
-    given = {key: asked[key] for key in ("policy_class", "policy_kwargs") if key in asked}
-    given |= {key: read_space(asked[key], Budget()) for key in ("observation_space", "action_space") if key in asked}
-    if "vecnormalize" in asked:
-        given["vecnormalize"] = base64.b64decode(asked["vecnormalize"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        policy = sbformat.load_policy(decode_file(VECTORS[name]), **given)
-    return policy, [{key: read_value(value) for key, value in step.items()} for step in asked["steps"]]
+    steps = VECTORS[name]["input"]["steps"]
+    return policy_vectors.load_vector(name), [{key: read_value(value) for key, value in step.items()} for step in steps]
 
 
 def read_value(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +21,8 @@ from tests.policies.run.test_kernels import ALONG, BINARY, PARAMETERS, SHAPES, n
 from tests.policies.run.test_random_graphs import draw_inputs, graphs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbformat.policies.graph import Graph
 
 LIMITS: Final = (OPSETS[0], 17, 18, OPSETS[-1])
@@ -28,11 +31,17 @@ SPECIAL: Final = [0.0, -0.0, 1e-30, 0.5, -0.5, 2.5, 20.0, -20.0, 89.0, -89.0, 1e
 INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
-def check(op: str, values: list[np.ndarray], weights: list[np.ndarray] | None = None, **attributes: Any) -> None:
+def check(
+    op: str,
+    values: list[np.ndarray],
+    weights: list[np.ndarray] | None = None,
+    opsets: Iterable[int] = LIMITS,
+    **attributes: Any,
+) -> None:
     """Compare with the kernel, at several opsets."""
     graph, inputs = make_graph(op, values, weights or [], **attributes)
     expected = run_graph(graph, inputs)["result"]
-    for opset in LIMITS:
+    for opset in opsets:
         (found,) = run_model(graph, inputs, opset)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
@@ -82,21 +91,23 @@ def test_where() -> None:
     check("Where", [y > 0, y], [np.array(-1e8, np.float32)])
 
 
+@pytest.mark.parametrize("opsets", with_exhaustive([LIMITS[::3]], [LIMITS]))
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_integers(dtype: str) -> None:
+def test_integers(dtype: str, opsets: tuple[int, ...]) -> None:
+    compare = partial(check, opsets=opsets)
     x, y = np.array([[7, 100, 3]], dtype), np.array([[2, 30, 3]], dtype)
     for op in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Greater"):
-        check(op, [x, y])
-        check(op, [x], [y[0]])
-    check("Where", [x > y, x, y])
+        compare(op, [x, y])
+        compare(op, [x], [y[0]])
+    compare("Where", [x > y, x, y])
     for op in ("ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"):
-        check(op, [x // 10], axis=-1)
-    check("Abs", [x])
-    check("Transpose", [x[:, None]], axes=(1, 0))
-    check("Concat", [x, y], axis=-1)
-    check("Slice", [x], axis=-1, start=1, end=3)
-    check("Reshape", [x], shape=(3, 1))
-    check("Identity", [x])
+        compare(op, [x // 10], axis=-1)
+    compare("Abs", [x])
+    compare("Transpose", [x[:, None]], axes=(1, 0))
+    compare("Concat", [x, y], axis=-1)
+    compare("Slice", [x], axis=-1, start=1, end=3)
+    compare("Reshape", [x], shape=(3, 1))
+    compare("Identity", [x])
 
 
 def test_a_quotient_of_integers_is_truncated() -> None:

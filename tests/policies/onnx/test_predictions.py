@@ -38,6 +38,8 @@ OBSERVATIONS: Final[dict[str, tuple[Any, Any]]] = {
     "CombinedExtractor": (dict_space(b=box(3), a=images(1, 36, 36)), {"a": IMAGES, "b": STATES}),
 }
 """A space and observations, by the extractor."""
+SMALL: Final[dict[str, Any]] = {"net_arch": [8, 7], "lstm_hidden_size": 6}
+"""Sizes of layers, of policies that have them."""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,8 @@ def test_every_policy(tmp_path: Path, pair: tuple[str, str]) -> None:
     is_box = any(f".{name}." in pair[0] for name in ("sac", "tqc", "td3", "crossq"))
     space, observations = OBSERVATIONS[POLICIES[pair].extractor[1]]
     actions = box(2, 2) if is_box else discrete(3)
-    policy = sbformat.load_policy(make_agent(f"{pair[0].split('.')[-2]}.{pair[1]}", space, actions))
+    small = {key: value for key, value in SMALL.items() if key in POLICIES[pair].arguments}
+    policy = sbformat.load_policy(make_agent(f"{pair[0].split('.')[-2]}.{pair[1]}", space, actions, **small))
     assert_same_outputs(policy, tmp_path, observations)
 
 

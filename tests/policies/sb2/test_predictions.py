@@ -16,6 +16,7 @@ from tests.helpers.sb2_predictions import (
     recorded_agents,
 )
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, add_summary_line
+from tests.policies.sampled import mark_sb2_agents
 
 BUNDLED: Final = recorded_agents(Path(__file__).parent / "archives")
 RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
@@ -34,7 +35,7 @@ def test_an_agent_predicts_what_sb2_does(agent: Path) -> None:
     assert_same_predictions(agent)
 
 
-@pytest.mark.parametrize("agent", DRAWN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("agent", mark_sb2_agents(DRAWN), ids=lambda path: path.stem)
 def test_actions_are_drawn_as_in_sb2(agent: Path) -> None:
     if agent.stem not in WALKING:
         assert_same_distribution(agent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from sbformat.values.types import Space
 
 NEWEST = (2, 9)
+DRAWN: dict[tuple[Any, ...], Archive] = {}
+"""The agents with drawn weights that tests have made, by their arguments."""
 
 
 def find_policy(name: str) -> tuple[str, str]:
@@ -45,6 +48,12 @@ def draw_weights(agent: Agent, seed: int = 0) -> dict[str, np.ndarray]:
             spread = 0.7 / np.sqrt(max(1, int(np.prod(parameter.shape[1:]))))
             made[parameter.name] = generator.normal(0, spread, parameter.shape).astype("f4")
     return made
+
+
+@functools.cache
+def base() -> Archive:
+    """What all agents are made of."""
+    return sbformat.read(PPO).without("policy.optimizer.pth")
 
 
 def make_agent(
@@ -75,11 +84,16 @@ def make_agent(
         "use_sde": use_sde,
         **(data or {}),
     }
-    if weights is None:
-        weights = draw_weights(agent)
-    version = f"{release[0]}.{release[1]}.0" if release >= (0, 9) else None
-    archive = sbformat.read(PPO).without("policy.optimizer.pth")
-    return archive.replace(data=values, parameters={"policy": weights}, stable_baselines3_version=version)
+    key = (release, use_sde, *(getattr(value, "pickle", b"") for value in values.values()))
+    is_drawn = weights is None and data is None
+    made = DRAWN.get(key) if is_drawn else None
+    if made is None:
+        version = f"{release[0]}.{release[1]}.0" if release >= (0, 9) else None
+        parameters = {"policy": draw_weights(agent) if weights is None else weights}
+        made = base().replace(data=values, parameters=parameters, stable_baselines3_version=version)
+        if is_drawn:
+            DRAWN[key] = made
+    return Archive(made._entries, made._kind, Budget(Limits()), made._options)  # nothing of it is decoded
 
 
 def with_class(archive: Archive, argument: str, name: str) -> Archive:

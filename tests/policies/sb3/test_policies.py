@@ -50,7 +50,7 @@ def existed(pair: tuple[str, str], release: tuple[int, int]) -> bool:
     ("pair", "release"),
     mark_others(
         ((pair, release) for pair in POLICIES for release in RELEASES if existed(pair, release)),
-        8,
+        12,
         group=lambda case: case[0],
     ),
 )
