@@ -97,7 +97,10 @@ nox.options.sessions = [
     "conformance_python",
     "conformance_javascript",
 ]
-"""What ``.ci/run`` runs; the longest first, so that two at a time end together. The others run each night."""
+"""What ``.ci/run`` runs, in the order of this file: the longest first, so that two at a time end together.
+
+The others run each night.
+"""
 
 
 def run_readme_command(session: nox.Session, command: str, *arguments: str) -> None:
@@ -150,6 +153,58 @@ def exhaustive(session: nox.Session) -> None:
     """Run the tests that take minutes: the audit hook, memory, every mutation, and all archives of ../shared."""
     session.install("-e", ".[test]")
     run_pytest(session, "-m", "exhaustive")
+
+
+@nox.session(venv_backend="venv")
+def interop(session: nox.Session) -> None:
+    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included; run all pages of docs/."""
+    oldest = Path(session.virtualenv.location) / "sb3_2_0"
+    session.run("python", "-m", "venv", str(oldest))
+    oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
+    session.install(TORCH)
+    session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
+    run_pytest(
+        session, "-m", "interop", INTEROP_PART,
+        env={"SBFORMAT_SB3_2_0": oldest_python, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    run_pytest(
+        session, "tests/project/test_pages.py", "-m", "not lint",
+        env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+
+
+@nox.session
+def ci_kit(session: nox.Session) -> None:
+    """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
+    modules = install_node_packages(session, SARIF_MULTITOOL)
+    session.install(".[test]", "pip", "pre-commit", "check-jsonschema")
+    run_pytest(session, "tests/ci_kit", "-m", "ci_kit", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
+
+
+def install_chromium(session: nox.Session) -> None:
+    """Install Chromium and its driver where they are missing and apt may install them; skip the session otherwise."""
+    if shutil.which("chromedriver") is None and shutil.which("apt-get") and os.geteuid() == 0:
+        options = ("-qq", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::Retries=2", "-o", "DPkg::Lock::Timeout=60")
+        for arguments in (("update",), ("install", "--yes", "--no-install-recommends", "chromium", "chromium-driver")):
+            session.run(
+                "apt-get", *options, *arguments, external=True, success_codes=range(256),
+                env={"DEBIAN_FRONTEND": "noninteractive"},
+            )  # fmt: skip
+    if shutil.which("chromedriver") is None:
+        session.skip("chromium and chromedriver are not installed")
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
+    install_chromium(session)
+    modules = install_node_packages(session, AXE)
+    session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
+    run_pytest(
+        session, "tests/browser", "-m", "browser", BROWSER_PART,
+        workers="0", env={"SBFORMAT_NODE_MODULES": modules},
+    )  # fmt: skip
 
 
 @nox.session
@@ -221,64 +276,12 @@ def export_pages(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-def install_chromium(session: nox.Session) -> None:
-    """Install Chromium and its driver where they are missing and apt may install them; skip the session otherwise."""
-    if shutil.which("chromedriver") is None and shutil.which("apt-get") and os.geteuid() == 0:
-        options = ("-qq", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::Retries=2", "-o", "DPkg::Lock::Timeout=60")
-        for arguments in (("update",), ("install", "--yes", "--no-install-recommends", "chromium", "chromium-driver")):
-            session.run(
-                "apt-get", *options, *arguments, external=True, success_codes=range(256),
-                env={"DEBIAN_FRONTEND": "noninteractive"},
-            )  # fmt: skip
-    if shutil.which("chromedriver") is None:
-        session.skip("chromium and chromedriver are not installed")
-
-
-@nox.session
-def browser(session: nox.Session) -> None:
-    """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
-    install_chromium(session)
-    modules = install_node_packages(session, AXE)
-    session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
-    run_pytest(
-        session, "tests/browser", "-m", "browser", BROWSER_PART,
-        workers="0", env={"SBFORMAT_NODE_MODULES": modules},
-    )  # fmt: skip
-
-
-@nox.session
-def ci_kit(session: nox.Session) -> None:
-    """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
-    modules = install_node_packages(session, SARIF_MULTITOOL)
-    session.install(".[test]", "pip", "pre-commit", "check-jsonschema")
-    run_pytest(session, "tests/ci_kit", "-m", "ci_kit", workers="0", env={"SBFORMAT_NODE_MODULES": modules})
-
-
 @nox.session
 def docs(session: nox.Session) -> None:
     """Run every block of the pages by itself, build the site into build/site, check its links; warnings are errors."""
     session.install("-e", ".[docs,test]")
     run_pytest(session, "tests/project/test_site.py", "tests/project/test_pages.py", "-m", "not lint", workers="0")
     session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
-
-
-@nox.session(venv_backend="venv")
-def interop(session: nox.Session) -> None:
-    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included; run all pages of docs/."""
-    oldest = Path(session.virtualenv.location) / "sb3_2_0"
-    session.run("python", "-m", "venv", str(oldest))
-    oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
-    session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
-    session.install(TORCH)
-    session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
-    run_pytest(
-        session, "-m", "interop", INTEROP_PART,
-        env={"SBFORMAT_SB3_2_0": oldest_python, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    run_pytest(
-        session, "tests/project/test_pages.py", "-m", "not lint",
-        env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
 
 
 @nox.session(venv_backend="venv")

@@ -252,16 +252,16 @@ def test_the_text_names_the_files_that_failed(capsys: Capture, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("x.pkl", "X.PKL"), ("caf\u00e9.pkl", "cafe\u0301.pkl"), ("A/x.pkl", "a/x.pkl")]
+    ("first", "second"), [("x.pkl", "X.PKL"), ("caf\u00e9.pkl", "cafe\u0301.pkl"), ("A/x.zip", "a/x.zip")]
 )
 def test_names_that_some_file_systems_do_not_distinguish_are_refused(
     capsys: Capture, tmp_path: Path, first: str, second: str
 ) -> None:
-    make_folder(tmp_path / "runs", {first: STATISTICS, second: STATISTICS})
+    make_folder(tmp_path / "runs", dict.fromkeys((first, second), AGENT if first.endswith(".zip") else STATISTICS))
     if len(list_below(tmp_path / "runs")) == 1:
         pytest.skip("this file system does not distinguish them")
-    (tmp_path / "runs" / "same.pkl").symlink_to(first)
-    for sources in ([tmp_path / "runs" / name for name in (first, second, "same.pkl")], [tmp_path / "runs"]):
+    (tmp_path / "runs" / f"same{first[-4:]}").symlink_to(first)
+    for sources in ([tmp_path / "runs" / name for name in (first, second, f"same{first[-4:]}")], [tmp_path / "runs"]):
         out = tmp_path / f"out{len(sources)}"
         status, document = run_document(capsys, *sources, "-o", out)
         assert (status, len(list_below(out))) == (2, 2)
