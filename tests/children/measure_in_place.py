@@ -1,12 +1,11 @@
-"""Extracts or converts files, each in a fork, and prints by how many bytes the memory of each grew at most.
+"""Extracts or converts a file in a process of its own, and prints by how many bytes its memory grew at most.
 
-Arguments: for each file, ``extract`` or ``convert``, the file, the output.
+Arguments: ``extract`` or ``convert``, the file, the output.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 import numpy as np
@@ -18,8 +17,9 @@ from sbformat.tools.extract import extract
 from tests.children.read_hostile_pth import forget, peak
 
 
-def measure(verb: str, path: str, output: str) -> int:
+def main() -> None:
     """Do what was asked for, as the command line does."""
+    verb, path, output = sys.argv[1:]
     args = argparse.Namespace(limit=[], unchecked_crc=False)
     np.arange(3).tobytes()
     forget()
@@ -28,19 +28,7 @@ def measure(verb: str, path: str, output: str) -> int:
         extract(_files.read_in_place(path, args), output)
     else:
         convert(_files.read_in_place(path, args), output)
-    return peak() - before
-
-
-def main() -> None:
-    """Measure each."""
-    for case in zip(*(iter(sys.argv[1:]),) * 3):
-        process = os.fork()
-        if not process:
-            try:
-                os.write(1, b"%d\n" % measure(*case))
-            finally:
-                os._exit(0)
-        os.waitpid(process, 0)
+    sys.stdout.write(str(peak() - before))
 
 
 if __name__ == "__main__":

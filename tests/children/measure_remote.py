@@ -1,8 +1,6 @@
-"""Reads URLs, and prints as JSON what each took: ``measure_remote.py``.
+"""Reads URLs, and prints as JSON what each took: ``measure_remote.py GOOD WORK URL TOTAL_BYTES [WORK URL ...]``.
 
-A line of standard input is a JSON list: whether calls are counted, a good URL, and for each work its name, its URL and
-the limit ``total_bytes``. Each line has a fork of this process, in which the good URL is read first; all was imported
-before.
+A process of its own: what it takes is its own. All is imported, and a good URL read, before that.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import numpy as np  # noqa: F401 -- imported before the memory is measured
 
 import sbformat
 from tests.children.read_hostile_pth import forget, peak
-from tests.helpers.count_work import CALLS_PER_SECOND, count_calls
+from tests.helpers.count_work import CALLS_PER_SECOND, COUNTED, count_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +30,11 @@ WORKS: Final[dict[str, Callable[..., object]]] = {
 }
 
 
-def measure(work: str, url: str, total_bytes: int, *, is_counted: bool) -> dict[str, object]:
+def measure(work: str, url: str, total_bytes: int) -> dict[str, object]:
     """Return the outcome of reading a URL, by how many bytes memory grew at most, and the seconds, as ``ask`` does."""
     forget()
     before, start = peak(), time.process_time()
-    with count_calls(math.inf) if is_counted else nullcontext() as calls:
+    with count_calls(math.inf) if COUNTED in os.environ else nullcontext() as calls:
         try:
             WORKS[work](url, limits=sbformat.Limits(total_bytes=total_bytes))
             outcome = "ok"
@@ -49,22 +47,12 @@ def measure(work: str, url: str, total_bytes: int, *, is_counted: bool) -> dict[
 
 
 def main() -> None:
-    """Measure what each line says."""
-    for line in sys.stdin:
-        process = os.fork()
-        if not process:
-            try:
-                is_counted, good, works = json.loads(line)
-                for work in WORKS.values():
-                    work(good)
-                rows = [measure(*work, is_counted=is_counted) for work in works]
-                sys.stdout.write(json.dumps(rows) + "\n")
-                sys.stdout.flush()
-            finally:
-                os._exit(0)
-        os.waitpid(process, 0)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+    """Measure each."""
+    good, *rest = sys.argv[1:]
+    for work in WORKS.values():
+        work(good)
+    rows = [measure(work, url, int(total)) for work, url, total in zip(rest[::3], rest[1::3], rest[2::3])]
+    sys.stdout.write(json.dumps(rows))
 
 
 if __name__ == "__main__":

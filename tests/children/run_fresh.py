@@ -1,17 +1,13 @@
-"""Runs command lines as in new processes, for ``tests/helpers/fresh_process.py``: ``run_fresh.py [MODULE ...]``.
+"""Runs a command line, for ``tests/helpers/forks.py``: ``run_fresh MODULES PACKAGE,PACKAGE ARGUMENT...``.
 
-Each is run in a fork of this process, which has imported these modules and what every command does. A line of standard
-input is a JSON list: the beginning of the names of the files that are written, packages that are as if they were not
-installed, the arguments, and a file for standard input. A line of the output says that the command has ended.
+These packages are as if they were not installed. The names of the modules that are imported at the end are written to
+the file MODULES.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
-from importlib import import_module
 from typing import Any
 
 import sbformat.__main__
@@ -34,36 +30,20 @@ class Missing:
             raise ModuleNotFoundError(message, name=name)
 
 
-def run(base: str, missing: list[str], arguments: list[str], stdin: str) -> None:
-    """Run a command; write its output, its errors, its status and the modules that it imported."""
-    os.dup2(os.open(stdin, os.O_RDONLY), 0)
-    for number, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(base + name, os.O_CREAT | os.O_WRONLY), number)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 -- as long as the process
+def main() -> None:
+    """Run the command, and write the modules that are imported at its end."""
+    modules, packages, *arguments = sys.argv[1:]
+    missing = packages.split(",")
     for name in [name for name in sys.modules if name.startswith(REMOTE) or name.partition(".")[0] in missing]:
         del sys.modules[name]
     sys.meta_path.insert(0, Missing(missing))
     sys.argv[1:] = arguments
     try:
-        status: object = sbformat.__main__.main()
-    except SystemExit as end:
-        status = end.code
-    sys.stdout.flush()
-    with open(base + "json", "w", encoding="utf-8") as file:
-        json.dump([status, list(sys.modules)], file)
+        sys.exit(sbformat.__main__.main())
+    finally:
+        with open(modules, "w", encoding="utf-8") as file:
+            json.dump(list(sys.modules), file)
 
 
 if __name__ == "__main__":
-    for module in sys.argv[1:]:
-        with contextlib.suppress(ImportError):
-            import_module(module)
-    for line in sys.stdin:
-        process = os.fork()
-        if not process:
-            try:
-                run(*json.loads(line))
-            finally:
-                os._exit(0)
-        os.waitpid(process, 0)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+    main()

@@ -17,7 +17,7 @@ import sbformat.__main__
 from sbformat import parallel
 from sbformat.cli import _output, build_parser, main
 from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
-from tests.helpers.fresh_process import run_fresh
+from tests.helpers.forks import run_fresh
 from tests.helpers.reports import REPORT, parse_reports
 from tests.helpers.sampling import with_exhaustive
 

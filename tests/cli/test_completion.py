@@ -11,7 +11,7 @@ import pytest
 
 from sbformat.cli import build_parser, main
 from tests.helpers.bundled import PPO, ROOT
-from tests.helpers.fresh_process import run_fresh
+from tests.helpers.forks import run_fresh
 
 if TYPE_CHECKING:
     from pathlib import Path

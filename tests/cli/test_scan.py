@@ -26,7 +26,7 @@ from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.cli.test_commands import run, run_json
 from tests.helpers import thresholds, work_for_processes
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped
-from tests.helpers.fresh_process import run_fresh
+from tests.helpers.forks import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from tests.helpers.bundled import PPO, ROOT, SAC, entries
-from tests.helpers.fresh_process import Fresh, run_fresh
+from tests.helpers.forks import Fresh, run_fresh
 from tests.helpers.reports import parse_reports
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def run(*args: object, stdin: bytes | None = None, **options: Any) -> subprocess
     )
 
 
-def fork(*args: object, stdin: bytes | None = None) -> Fresh:
+def fork(*args: object, stdin: bytes = b"") -> Fresh:
     """Run the command line in a fork of a process that has imported what is most expensive."""
     return run_fresh(
         *args, stdin=stdin, imported=("numpy", "safetensors", "sbformat.tools.rebuild", "sbformat.tools.scan")

@@ -17,7 +17,7 @@ import sbformat
 from sbformat.cli import main
 from sbformat.io.urls import hide_secrets
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
-from tests.helpers.fresh_process import run_fresh
+from tests.helpers.forks import run_fresh
 from tests.helpers.http_behaviours import Fails, NeedsPassword, Redirect
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import sys
 import zlib
 from collections import OrderedDict
 from pathlib import Path
@@ -29,7 +27,8 @@ from sbformat.tools.convert import convert
 from sbformat.tools.extract import extract
 from tests.children.read_hostile_pth import peak
 from tests.helpers import thresholds
-from tests.helpers.bundled import ARCHIVES, ROOT
+from tests.helpers.bundled import ARCHIVES
+from tests.helpers.forks import run_fork
 from tests.helpers.sampling import with_exhaustive
 
 if TYPE_CHECKING:
@@ -529,16 +528,12 @@ def test_a_run_of_a_member_is_given_once_all_of_it_is_right() -> None:
     ),
 )
 def test_a_large_archive_takes_little_memory(large_files: dict[str, Path], tmp_path: Path, cases: str) -> None:
-    arguments: list[object] = []
     for number, case in enumerate(cases.split(", ")):
         verb, form, name = case.split()
         (tmp_path / str(number)).mkdir()
-        arguments += [verb, large_files[form], tmp_path / str(number) / name]
-    command = [sys.executable, ROOT / "tests" / "children" / "measure_in_place.py", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    grown = [int(line) for line in done.stdout.splitlines()]
-    assert len(grown) == len(cases.split(", "))
-    assert all(0 < number < 24 << 20 for number in grown), (cases, grown)
+        done = run_fork("measure_in_place", verb, large_files[form], tmp_path / str(number) / name)
+        assert done.returncode == 0, (case, done.stderr)
+        assert 0 < int(done.stdout) < 24 << 20, case
 
 
 @pytest.fixture(scope="module")

@@ -23,14 +23,10 @@ NDARRAY: Final = name("numpy", "ndarray")
 DISCRETE: Final = name("gymnasium.spaces.discrete", "Discrete")
 
 
-@pytest.fixture(autouse=True)
-def _child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pth_checks, "CHILD", "decode_hostile_blobs")
-
-
 def weigh(*fragments: bytes, **options: object) -> list[str]:
     """The outcomes of decoding."""
-    rows = pth_checks.weigh(*[pickle(fragment, 5) for fragment in fragments], **options)
+    files = [pickle(fragment, 5) for fragment in fragments]
+    rows = pth_checks.weigh(*files, program="decode_hostile_blobs", **options)
     return [row["outcome"] for row in rows if row["what"] == "decode"]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,8 +14,9 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("fsspec")
 
 from conformance.generators.build_zips import Member, build_zip
-from tests.helpers.bundled import PPO, ROOT
-from tests.helpers.count_work import COUNTED, stay_within
+from tests.helpers.bundled import PPO
+from tests.helpers.count_work import stay_within
+from tests.helpers.forks import run_fork
 from tests.helpers.http_behaviours import Chunked, Endless, NoLength, NoRanges, OtherContentRange
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import MIB, make_many_tensors
@@ -59,35 +58,18 @@ def server() -> Iterator[HttpServer]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def child() -> Iterator[subprocess.Popen[str]]:
-    """The process that is forked for each measurement."""
-    command = [sys.executable, str(ROOT / "tests/children/measure_remote.py")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        yield process
-        process.communicate()
-    assert process.returncode == 0
-
-
 @pytest.fixture
-def measure(server: HttpServer, child: subprocess.Popen[str]) -> Measure:
+def measure(server: HttpServer) -> Measure:
     """Do works with paths in a process of its own, one after another."""
 
     def measure(*works: tuple[str, str], total_bytes: int = 4 * GIB) -> list[dict[str, Any]]:
-        given = [(work, server.url(path), total_bytes) for work, path in works]
+        given = [word for work, path in works for word in (work, server.url(path), total_bytes)]
 
         def run(environment: dict[str, str]) -> list[dict[str, Any]]:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            child.stdin.write(json.dumps([COUNTED in environment, server.url("/good.zip"), given]) + "\n")
-            child.stdin.flush()
-            answer = child.stdout.readline()
-            assert answer.strip(), "the process that measures has failed"
-            assert child.stdout.readline() == "\n"
-            rows: list[dict[str, Any]] = json.loads(answer)
+            direct = {**environment, "NO_PROXY": "127.0.0.1"}
+            done = run_fork("measure_remote", server.url("/good.zip"), *given, environment=direct)
+            assert done.returncode == 0, done.stderr.decode()[-2000:]
+            rows: list[dict[str, Any]] = json.loads(done.stdout)
             assert len(rows) == len(works)
             return rows
 
