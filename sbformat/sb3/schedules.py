@@ -1,6 +1,6 @@
 """Schedules that SB3 has no class for, and that are understood, as objects that the real SB3 calls (VALUES.md 13.5).
 
-The function of the file is not created: its formula is evaluated here, operation by operation.
+The function of the file is not created: its instructions are followed here, one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.tools.rebuild.releases import RECREATED
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.schedule_meaning import SAMPLED, SCHEDULE_KEYS, find_meaning
+from sbformat.values.schedule_meaning import SAMPLED, SCHEDULE_KEYS, describe_samples, find_meaning
 from sbformat.values.types import ConstantSchedule
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _INTERVALS: Final = 1000
 
 
 class EvaluatedSchedule:
-    """A schedule whose formula was found in bytecode.
+    """A schedule that was found in bytecode.
 
     It is pickled as a linear interpolation of 1,001 of its values by numpy, so that an agent that is saved with it
     loads where sbformat is not installed.
@@ -44,7 +44,7 @@ class EvaluatedSchedule:
         return self._schedule.sample(min(max(float(progress_remaining), 0.0), 1.0))
 
     def __repr__(self) -> str:
-        return f"EvaluatedSchedule({self._schedule.text})"
+        return f"EvaluatedSchedule({describe_samples(self._schedule)} during training)"
 
     def __reduce__(self) -> Any:
         import numpy as np

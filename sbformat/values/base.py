@@ -127,5 +127,9 @@ class Reference(Value):
         return self.module, self.name
 
 
+class Contradiction(Value):
+    """A variable to which two functions of a file give different values, though they share it."""
+
+
 class Cycle(Value):
     """The place where a value contains itself."""

@@ -54,12 +54,12 @@ def decode_class(context: Context, node: Call) -> CarriedClass:
     name, keywords = context.value(args[1]), context.value(args[3]) if len(args) > 3 else {}
     if type(name) is not str or type(keywords) is not dict:
         reject("a class has unknown arguments")
-    _check_metaclass(context, args[0])
+    metaclass = _check_metaclass(context, args[0])
     bases = _check_bases(context, args[2])
     attributes = {**{key: value for key, value in keywords.items() if type(key) is str}, **_attributes(context, node)}
     module = attributes.get("__module__")
     load_hooks.describe_class(context, node)
-    return CarriedClass(module if type(module) is str else None, name, bases, attributes)
+    return CarriedClass(module if type(module) is str else None, name, bases, attributes, metaclass)
 
 
 def decode_enum_class(context: Context, node: Call) -> CarriedClass:
@@ -100,13 +100,14 @@ def _attributes(context: Context, node: Call) -> dict[str, Any]:
     return {key: value for key, value in attributes.items() if type(key) is str}
 
 
-def _check_metaclass(context: Context, part: object) -> None:
-    """Check that the metaclass is a class: anything in its place is called."""
+def _check_metaclass(context: Context, part: object) -> object:
+    """Return the metaclass, which is a class: anything in its place is called."""
     value = context.value(part)
     if isinstance(value, CarriedClass) or (isinstance(value, Reference) and (value.module, value.name) in METACLASSES):
-        return
+        return value
     if not _is_unknown_name(context, part, "constructs a class that is pickled by value, by code of its own"):
         reject("expected a class as the metaclass of a class")
+    return value
 
 
 def _check_bases(context: Context, part: object) -> tuple[object, ...]:
@@ -176,7 +177,8 @@ def _object(context: Context, node: Call, cls: object, args: object) -> object:
     if find_role(skeleton) == "carried_enum" and len(given) == 1:
         return EnumMember(made, given[0])
     carried: Any = context.value(cls)
-    return CarriedObject(made, (*given, *keywords.values()), attributes, state, items, carried)
+    values = (*given, *keywords.values())
+    return CarriedObject(made, values, attributes, state, items, carried, node.how == "REDUCE" and node.func is cls)
 
 
 def _class_name(context: Context, cls: object, skeleton: Call) -> Reference:

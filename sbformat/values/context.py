@@ -64,6 +64,16 @@ _FILLERS: Final = frozenset({"filled_function", "filled_class"})
 _PICKLED_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
+def find_globals(node: Call) -> object:
+    """Return what tells the globals of a function pickled by value from others: a dict of the tree, or a module."""
+    index = _GLOBALS_ARGUMENT.get(find_role(node) or "")
+    base = node.args[index] if index and type(node.args) is tuple and len(node.args) > index else None
+    return base if type(base) is str or base is None else id(base)
+
+
+_GLOBALS_ARGUMENT: Final = {"builtin_type": 1, "function": 1, "skeleton_function": 2}
+
+
 class UnrecognizedError(Exception):
     """A node does not have the shape that its library writes; internal, never raised to a caller of sbformat."""
 
@@ -112,8 +122,8 @@ class Context:
 
     __slots__ = (
         "_converted", "_names_by_value", "_substitutes", "_uses", "_values", "budget", "checks_unread", "claimed",
-        "fillers", "issues", "lineages", "names_as_values", "pickle", "setters", "storages", "tensors", "understood",
-        "waiting",
+        "fillers", "issues", "lineages", "names_as_values", "pickle", "setters", "shared_globals", "sharing",
+        "storages", "tensors", "understood", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -140,6 +150,10 @@ class Context:
         """The ``id()`` of every name that is used as a value, and may be."""
         self.claimed: set[int] = set()
         """The ``id()`` of every node that may belong to one other node only, and does."""
+        self.sharing: dict[object, list[Call]] = {}
+        """Functions pickled by value, also those of which nothing remains, by the globals that they share."""
+        self.shared_globals: dict[int, dict[str, object]] = {}
+        """What these functions define in their globals, by the ``id()`` of their list."""
         self._converted = 0
         self._uses: dict[int, int] = {}
         self._values: dict[int, object] = {}
@@ -153,6 +167,7 @@ class Context:
                 self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
             if role in _PICKLED_BY_VALUE:
                 self._names_by_value = NAMES
+                self.sharing.setdefault(find_globals(node), []).append(node)  # type: ignore[arg-type]
 
     # -- values ---------------------------------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.jax import METHODS
-from sbformat.pkl.tree import Call, Global
+from sbformat.pkl.tree import LEAVES, Call, Dict, Global
+from sbformat.values.base import Contradiction
 from sbformat.values.classes import read_setter_state
 from sbformat.values.code import Code, FunctionParts, make_code
-from sbformat.values.context import find_role, reject
+from sbformat.values.context import find_globals, find_role, reject
 from sbformat.values.python_objects import find_singleton_type
 from sbformat.values.schedules import find_schedule
 from sbformat.values.types import CarriedClass, Cycle, Described, Function, Module, Reference
@@ -130,7 +131,7 @@ def decode_function(context: Context, node: Call) -> Function:
         state.get("__doc__"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _describe_function(context, node, parts)
+    made = _describe_function(context, node, parts, node)
     context.accept(node, *setters)
     return made
 
@@ -201,7 +202,7 @@ def decode_skeleton_function(context: Context, node: Call) -> Function:
         state.get("doc"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _describe_function(context, fillers[0], parts)
+    made = _describe_function(context, fillers[0], parts, node)
     context.accept(node, *fillers)
     return made
 
@@ -220,8 +221,11 @@ def _filled_state(context: Context, filler: Call) -> dict[str, Any]:
     return state
 
 
-def _describe_function(context: Context, node: Call, parts: FunctionParts) -> Function:
-    """Describe a function, and add an issue unless it is a published function, unchanged."""
+def _describe_function(context: Context, node: Call, parts: FunctionParts, skeleton: Call) -> Function:
+    """Describe a function, and add an issue unless it is a published function, unchanged.
+
+    :param skeleton: the call that creates it
+    """
     code = parts.code
     names = code.freevars if code is not None else ()
     closure = dict(zip(names, parts.closure))
@@ -229,16 +233,67 @@ def _describe_function(context: Context, node: Call, parts: FunctionParts) -> Fu
     qualname = parts.qualname if type(parts.qualname) is str else code.name if code is not None else "?"
     if why:
         context.add_issue(node, "function", why)
+    own = {**_own_globals(parts.base_globals), **_own_globals(parts.globals)}
+    unclear = _list_unclear_names(context, skeleton, code, own)
+    if schedule is not None and unclear:
+        schedule = None
+        context.add_issue(node, "function", "another function of the file gives its global names a meaning")
     return Function(
         qualname=qualname,
         module=parts.module if type(parts.module) is str else None,
         code=code,
         closure=closure,
         defaults=parts.defaults if type(parts.defaults) is tuple else (),
-        globals={**_own_globals(parts.base_globals), **_own_globals(parts.globals)},
+        globals={**own, **dict.fromkeys(unclear, Contradiction())},
         schedule=schedule,
         keyword_defaults=parts.keyword_defaults if type(parts.keyword_defaults) is dict else {},
     )
+
+
+def _list_unclear_names(context: Context, node: Call, code: Code | None, own: dict[str, object]) -> list[str]:
+    """Return the global names of a function that others define in the same globals, unless as the same value.
+
+    cloudpickle gives all functions of a module one dict, which the state of each function updates.
+    """
+    key = find_globals(node)
+    sharing = context.sharing.get(key, ())
+    if key is None or len(sharing) < 2 or code is None:
+        return []
+    shared = context.shared_globals.get(id(sharing))
+    if shared is None:
+        shared = context.shared_globals[id(sharing)] = {}
+        for other in sharing:
+            for name, part in _find_given_globals(context, other).items():
+                first = shared.setdefault(name, part)
+                if first is not part and (type(part) not in LEAVES or repr(first) != repr(part)):
+                    shared[name] = Contradiction()
+    names: list[str] = []
+    todo: list[object] = [code]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Code):
+            names += part.names
+            todo += part.constants
+    context.charge_items(len(names))
+    return [name for name in names if name in shared and (name not in own or isinstance(shared[name], Contradiction))]
+
+
+def _find_given_globals(context: Context, node: Call) -> dict[str, object]:
+    """Return the parts of the tree that the state of a function gives its globals, without those of its module."""
+    found: dict[str, object] = {}
+    for setter in context.state_setters(node):
+        states = setter.args[1:2] if type(setter.args) is tuple else ()
+        for state in states[0] if states and type(states[0]) is tuple else states:
+            pairs = state if isinstance(state, Dict) else ()
+            names = [part for key, part in pairs if key in ("__globals__", "globals")]
+            found.update(
+                (key, part)
+                for own in (*names, *([state] if len(setter.args) > 2 else []))  # type: ignore[arg-type]
+                if isinstance(own, Dict)
+                for key, part in own
+                if type(key) is str and key not in _MODULE_GLOBALS
+            )
+    return found
 
 
 def _own_globals(values: object) -> dict[str, object]:

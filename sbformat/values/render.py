@@ -232,8 +232,7 @@ def _describe_meaning(found: ScheduleMeaning) -> dict[str, Any]:
     if found.schedule is None:
         return {"kind": "unknown", "text": escape(found.reason, _CHARACTERS)}
     if isinstance(found.schedule, ComputedSchedule):
-        samples = [found.schedule.sample(progress) for progress in SAMPLED]
-        return {"kind": "ComputedSchedule", "text": escape(found.schedule.text, _CHARACTERS), "samples": samples}
+        return {"kind": "ComputedSchedule", "samples": [found.schedule.sample(progress) for progress in SAMPLED]}
     return {"kind": type(found.schedule).__name__, **vars(found.schedule)}
 
 
@@ -398,7 +397,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
     (ConstantSchedule, lambda value, _: f"constant {value.value}"),
     (LinearSchedule, lambda value, _: render_linear(value)),
-    (ComputedSchedule, lambda value, _: f"{describe_samples(value)} during training: {value.text}"),
+    (ComputedSchedule, lambda value, _: f"{describe_samples(value)} during training"),
     (InterpolatedSchedule, _render_table),
     (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
     (Function, _render_function),

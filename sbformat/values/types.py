@@ -178,6 +178,7 @@ class CarriedClass(Value):
     bases: tuple[object, ...]
     attributes: dict[str, object]
     """Its methods (:class:`Function`) and other attributes."""
+    metaclass: object = Reference("builtins", "type")
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -199,6 +200,8 @@ class CarriedObject(Value):
     """Its contents, when it is a container: items, or pairs of key and value."""
     cls: CarriedClass | Cycle | None = None
     """Its class."""
+    is_called: bool = False
+    """Whether a call of its class made it, which also runs ``__init__``."""
 
 
 class Module(Value):

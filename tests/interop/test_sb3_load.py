@@ -254,7 +254,7 @@ def test_an_agent_of_her_is_loaded_without_an_environment(tmp_path: Path) -> Non
 
 
 def test_functions_of_users_stay_functions_and_are_not_run(tmp_path: Path) -> None:
-    """A constant is SB3's own, as is a line; any other pure function is evaluated by its formula."""
+    """A constant is SB3's own, as is a line; any other pure function has its values."""
     schedules = {"learning_rate": lambda p: 0.25 * p**2, "clip_range": lambda p: 0.5 if p > 0.5 else 0.125}
     sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu", clip_range_vf=lambda p: p, **schedules).save(tmp_path / "a.zip")
     sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu", learning_rate=lambda _: 0.001).save(tmp_path / "b.zip")

@@ -92,7 +92,7 @@ def messages(report: sbformat.ScanReport, start: str = "") -> list[str]:
 
 def parts_of(value: CarriedObject) -> tuple[object, ...]:
     """What an object consists of, without its class."""
-    return tuple(value)[:-1]
+    return tuple(value)[:-2]
 
 
 def made_by(how: Any, cls: object, args: object = (), state: object = None) -> Any:

@@ -9,10 +9,31 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from sbformat.values.computed.schedule import ComputedSchedule
-from sbformat.values.types import ConstantSchedule, LinearSchedule
+from sbformat.values.base import Value
+from sbformat.values.computed.errors import NotUnderstoodError
+from sbformat.values.types import ConstantSchedule, FloatSchedule, LinearSchedule
 
 __all__ = ["ComputedSchedule", "Understanding", "examine", "understand"]
+
+
+class ComputedSchedule(Value):
+    """A pure function of the remaining progress that is neither constant nor linear."""
+
+    function: object
+    """The function of the file, as :func:`sbformat.values.decode` returns it."""
+    python: str
+    """The releases of CPython that may have compiled it: ``3.6 to 3.9``."""
+
+    def sample(self, progress: float) -> float:
+        """Return the value at a remaining progress from 1 (start of the training) to 0 (its end).
+
+        :param progress: in [0, 1]
+        :return: as Python would compute it; NaN where it raises an error
+        """
+        from sbformat.values.computed.analysis import evaluate
+
+        return evaluate(self.function, self.python, float(progress))
+
 
 Understood: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule
 
@@ -33,7 +54,7 @@ def understand(function: object) -> Understood | None:
     :return: a constant; a line from progress 1 to 0, also one that ends early; any other pure function as a
         :class:`ComputedSchedule`. "Constant" and "line" hold for each remaining progress from 1 to 0
 
-    Nothing of the file is executed, and no input raises an error. VALUES.md 13.5.
+    Nothing of the file is executed by Python, and no input raises an error. VALUES.md 13.5.
 
     Example::
 
@@ -50,4 +71,10 @@ def examine(function: object) -> Understanding:
     """
     from sbformat.values.computed.analysis import analyze
 
-    return Understanding(*analyze(function))
+    while isinstance(function, FloatSchedule):
+        function = function.schedule
+    try:
+        schedule, python = analyze(function)
+    except NotUnderstoodError as error:
+        return Understanding(None, str(error))
+    return Understanding(schedule or ComputedSchedule(function, python), "")

@@ -1,53 +1,85 @@
-"""Analysis of one function: under each release that may have compiled it, until one result is certain."""
+"""What a function is for all progress in [0, 1]: constant, linear, or neither (VALUES.md 13.5).
+
+The machine runs the function for one progress. As long as every decision has a slope, the run holds up to the next
+point at which a decision changes, on both sides, and its result is a line there. So a few runs cover [0, 1] with
+pieces, and the function is constant or linear if these pieces are. A function that is curved, or decides by a curved
+value, is neither; it is run for many values of the progress, to find out whether it fails for one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.values.computed.classify import classify
+from sbformat.values.computed.arithmetic import Number
 from sbformat.values.computed.errors import NotUnderstoodError, refuse
 from sbformat.values.computed.machine import Machine
 from sbformat.values.computed.objects import Closure, Known, Method, Object, Unusable, convert
 from sbformat.values.computed.opcodes import PYTHON_3_14, list_releases
-from sbformat.values.types import FloatSchedule
+from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.values.code import Code
-    from sbformat.values.computed.schedule import ComputedSchedule
-    from sbformat.values.types import ConstantSchedule, LinearSchedule
+    from sbformat.values.computed.arithmetic import Decision
+    from sbformat.values.computed.machine import Result
+    from sbformat.values.computed.opcodes import Release
+
+_TOLERANCE: Final = 1e-9
+"""Of the greatest value: rounding errors of a few operations are below 1e-12."""
+_MOST_STEPS: Final = 10_000
+"""Instructions and decisions of all runs. A schedule that is computed in a loop takes 3,000."""
+_MOST_RUNS: Final = 400
+_NARROW: Final = 1e-12
+"""The width of the gaps between pieces that rounding leaves."""
+_LEAST: Final = 1e-15
+"""Of the points that are tried beside 0: one step of a training is more."""
+_GOLDEN: Final = (math.sqrt(5) - 1) / 2
+GRID: Final = frozenset(
+    {step / 32 for step in range(33)}
+    | {step / 10 for step in range(10)}
+    | {step * _GOLDEN % 1 for step in range(1, 16)}
+    | {2.0**-step for step in range(8, 50, 10)}
+    | {1 - 2.0**-step for step in range(8, 54, 10)}
+)
+"""The progress that is tried for a function that is neither constant nor linear."""
 
 
-def analyze(function: object) -> tuple[ConstantSchedule | LinearSchedule | ComputedSchedule | None, str]:
-    """Return the schedule of a function, or None and a reason."""
-    while isinstance(function, FloatSchedule):
-        function = function.schedule
-    try:
-        return _analyze(convert(function)), ""
-    except NotUnderstoodError as error:
-        return None, str(error)
+def evaluate(function: object, python: str, progress: float) -> float:
+    """Return the value of a function that is understood, for one progress; NaN where Python raises an error.
 
-
-def _analyze(callee: Any) -> ConstantSchedule | LinearSchedule | ComputedSchedule:
-    """Return the schedule that every release which can have compiled a function agrees on.
-
-    :raises NotUnderstoodError: when there is none
+    :param python: the releases of CPython that may have compiled it, as :func:`analyze` returns them
     """
-    if isinstance(callee, Unusable):
-        refuse(callee.reason)
-    code = _find_code(callee)
-    found = []
-    reasons = []
-    for release in (PYTHON_3_14,) if code is None else list_releases(code):
+    callee = convert(function)
+    (release,) = (release for release in _list_releases(callee) if release.name == python)
+    try:
+        return float(Machine(release, is_strict=False).run(callee, progress).number.value)
+    except NotUnderstoodError:
+        return math.nan
+
+
+def analyze(function: object) -> tuple[ConstantSchedule | LinearSchedule | None, str]:
+    """Return what a function is: a schedule, or None if it is neither constant nor linear; and which CPython runs it.
+
+    Every release that can have compiled the function agrees on it.
+
+    :raises NotUnderstoodError: when it is not a pure function of the progress that is known here
+    """
+    callee = convert(function)
+    found: list[_Found] = []
+    reasons: list[str] = []
+    for release in _list_releases(callee):
         try:
-            machine = Machine(release)
-            found.append(classify(machine.run(callee), machine.traces))
+            found.append(_Analysis(callee, release).find())
         except NotUnderstoodError as error:
             reasons.append(str(error))
     if not found:
         refuse(min(reasons, key=_vagueness))
-    if any(other != found[0] for other in found[1:]):
+    if any(other[:2] != found[0][:2] for other in found[1:]):
         refuse("it means something else in another release of CPython")
-    return found[0]
+    return found[0].schedule, found[0].release.name
 
 
 def _vagueness(reason: str) -> int:
@@ -55,14 +87,208 @@ def _vagueness(reason: str) -> int:
     return 2 if "known release" in reason else "uses opcode" in reason
 
 
+def _list_releases(callee: Any) -> tuple[Release, ...]:
+    if isinstance(callee, Unusable):
+        refuse(callee.reason)
+    code = _find_code(callee)
+    return (PYTHON_3_14,) if code is None else list_releases(code)
+
+
 def _find_code(callee: Any) -> Code | None:
     """Return the code object that a call executes first; None for a schedule of SB3, which has none."""
     while isinstance(callee, Method):
         callee = callee.function
     if isinstance(callee, Object):
+        if "__getattribute__" in callee.methods:
+            refuse("it is an object of a class that may act when it is created, or computes its attributes")
         callee = convert(callee.methods.get("__call__"))
     if isinstance(callee, Closure):
         return callee.code
     if not isinstance(callee, Known):
         refuse("it is not a function whose bytecode is in the file")
     return None
+
+
+class _Found(NamedTuple):
+    """What a function is in one release."""
+
+    schedule: ConstantSchedule | LinearSchedule | None
+    """None if it is neither."""
+    values: tuple[tuple[float, float], ...]
+    """Its values where it was run."""
+    release: Release
+
+
+class _Piece(NamedTuple):
+    """An interval of the progress in which no decision changes, and the line that the function is there."""
+
+    left: Fraction
+    right: Fraction
+    at: Fraction
+    value: Fraction
+    slope: Fraction
+
+    def compute(self, progress: Fraction) -> Fraction:
+        return self.value + self.slope * (progress - self.at)
+
+
+_ZERO: Final = Fraction(0)
+_ONE: Final = Fraction(1)
+
+
+class _Analysis:
+    """Runs a function of one release until its pieces cover [0, 1], or until it is known to have none."""
+
+    def __init__(self, callee: Any, release: Release) -> None:
+        self.callee = callee
+        self.machine = Machine(release)
+        self.values: dict[float, float] = {}
+        self.results: list[Number] = []
+        self.pieces: list[_Piece] = []
+        self.ends: list[float] = []
+        """Where decisions change."""
+        self.is_regular = True
+
+    def find(self) -> _Found:
+        """Return what the function is.
+
+        :raises NotUnderstoodError: when it fails for one of the points that are tried
+        """
+        todo = [1.0, 0.0, 0.5]
+        while todo and self.is_regular:
+            self._run_all(todo)
+            todo = [float((left + right) / 2) for left, right in self._list_gaps()]
+        if not self.is_regular:
+            self._run_all([*todo, *GRID, *self._list_constants()])
+        schedule = self._find_schedule() if self.is_regular else None
+        return _Found(schedule, tuple(sorted(self.values.items())), self.machine.release)
+
+    def _run_all(self, points: list[float]) -> None:
+        """Run the function for these points, and for those next to which a decision changes."""
+        todo = sorted(points)
+        while todo:
+            point = todo.pop()
+            if point in self.values or not (point == 0 or _LEAST <= point <= 1):
+                continue
+            result = self.machine.run(self.callee, point)
+            self.machine.total_steps += len(result.decisions)
+            if self.machine.total_steps > _MOST_STEPS or len(self.values) >= _MOST_RUNS:
+                refuse("it needs too many steps, or has too many pieces")
+            self.values[point] = float(result.number.value)
+            self.results.append(result.number)
+            todo += self._add_piece(point, result)
+
+    def _add_piece(self, point: float, result: Result) -> Iterator[float]:
+        """Add the piece to which a run belongs; return the points at its ends, and those next to them."""
+        left: tuple[float, Decision | None] = (-1.0, None)
+        right: tuple[float, Decision | None] = (2.0, None)
+        is_narrow = False
+        for decision in result.decisions:
+            slope: Any = decision.slope
+            root = point - decision.value / slope
+            margin = decision.noise / abs(slope) + _LEAST
+            self.is_regular &= margin <= _TOLERANCE
+            is_narrow |= abs(root - point) <= margin
+            if root < point:
+                left = max(left, (root, decision), key=_get_root)
+            else:
+                right = min(right, (root, decision), key=_get_root)
+        slope_of_result = result.number.slope
+        self.is_regular &= result.is_regular and slope_of_result is not None
+        at, value = Fraction(point), Fraction(result.number.value)
+        ends = [
+            at if is_narrow else end if decision is None else decision.find_root(point)
+            for end, (_, decision) in ((_ZERO, left), (_ONE, right))
+        ]
+        low, high = max(ends[0], _ZERO), min(ends[1], _ONE)
+        self.pieces.append(_Piece(low, high, at, value, Fraction(slope_of_result or 0)))
+        for end in () if is_narrow else {float(low), float(high)} - {0.0, 1.0}:
+            if all(abs(end - other) > _NARROW for other in self.ends):  # not only rounded in another way
+                self.ends.append(end)
+                yield from _list_near(end)
+
+    def _list_gaps(self) -> list[tuple[Fraction, Fraction]]:
+        """Return the intervals that no piece covers, without those that rounding leaves."""
+        gaps = []
+        reached = _ZERO
+        for piece in sorted(self.pieces):
+            if piece.left > reached + Fraction(_NARROW):
+                gaps.append((reached, piece.left))
+            reached = max(reached, piece.right)
+        if reached < 1 - Fraction(_NARROW):
+            gaps.append((reached, _ONE))
+        return gaps
+
+    def _list_constants(self) -> Iterator[float]:
+        """Yield the numbers in the instructions and variables of the function that may be a progress."""
+        for instructions in self.machine.decoded.values():
+            for instruction in instructions:
+                yield from _list_progress(instruction.arg)
+        callee = self.callee
+        while isinstance(callee, Method):
+            callee = callee.function
+        if isinstance(callee, Closure):
+            for cell in callee.cells.values():
+                yield from _list_progress(cell.content)
+
+    # -- constant or linear ---------------------------------------------------------------------------
+
+    def _find_schedule(self) -> ConstantSchedule | LinearSchedule | None:
+        """Return the schedule that all pieces and points agree with, if there is one."""
+        start, end = self.values[1.0], self.values[0.0]
+        allowed = _TOLERANCE * max(map(abs, self.values.values()))
+        pieces = sorted(piece for piece in self.pieces if piece.left < piece.right)
+        flat = _ZERO
+        for piece in pieces:
+            if abs(piece.slope) > allowed or abs(piece.compute(piece.right) - Fraction(end)) > allowed:
+                break
+            flat = max(flat, piece.right)
+        if flat == 1:
+            value = self.results[0].value if all(part.kind == "int" for part in self.results) else start
+            schedule: ConstantSchedule | LinearSchedule = ConstantSchedule(value)
+        else:
+            schedule = LinearSchedule(start, end, float(1 - flat))
+        ends = [(piece, point) for piece in pieces for point in (piece.left, piece.right)]
+        agrees = all(
+            abs(piece.compute(point) - Fraction(_compute(schedule, float(point), float(piece.at)))) <= allowed
+            for piece, point in ends
+        ) and all(abs(_compute(schedule, point, point) - value) <= allowed for point, value in self.values.items())
+        return schedule if agrees else None
+
+
+def _list_near(end: float) -> list[float]:
+    """Return the points at which a decision may change that changes near a point, and one on each side."""
+    found = [end - _TOLERANCE, end, end + _TOLERANCE]
+    for side in (0.0, 1.0):
+        point = end
+        for _ in range(_ULPS):
+            point = math.nextafter(point, side)
+            found.append(point)
+    return found
+
+
+_ULPS: Final = 3
+
+
+def _get_root(item: tuple[float, Decision | None]) -> float:
+    return item[0]
+
+
+def _list_progress(value: Any) -> Iterator[float]:
+    """Yield a number, or those of a tuple, and its difference from 1, if it is between 0 and 1."""
+    for part in value if type(value) is tuple else (value,):
+        if isinstance(part, Number) and 0 < part.value < 1:
+            yield float(part.value)
+            yield float(1 - part.value)
+
+
+def _compute(schedule: ConstantSchedule | LinearSchedule, progress: float, piece: float) -> float:
+    """Return the value of a schedule, as SB3 computes it.
+
+    :param piece: a point of the piece that is extended to the progress
+    """
+    if isinstance(schedule, ConstantSchedule):
+        return schedule.value
+    if 1 - piece > schedule.end_fraction:
+        return schedule.end
+    return schedule.start + (1 - progress) * (schedule.end - schedule.start) / schedule.end_fraction

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.values.code import Code
+from sbformat.values.computed.arithmetic import make_number
 from sbformat.values.computed.errors import NotUnderstoodError, refuse
 from sbformat.values.computed.objects import convert
 from sbformat.values.computed.opcodes import EXTENDED_ARG, PYTHON_3_5, PYTHON_3_14, Opcode, load_opcodes
@@ -348,7 +349,9 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "BINARY_SLICE": lambda *_: [Instruction("slice", 2), Instruction("subscript", None)],
     "BINARY_SUBSCR": _plain("subscript"),
     "BREAK_LOOP": _plain("break"),
+    "BUILD_CONST_KEY_MAP": _number("dict_of_keys"),
     "BUILD_LIST": _number("list"),
+    "BUILD_MAP": _number("dict"),
     "BUILD_SLICE": _number("slice"),
     "BUILD_TUPLE": _number("tuple"),
     "CALL": _call,
@@ -391,7 +394,7 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "LOAD_FAST_LOAD_FAST": _two_locals("fast", "fast"),
     "LOAD_GLOBAL": _load_global,
     "LOAD_METHOD": _load_method,
-    "LOAD_SMALL_INT": _number("const"),
+    "LOAD_SMALL_INT": lambda raw, _: Instruction("const", make_number(raw.arg)),
     "MAKE_CELL": _of_local("make_cell"),
     "MAKE_FUNCTION": _make_function,
     "NOP": lambda *_: [],

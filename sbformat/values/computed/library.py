@@ -1,7 +1,7 @@
-"""Functions and numbers of Python, math and numpy that a schedule may use, by name.
+"""Functions and numbers of Python, math and numpy that a schedule may use, by name (VALUES.md 13.5).
 
-Each function receives the machine and the arguments, and returns a value or an expression. Nothing is imported: the
-names are text, and numpy's functions are computed with Python's on floats, which gives the same to the last digits.
+Each function receives the machine and its arguments. Nothing is imported: the names are text. Functions of numpy are
+computed by Python's on float64, and their results are known to differ between machines in the last digits.
 """
 
 from __future__ import annotations
@@ -11,16 +11,25 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.values.computed import operations
+from sbformat.values.computed import arithmetic
+from sbformat.values.computed.arithmetic import INTEGERS, Number, apply_function, is_numpy, make_number
 from sbformat.values.computed.errors import refuse
-from sbformat.values.computed.expressions import Expression, find_kind
-from sbformat.values.computed.objects import MOST_ITEMS, Iterator, Library, List, Package, Row, Unusable
-from sbformat.values.computed.operations import ARITIES, BINARY, COMPARE, FUNCTIONS, Operation
+from sbformat.values.computed.objects import (
+    MOST_ITEMS,
+    Iterator,
+    Library,
+    List,
+    Package,
+    Row,
+    Unusable,
+    require_int,
+    require_items,
+    require_number,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from sbformat.values.computed.expressions import Operand
     from sbformat.values.computed.machine import Machine
 
 PACKAGES: Final = ("math", "numpy", "builtins", "operator")
@@ -43,17 +52,187 @@ _NUMPY: Final = (
 )
 
 
-def require_items(value: Any) -> list[Any]:
-    """Return the items of a tuple, list, range, array or iterator, of which nothing is left then."""
+def find_builtin(name: str) -> Any:
+    """Return what a global name means that the file does not define."""
+    found = _TABLES["builtins"].get(name)
+    return found or Unusable(f"it uses {escape(name, 100)}, which the file does not contain")
+
+
+def find_package(name: str) -> Any:
+    """Return a module that a function imports, as far as it is known."""
+    return Package(name) if name in PACKAGES else Unusable(f"it imports {escape(name, 100)}")
+
+
+# -- functions of numbers -----------------------------------------------------------------------------
+
+_STEPS: Final[dict[str, Callable[[float], int]]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
+_EXACT: Final = {"sqrt": math.sqrt, "fabs": math.fabs, "fmod": math.fmod, "copysign": math.copysign}
+_LIMITS: Final = {
+    **dict.fromkeys(("sqrt", "log", "log2", "log10", "pow", "fmod", "sign"), (0.0,)),
+    "log1p": (-1.0,), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),
+}  # fmt: skip
+"""Where functions begin to fail, or have a step."""
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **_EXACT,
+    **{
+        name: getattr(math, name)
+        for name in (
+            "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log2", "log10",
+            "log1p", "degrees", "radians", "erf", "hypot", "atan2", "pow",
+        )
+    },
+    "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
+    "rint": lambda x: float(round(x)),
+}  # fmt: skip
+"""Functions with a float as their result."""
+_OF_TWO: Final = ("fmod", "copysign", "hypot", "atan2", "pow")
+_NUMPY_NAMES: Final = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "deg2rad": "radians", "power": "pow",
+    **{name: name for name in (
+        "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "degrees",
+        "radians", "fabs", "fmod", "hypot", "copysign", "sign", "rint",
+    )},
+}  # fmt: skip
+
+
+def _function(name: str, kind: str) -> Callable[..., Number]:
+    """Return a function of math, or of numpy.
+
+    :param kind: ``float`` or ``f8``
+    """
+    compute = _FUNCTIONS[name]
+    count = 2 if name in _OF_TWO else 1
+
+    def call(machine: Machine, *args: Any) -> Number:
+        if len(args) != count and not (kind == "float" and name == "log" and len(args) == 2):
+            refuse(f"it calls {name} with {len(args)} arguments")
+        numbers = tuple(_as_float(part, kind) for part in args)
+        for limit in _LIMITS.get(name, ()):
+            machine.note_limit(numbers[-1 if name == "fmod" else 0], limit)
+        how = "exact" if name in _EXACT else "steps" if name in ("sign", "rint") else ""
+        return machine.check_handlers(apply_function(compute, numbers, kind, how=how))
+
+    return call
+
+
+def _as_float(value: Any, kind: str) -> Number:
+    """Return a number as a float; numpy computes with short integers and conditions in shorter floats."""
+    number = require_number(value)
+    if kind == "f8" and number.kind not in ("int", "float", "i4", "i8", "u4", "u8", "f8"):
+        refuse("it calls a function of numpy with short numbers or conditions")
+    return arithmetic.convert(number, kind)
+
+
+def _to_int(function: Callable[[float], int], name: str) -> Callable[..., Number]:
+    """Return a function of math that rounds to an integer."""
+
+    def call(machine: Machine, value: Any, /) -> Number:
+        number = require_number(value)
+        if is_numpy(number.kind) and number.kind[0] != "f":
+            refuse(f"it calls {name} with an integer of numpy")
+        return machine.check_handlers(apply_function(function, (number,), "int", how="steps"))
+
+    return call
+
+
+def _step_of_numpy(name: str) -> Callable[..., Number]:
+    def call(machine: Machine, value: Any, /) -> Number:
+        number = require_number(value)
+        if number.kind not in ("float", "f8"):
+            refuse(f"it calls numpy.{name} with something other than a float")  # integers since numpy 2.1
+        return machine.check_handlers(apply_function(lambda x: float(_STEPS[name](x)), (number,), "f8", how="steps"))
+
+    return call
+
+
+def _power_of_numpy(machine: Machine, base: Any, exponent: Any, /) -> Number:
+    """``numpy.power``, which computes with integers if both are."""
+    if not any(require_number(part).kind in ("float", "f8") for part in (base, exponent)):
+        refuse("it computes with integers of numpy")
+    return _function("pow", "f8")(machine, base, exponent)
+
+
+def _operator(symbol: str) -> Callable[..., Number]:
+    return lambda machine, one, other, /: machine.combine(symbol, one, other)
+
+
+def _operator_of_numpy(symbol: str) -> Callable[..., Number]:
+    """Return numpy's function of an operator, whose result is numpy's."""
+    return lambda machine, one, other, /: machine.combine(symbol, *_as_operands(one, other))
+
+
+def _as_operands(one: Any, other: Any) -> tuple[Number, Number]:
+    """Return two numbers as a function of numpy takes them: one of Python has its own type only beside another."""
+    left, right = require_number(one), require_number(other)
+    if is_numpy(left.kind) or is_numpy(right.kind):
+        return left, right
+    return _as_numpy(left), _as_numpy(right)
+
+
+def _as_numpy(value: Any) -> Number:
+    """Return a number of Python as numpy takes it alone."""
+    number = require_number(value)
+    return arithmetic.convert(number, {"float": "f8", "int": "i8", "bool": "b1"}.get(number.kind, number.kind))
+
+
+# -- the greatest and the least -----------------------------------------------------------------------
+
+
+def _extremum(symbol: str) -> Callable[..., Any]:
+    """Return ``min`` or ``max``, of arguments or of a list."""
+
+    def call(machine: Machine, *args: Any) -> Any:
+        items = require_items(args[0]) if len(args) == 1 else list(args)
+        if not items:
+            refuse("it calls min or max of nothing")
+        found = require_number(items[0])
+        for item in items[1:]:
+            found = machine.choose(symbol, require_number(item), found)
+        return found
+
+    return call
+
+
+def _float_extremum(symbol: str) -> Callable[..., Number]:
+    """Return numpy's maximum or minimum of two numbers."""
+
+    def call(machine: Machine, one: Any, other: Any, /) -> Number:
+        left, right = _as_operands(one, other)
+        kind = arithmetic.promote(left.kind, right.kind)
+        if kind == "b1":
+            refuse("it computes with conditions of numpy")
+        return machine.choose(symbol, arithmetic.convert(left, kind), arithmetic.convert(right, kind))
+
+    return call
+
+
+def _array_extremum(symbol: str) -> Callable[..., Any]:
+    """Return numpy's ``min`` or ``max`` of a list: a second argument would be an axis."""
+
+    def call(machine: Machine, items: Any, /) -> Any:
+        numbers = [_as_float(part, "f8") for part in _require_array(items)]
+        return _extremum(symbol)(machine, tuple(numbers))
+
+    return call
+
+
+def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Number:
+    if a_min is None and a_max is None:
+        refuse("it clips nothing")
+    found = require_number(value)
+    if a_min is not None:
+        found = _float_extremum(">")(machine, found, a_min)
+    return found if a_max is None else _float_extremum("<")(machine, found, a_max)
+
+
+# -- lists --------------------------------------------------------------------------------------------
+
+
+def _require_array(value: Any) -> list[Any]:
+    """Return the items of what numpy makes an array from."""
     if isinstance(value, Iterator):
-        return value.take_all()
-    if isinstance(value, Unusable):
-        refuse(value.reason)
-    if isinstance(value, (List, Row)):
-        return list(value.items)
-    if type(value) is not tuple:
-        refuse("it iterates over something other than a list")
-    return list(value)
+        refuse("it makes an array from an iterator")
+    return require_items(value)
 
 
 def _require_some_items(value: Any) -> list[Any]:
@@ -64,133 +243,86 @@ def _require_some_items(value: Any) -> list[Any]:
     return items
 
 
-def _number_function(operation: Operation, least: int = 1, most: int | None = None) -> Callable[..., Operand]:
-    """Return a function that applies an operation."""
-    limit = least if most is None else most
-
-    def call(machine: Machine, *args: Any) -> Operand:
-        if not least <= len(args) <= limit:
-            refuse(f"it calls {operation.name} with {len(args)} arguments")
-        return machine.apply(operation, *(machine.require_number(part) for part in args))
-
-    return call
-
-
-def _extremum(operation: Operation) -> Callable[..., Operand]:
-    """Return ``min`` or ``max``, of arguments or of a list."""
-
-    def call(machine: Machine, *args: Any) -> Operand:
-        return _apply_to_all(machine, operation, require_items(args[0]) if len(args) == 1 else args)
-
-    return call
+def _sum(machine: Machine, items: Any, /, start: Any = None) -> Number:
+    """``sum``. CPython adds floats with a compensation of errors since 3.12, with which the result may differ."""
+    numbers = [make_number(0) if start is None else require_number(start)]
+    numbers += [require_number(part) for part in require_items(items)]
+    total = numbers[0]
+    for part in numbers[1:]:
+        total = machine.combine("+", total, part)
+    if not machine.release.compensates or total.kind not in ("float", "f8"):
+        return total
+    error = abs(math.fsum(part.value for part in numbers) - total.value)
+    return Number(total.value, total.kind, total.slope, total.noise + error, is_exact=total.is_exact and not error)
 
 
-def _apply_to_all(machine: Machine, operation: Operation, items: Sequence[Any]) -> Operand:
-    if not items:
-        refuse(f"it calls {operation.name} of nothing")
-    numbers = [machine.require_number(part) for part in items]
-    return numbers[0] if len(numbers) == 1 else machine.apply(operation, *numbers)
+_PAIRWISE: Final = 8
+"""The number of items from which on numpy adds them in another order."""
 
 
-def _array_extremum(operation: Operation) -> Callable[..., Operand]:
-    """Return numpy's ``min`` or ``max`` of a list: a second argument would be an axis."""
-    return lambda machine, items, /: _apply_to_all(
-        machine, operation, [_require_no_condition(machine, part) for part in _require_array(items)]
-    )
+def _array_sum(machine: Machine, items: Any, /) -> Number:
+    numbers = [_as_float(part, "f8") for part in _require_array(items)]
+    if len(numbers) >= _PAIRWISE:
+        refuse("it adds a long array")
+    total = Number(0.0, "f8")
+    for part in numbers:
+        total = machine.combine("+", total, part)
+    return total
 
 
-def _require_array(value: Any) -> list[Any]:
-    """Return the items of what numpy makes an array from."""
+def _mean(machine: Machine, items: Any, /) -> Number:
+    numbers = _require_array(items)
+    if not numbers:
+        refuse("it calls mean of nothing")
+    return machine.combine("/", _array_sum(machine, items), make_number(len(numbers)))
+
+
+def _length(_: Machine, value: Any, /) -> Number:
     if isinstance(value, Iterator):
-        refuse("it makes an array from an iterator")
-    return require_items(value)
+        refuse("it asks for the length of an iterator")
+    return make_number(len(require_items(value)))
 
 
-def _float_extremum(operation: Operation) -> Callable[..., Operand]:
-    """Return numpy's maximum or minimum: of two numbers, as floats."""
-
-    def call(machine: Machine, *args: Any) -> Operand:
-        if len(args) != 2:
-            refuse(f"it calls numpy's {operation.name} with {len(args)} arguments")
-        one, other = (_require_no_condition(machine, part) for part in args)
-        return machine.apply(operation, one, other)
-
-    return call
+def _range(_: Machine, *args: Any) -> Row:
+    numbers = [require_int(part) for part in args]
+    if not 1 <= len(numbers) <= 3 or numbers[2:] == [0] or len(range(*numbers)) > MOST_ITEMS:
+        refuse("it loops too often")
+    return Row(tuple(map(make_number, range(*numbers))))
 
 
-def _as_float(machine: Machine, value: Any) -> Operand:
-    return machine.apply(operations.FLOAT, machine.require_number(value))
-
-
-def _require_no_condition(machine: Machine, value: Any) -> Operand:
-    """Return a number as a float, unless it is a bool, of which numpy makes another."""
-    if find_kind(machine.require_number(value)) == "bool":
-        refuse("it computes with conditions of numpy")
-    return _as_float(machine, value)
-
-
-def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Operand:
-    found = machine.require_number(value)
-    if a_min is None and a_max is None:
-        refuse("it clips nothing")
-    if a_min is not None:
-        found = machine.apply(operations.MAX, found, machine.require_number(a_min))
-    return found if a_max is None else machine.apply(operations.MIN, found, machine.require_number(a_max))
-
-
-def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Operand:
-    test = _truth(machine, condition)
-    return _choose(machine, test, _require_no_condition(machine, one), _require_no_condition(machine, other))
-
-
-def _interpolate(machine: Machine, value: Any, points: Any, values: Any, /) -> Operand:
+def _interpolate(machine: Machine, value: Any, points: Any, values: Any, /) -> Number:
     """``numpy.interp``: lines between points, and constants outside of them."""
-    x = machine.require_number(value)
-    places = [_require_float(machine, part) for part in _require_array(points)]
-    levels = [_require_float(machine, part) for part in _require_array(values)]
-    if len(places) != len(levels) or not 1 <= len(places) <= 32:
+    x = _as_float(value, "f8")
+    places, levels = ([_as_float(part, "f8") for part in _require_array(part)] for part in (points, values))
+    if len(places) != len(levels) or not 1 <= len(places) <= _MOST_POINTS:
         refuse("it interpolates between an unusual number of points")
-    if any(right <= left for left, right in pairwise(places)):
+    if any(part.slope != 0 or not part.is_exact for part in (*places, *levels)):
+        refuse("it interpolates between points that depend on the progress")
+    if any(right.value <= left.value for left, right in pairwise(places)):
         refuse("it interpolates between points that do not increase")
-    found: Operand = levels[-1]
-    for left, right, low, high in reversed(list(zip(places, places[1:], levels, levels[1:]))):
-        slope = (high - low) / (right - left)
-        line = machine.apply(
-            operations.ADD, machine.apply(operations.MULTIPLY, slope, machine.apply(operations.SUBTRACT, x, left)), low
-        )
-        found = _choose(machine, machine.apply(COMPARE["<"], x, right), line, found)
-    return _choose(machine, machine.apply(COMPARE["<"], x, places[0]), levels[0], found)
+    if machine.compare("<", x, places[0]):
+        return levels[0]
+    for left, right, low, high in zip(places, places[1:], levels, levels[1:]):
+        if machine.compare("<", x, right):
+            slope = machine.combine("/", machine.combine("-", high, low), machine.combine("-", right, left))
+            return machine.combine("+", machine.combine("*", slope, machine.combine("-", x, left)), low)
+    return levels[-1]
 
 
-def _choose(machine: Machine, condition: Operand, one: Operand, other: Operand) -> Operand:
-    if isinstance(condition, Expression):
-        return machine.apply(operations.IF, condition, one, other)
-    return one if condition else other
+_MOST_POINTS: Final = 32
 
 
-def _require_float(machine: Machine, value: Any) -> float:
-    number = machine.require_number(value)
-    if isinstance(number, Expression) or not math.isfinite(number) or abs(number) > 1e100:
-        return refuse("it interpolates between points that are not plain numbers")
-    return float(number)
+# -- other functions ----------------------------------------------------------------------------------
 
 
-def _any(machine: Machine, items: Any, /) -> bool:
-    return any(machine.is_true(part) for part in _require_some_items(items))
-
-
-def _all(machine: Machine, items: Any, /) -> bool:
-    return all(machine.is_true(part) for part in _require_some_items(items))
-
-
-def _float(machine: Machine, value: Any, /) -> Operand:
+def _float(_: Machine, value: Any = None, /) -> Number:
     """``float`` of a number, or of the text of one."""
     if not isinstance(value, str):
-        return _as_float(machine, value)
+        return arithmetic.convert(require_number(value), "float")
     if len(value) > _MOST_DIGITS or not value.isascii():
         refuse("it computes with text")
     try:
-        return machine.require_number(float(value))
+        return make_number(float(value)) if math.isfinite(float(value)) else refuse("it computes with text")
     except ValueError:
         return refuse("it computes with text")
 
@@ -198,106 +330,94 @@ def _float(machine: Machine, value: Any, /) -> Operand:
 _MOST_DIGITS: Final = 40
 
 
-def _mean(machine: Machine, items: Any, /) -> Operand:
-    found = [_as_float(machine, part) for part in _require_array(items)]
-    if not found:
-        refuse("it calls mean of nothing")
-    return machine.apply(operations.DIVIDE, _sum(machine, found), len(found))
+def _int(machine: Machine, value: Any, /) -> Number:
+    number = require_number(value)
+    if number.kind in INTEGERS or number.kind in ("int", "bool", "b1"):
+        return arithmetic.convert(number, "int")
+    return machine.check_handlers(apply_function(int, (number,), "int", how="steps"))
 
 
-def _is_close(machine: Machine, one: Any, other: Any, /, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Operand:
-    """``math.isclose`` of finite numbers."""
-    left, right = machine.require_number(one), machine.require_number(other)
-    absolute = [machine.apply(operations.ABS, part) for part in (left, right)]
-    allowed = machine.apply(
-        operations.MULTIPLY, machine.require_number(rel_tol), machine.apply(operations.MAX, *absolute)
-    )
-    allowed = machine.apply(operations.MAX, allowed, machine.require_number(abs_tol))
-    difference = machine.apply(operations.ABS, machine.apply(operations.SUBTRACT, left, right))
-    return machine.apply(COMPARE["<="], difference, allowed)
-
-
-def _range(_: Machine, *args: Any) -> Any:
-    if not 1 <= len(args) <= 3 or any(type(part) is not int for part in args) or args[2:] == (0,):
-        refuse("it calls range with something other than integers")
-    if any(abs(part) > _MOST_COUNT for part in args) or len(range(*args)) > MOST_ITEMS:
-        refuse("it loops too often")
-    return Row(tuple(range(*args)))
-
-
-_MOST_COUNT: Final = 1 << 31
-
-
-def _sum(machine: Machine, items: Any, /, start: Any = 0) -> Operand:
-    total = machine.require_number(start)
-    for part in require_items(items):
-        total = machine.apply(operations.ADD, total, machine.require_number(part))
-    return total
-
-
-def _array_sum(machine: Machine, items: Any, /) -> Operand:
-    return _sum(machine, tuple(_as_float(machine, part) for part in _require_array(items)), 0.0)
-
-
-def _length(_: Machine, value: Any, /) -> int:
-    if isinstance(value, Iterator):
-        refuse("it asks for the length of an iterator")
-    return len(require_items(value))
-
-
-def _truth(machine: Machine, value: Any, /) -> Operand:
-    number = machine.require_number(value)
-    if not isinstance(number, Expression):
-        return bool(number)
-    return number if number.kind == "bool" else machine.apply(COMPARE["!="], number, 0)
-
-
-def _is_instance(machine: Machine, value: Any, kinds: Any, /) -> bool:
-    """``isinstance`` of a value whose type is known, and types of Python; numpy's are of several."""
-    machine.asks_for_types = True
-    wanted = kinds if type(kinds) is tuple else (kinds,)
-    names = {kind.name for kind in wanted if isinstance(kind, Library) and _BUILTINS.get(kind.name) is kind.call}
-    known = value.kind if isinstance(value, Expression) else _TYPES.get(type(value), "number")
-    if len(names) != len(wanted) or not names <= set(_TYPES.values()) or known == "number":
-        refuse("it asks for the type of a value")
-    return known in names or (known == "bool" and "int" in names)
-
-
-_TYPES: Final = {int: "int", float: "float", bool: "bool", tuple: "tuple", List: "list"}
-
-
-def _round(machine: Machine, value: Any, /, ndigits: Any = None) -> Operand:
-    args = (value,) if ndigits is None else (value, ndigits)
-    machine.asks_for_types |= len(args) > 1  # numpy rounds to digits in another way
-    return _number_function(operations.ROUND, 1, 2)(machine, *args)
-
-
-def _numpy_round(machine: Machine, value: Any, /, decimals: Any = 0) -> Operand:
-    """``numpy.round``, which multiplies by a power of 10, rounds, and divides."""
-    if type(decimals) is not int or not 0 <= decimals <= _MOST_DECIMALS:
+def _round(machine: Machine, value: Any, /, ndigits: Any = None) -> Number:
+    number = require_number(value)
+    if number.kind not in ("int", "float", "f8") or (ndigits is not None and is_numpy(number.kind)):
+        refuse("it rounds a number of numpy, which numpy's releases do in different ways")
+    if ndigits is None:
+        return machine.check_handlers(apply_function(round, (number,), "int", how="steps"))
+    digits = require_int(ndigits)
+    if abs(digits) > _MOST_DIGITS:
         refuse("it rounds to an unusual number of digits")
-    found = _as_float(machine, value)
-    if not decimals:
-        return machine.apply(FUNCTIONS["rint"], found)
-    scale = 10.0**decimals
-    rounded = machine.apply(FUNCTIONS["rint"], machine.apply(operations.MULTIPLY, found, scale))
-    return machine.apply(operations.DIVIDE, rounded, scale)
+    return machine.check_handlers(apply_function(lambda x: round(x, digits), (number,), number.kind, how="steps"))
+
+
+def _round_of_numpy(machine: Machine, value: Any, /, decimals: Any = None) -> Number:
+    """``numpy.round``, which multiplies by a power of 10, rounds, and divides."""
+    digits = 0 if decimals is None else require_int(decimals)
+    number = require_number(value)
+    if not 0 <= digits <= _MOST_DECIMALS or number.kind not in ("float", "f8"):
+        refuse("it rounds to an unusual number of digits")
+    scale = 10.0**digits
+    rounded = (lambda x: round(x * scale) / scale) if digits else (lambda x: float(round(x)))
+    return machine.check_handlers(apply_function(rounded, (number,), "f8", how="steps"))
 
 
 _MOST_DECIMALS: Final = 15
 
 
+def _is_instance(_: Machine, value: Any, kinds: Any, /) -> Number:
+    """``isinstance`` of a value whose type is known, and types of Python; numpy's are of several."""
+    wanted = kinds if type(kinds) is tuple else (kinds,)
+    names = {name for name in _TYPE_NAMES if any(kind is _TABLES["builtins"].get(name) for kind in wanted)}
+    known = value.kind if isinstance(value, Number) else _TYPES.get(type(value), "")
+    if len(names) != len(wanted) or known not in _TYPE_NAMES:
+        refuse("it asks for the type of a value")
+    return make_number(known in names or (known == "bool" and "int" in names))
+
+
+_TYPES: Final = {tuple: "tuple", List: "list", str: "str"}
+_TYPE_NAMES: Final = frozenset({"int", "float", "bool", "tuple", "list", "str"})
+
+
+def _absolute(machine: Machine, value: Any, /) -> Number:
+    number = require_number(value)
+    if number.kind in ("bool", "b1"):
+        refuse("it computes with the sign of a condition")
+    if not machine.compare("<", number, make_number(0)):
+        return Number(abs(number.value), number.kind, number.slope, number.noise, is_exact=number.is_exact)  # not -0.0
+    return arithmetic.negate(number)
+
+
+def _is_close(machine: Machine, one: Any, other: Any, /, *, rel_tol: Any = None, abs_tol: Any = None) -> Number:
+    """``math.isclose`` of finite numbers."""
+    left, right = _as_float(one, "float"), _as_float(other, "float")
+    relative = make_number(1e-9) if rel_tol is None else _as_float(rel_tol, "float")
+    absolute = make_number(0.0) if abs_tol is None else _as_float(abs_tol, "float")
+    greatest = machine.choose(">", _absolute(machine, left), _absolute(machine, right))
+    allowed = machine.choose(">", machine.combine("*", relative, greatest), absolute)
+    return make_number(machine.compare("<=", _absolute(machine, machine.combine("-", left, right)), allowed))
+
+
+def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Number:
+    left, right = _as_float(one, "f8"), _as_float(other, "f8")
+    return left if machine.is_true(require_number(condition)) else right
+
+
+def _of_type(kind: str) -> Callable[..., Number]:
+    """Return a type of numpy, which converts a number."""
+    return lambda _, value, /: arithmetic.convert(require_number(value), kind)
+
+
 _BUILTINS: Final[dict[str, Any]] = {
     "float": _float,
-    "any": _any,
-    "all": _all,
-    "int": _number_function(operations.INT),
-    "bool": _truth,
-    "abs": _number_function(operations.ABS),
-    "min": _extremum(operations.MIN),
-    "max": _extremum(operations.MAX),
+    "str": lambda *_: refuse("it computes with text"),
+    "any": lambda machine, items, /: make_number(any(map(machine.is_true, _require_some_items(items)))),
+    "all": lambda machine, items, /: make_number(all(map(machine.is_true, _require_some_items(items)))),
+    "int": _int,
+    "bool": lambda machine, value, /: make_number(machine.is_true(require_number(value))),
+    "abs": _absolute,
+    "min": _extremum("<"),
+    "max": _extremum(">"),
     "round": _round,
-    "pow": _number_function(operations.POW, 2),
+    "pow": _operator("**"),
     "sum": _sum,
     "len": _length,
     "range": _range,
@@ -306,85 +426,39 @@ _BUILTINS: Final[dict[str, Any]] = {
     "list": lambda _, items=(), /: List(require_items(items)),
     "reversed": lambda _, items, /: Iterator(_require_array(items)[::-1]),
     "zip": lambda _, *rows: Iterator(list(zip(*(_require_some_items(row) for row in rows)))),
-    "enumerate": lambda _, items, /: Iterator(list(enumerate(_require_some_items(items)))),
+    "enumerate": lambda _, items, /: Iterator(
+        [(make_number(index), item) for index, item in enumerate(_require_some_items(items))]
+    ),
 }
-
-_NUMBERS: Final = {"pi": math.pi, "e": math.e, "inf": math.inf}
-_FUNCTIONS: Final = {
-    name: _number_function(operation, *ARITIES.get(name, (1, 1))) for name, operation in FUNCTIONS.items()
-}
-_MATH_NAMES: Final = (
-    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log2", "log10",
-    "log1p", "sqrt", "degrees", "radians", "erf", "fabs", "fmod", "hypot", "atan2", "copysign", "floor", "ceil",
-    "trunc",
-)  # fmt: skip
-_NUMPY_NAMES: Final = {
-    **{
-        name: name
-        for name in (
-            "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "expm1", "log2", "log10", "log1p", "sqrt", "degrees",
-            "radians", "fabs", "fmod", "hypot", "copysign", "sign", "rint",
-        )
-    },
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "deg2rad": "radians",
-    **{name: f"numpy {name}" for name in ("floor", "ceil", "trunc")},
-}  # fmt: skip
-
-
-def _float_power(machine: Machine, base: Any, exponent: Any, /) -> Operand:
-    return machine.apply(operations.POW, _as_float(machine, base), _as_float(machine, exponent))
-
-
-def _array_power(machine: Machine, base: Any, exponent: Any, /) -> Operand:
-    """``numpy.power``, which fails for integers with a negative exponent."""
-    if find_kind(machine.require_number(base)) != "float" and find_kind(machine.require_number(exponent)) != "float":
-        refuse("it computes with integers of numpy")
-    return _float_power(machine, base, exponent)
-
-
-_MATH: Final[dict[str, Any]] = {
-    **{name: _FUNCTIONS[name] for name in _MATH_NAMES},
-    "pow": _float_power,
-    "isclose": _is_close,
-}
+_MATH_NAMES: Final = _FUNCTIONS.keys() - {"sign", "rint"}
+_NUMBERS: Final = {name: make_number(getattr(math, name)) for name in ("pi", "e", "inf")}
+_OPERATORS: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}
+_OF_NUMPY: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/"}
 _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
-    **{name: _FUNCTIONS[known] for name, known in _NUMPY_NAMES.items()},
-    "log": _number_function(FUNCTIONS["log"]),
-    "float64": lambda machine, value, /: _as_float(machine, value),
-    "double": lambda machine, value, /: _as_float(machine, value),
-    "abs": _number_function(operations.ABS),
-    "absolute": _number_function(operations.ABS),
-    "power": _array_power,
-    "float_power": _float_power,
-    "square": lambda machine, value, /: machine.apply(operations.MULTIPLY, *2 * (machine.require_number(value),)),
-    "add": _number_function(BINARY["+"], 2),
-    "subtract": _number_function(BINARY["-"], 2),
-    "multiply": _number_function(BINARY["*"], 2),
-    "divide": _number_function(BINARY["/"], 2),
-    "true_divide": _number_function(BINARY["/"], 2),
-    "negative": _number_function(operations.NEGATE),
-    "max": _array_extremum(operations.MAX),
-    "amax": _array_extremum(operations.MAX),
-    "min": _array_extremum(operations.MIN),
-    "amin": _array_extremum(operations.MIN),
-    "sum": _array_sum,
-    "mean": _mean,
-    "minimum": _float_extremum(operations.MIN),
-    "maximum": _float_extremum(operations.MAX),
-    "fmin": _float_extremum(operations.MIN),
-    "fmax": _float_extremum(operations.MAX),
+    **{name: _function(known, "f8") for name, known in _NUMPY_NAMES.items()},
+    **{name: _operator_of_numpy(symbol) for name, symbol in _OF_NUMPY.items()},
+    **{name: _step_of_numpy(name) for name in _STEPS},
+    **{name: _of_type(kind) for name, kind in arithmetic.NAMES.items() if kind != "b1"},
+    "power": _power_of_numpy,
+    "abs": lambda machine, value, /: _absolute(machine, _as_numpy(value)),
+    "absolute": lambda machine, value, /: _absolute(machine, _as_numpy(value)),
+    "negative": lambda _, value, /: arithmetic.negate(_as_numpy(value)),
+    "square": lambda machine, value, /: machine.combine("*", *_as_operands(value, value)),
+    "maximum": _float_extremum(">"),
+    "minimum": _float_extremum("<"),
+    "fmax": _float_extremum(">"),
+    "fmin": _float_extremum("<"),
+    "max": _array_extremum(">"),
+    "min": _array_extremum("<"),
+    "amax": _array_extremum(">"),
+    "amin": _array_extremum("<"),
     "clip": _clip,
     "where": _where,
     "interp": _interpolate,
-    "round": _numpy_round,
-    "around": _numpy_round,
-}
-_OPERATORS: Final = {
-    "add": BINARY["+"],
-    "sub": BINARY["-"],
-    "mul": BINARY["*"],
-    "truediv": BINARY["/"],
-    "pow": BINARY["**"],
+    "sum": _array_sum,
+    "mean": _mean,
+    "round": _round_of_numpy,
+    "around": _round_of_numpy,
 }
 
 
@@ -392,30 +466,15 @@ def _wrap(functions: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     return {name: Library(name, call) for name, call in functions.items()}
 
 
-def _of_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose result is a number of numpy."""
-
-    def noted(machine: Machine, *args: Any, **keywords: Any) -> Any:
-        machine.uses_numpy = True
-        return call(machine, *args, **keywords)
-
-    return noted
-
-
 _TABLES: Final[dict[str, dict[str, Any]]] = {
     "builtins": _wrap(_BUILTINS),
-    "math": {**_wrap(_MATH), **_NUMBERS, "tau": math.tau},
-    "numpy": {**_wrap({name: _of_numpy(call) for name, call in _NUMPY_FUNCTIONS.items()}), **_NUMBERS},
-    "operator": _wrap({name: _number_function(row, 2) for name, row in _OPERATORS.items()}),
+    "math": {
+        **_wrap({name: _function(name, "float") for name in _MATH_NAMES}),
+        **_wrap({name: _to_int(function, name) for name, function in _STEPS.items()}),
+        **_wrap({"isclose": _is_close}),
+        **_NUMBERS,
+        "tau": make_number(math.tau),
+    },
+    "numpy": {**_wrap(_NUMPY_FUNCTIONS), **_NUMBERS},
+    "operator": _wrap({name: _operator(symbol) for name, symbol in _OPERATORS.items()}),
 }
-
-
-def find_builtin(name: str) -> Any:
-    """Return what a global name means that the file does not define."""
-    found = _TABLES["builtins"].get(name)
-    return found or Unusable(f"it uses {escape(name, 100)}, which the file does not contain")
-
-
-def find_package(name: str) -> Any:
-    """Return a module that a function imports, as far as it is known."""
-    return Package(name) if name in PACKAGES else Unusable(f"it imports {escape(name, 100)}")

@@ -1,8 +1,8 @@
 """What the machine's variables contain, and what values of a file become for it (VALUES.md 13.5).
 
-Numbers, None, short text and tuples are Python's own. Everything else is one of the classes here, none of which is a
-tuple, or can run anything but the machine's own instructions and the operations of a table. What a kind of value can be
-used for is listed where it is used; any other use is refused.
+None, short text and tuples are Python's own. Everything else is a :class:`~sbformat.values.computed.arithmetic.Number`
+or one of the classes here, none of which can run anything but the machine's own instructions and the functions of a
+table. What a kind of value can be used for is listed where it is used; any other use is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import SbformatError, quote
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.values.base import Contradiction
+from sbformat.values.computed.arithmetic import Number, make_number
 from sbformat.values.computed.errors import refuse
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_float64, to_number, unpack_items
+from sbformat.values.numbers import unpack_items
 from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
@@ -35,15 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.values.code import Code
-    from sbformat.values.computed.expressions import Operand
 
 MOST_ITEMS: Final = 200
 """Of a list, a tuple, an array or a loop."""
 _BITS: Final = 256
 _CHARACTERS: Final = 1000
 _LEVELS: Final = 6
-_INTEGER: Final = 1 << 31
-"""Of an integer of numpy, whose operations are those of a float."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """A function of Python, math or numpy that is known, by its row of the table."""
+    """A function or type of Python, math or numpy that is known, by its row of the table."""
 
     name: str
     call: Callable[..., Any]
@@ -100,9 +98,11 @@ class Object:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A dict of the file; it is not changed."""
+    """A dict, by plain keys; it is not changed."""
 
-    items: dict[object, object]
+    items: dict[object, Any]
+    is_own: bool = False
+    """Whether the function has made it; values of the file are converted when they are used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,24 +113,19 @@ class Unusable:
 
 
 @dataclass(frozen=True, eq=False)
-class Scalar:
-    """A number of numpy in the file: a float64, or an int64 that no operation distinguishes from one."""
-
-    value: float
-
-
-@dataclass(frozen=True, eq=False)
 class Row:
-    """A short array of numpy (items are :class:`Scalar`), or a range (items are integers)."""
+    """A short array of numpy, or a range."""
 
     items: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class List:
-    """A list. Only the instructions that create it add items, when nothing else refers to it."""
+    """A list. Only the instructions of the call that made it add items."""
 
     items: list[Any]
+    is_own: bool = True
+    """Whether the function has made it, so that nothing outside of the call has it."""
 
 
 class Cell:
@@ -187,17 +182,20 @@ class _Conversion:
         return made
 
     def convert_part(self, value: object) -> Any:
-        if value is None or isinstance(value, (bool, float)):
+        if value is None or isinstance(value, (Number, Unusable)):
             return value
-        if isinstance(value, int):
-            return value if value.bit_length() <= _BITS else Unusable("it uses an integer that is too long")
+        if isinstance(value, (bool, int, float)):
+            if isinstance(value, int) and value.bit_length() > _BITS:
+                return Unusable("it uses an integer that is too long")
+            is_finite = isinstance(value, int) or not math.isnan(value)
+            return make_number(value) if is_finite else Unusable("it computes with NaN")
         if isinstance(value, str):
             return value if len(value) <= _CHARACTERS else Unusable("it uses a long text")
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):  # an ArrayInfo is a tuple, too
             if len(value) > MOST_ITEMS:
                 return Unusable("it uses a long list")
             items = tuple(map(self.convert, value))
-            return items if type(value) is tuple else List(list(items))
+            return items if type(value) is tuple else List(list(items), is_own=False)
         if type(value) is dict:
             return Table(value)
         for kind, rule in _CONVERTERS:
@@ -210,27 +208,21 @@ def _convert_array(value: ArrayInfo, _: _Conversion) -> Any:
     if len(value.shape) > 1 or math.prod(value.shape) > MOST_ITEMS:
         return _ARRAY
     try:
-        if value.shape == () and value.dtype[1:] == "i8":
-            number = to_number(value, "a number of the function")
-            return Scalar(float(number)) if abs(number) <= _INTEGER else _ARRAY
-        if value.shape == ():
-            return Scalar(to_float64(value, "a number of the function"))
-        return Row(tuple(map(Scalar, unpack_items(value)))) if value.dtype[1:] == "f8" else _ARRAY
-    except UnrecognizedError:
-        return Unusable(f"it computes with a number of the dtype {value.dtype}, as numpy does")
+        items = unpack_items(value)
     except SbformatError:
         return _ARRAY
+    if any(isinstance(item, float) and math.isnan(item) for item in items):
+        return Unusable("it computes with NaN")
+    numbers = tuple(Number(item, value.dtype[1:]) for item in items)
+    return Row(numbers) if value.shape else numbers[0]
 
 
-_ARRAY: Final = Unusable("it uses an array that is not a short one of float64")
+_ARRAY: Final = Unusable("it uses an array that is not a short one of numbers")
 
 
 def _convert_function(value: Function, conversion: _Conversion) -> Any:
-    known = value.schedule
-    return _make_closure(value, conversion) if known is None else conversion.convert(known)
-
-
-def _make_closure(value: Function, conversion: _Conversion) -> Closure | Unusable:
+    if value.schedule is not None:
+        return conversion.convert(value.schedule)
     if value.code is None:
         return Unusable("its code object is not valid")
     if len(value.closure) + len(value.defaults) + len(value.keyword_defaults) > MOST_ITEMS:
@@ -241,11 +233,10 @@ def _make_closure(value: Function, conversion: _Conversion) -> Closure | Unusabl
     return Closure(value.code, cells, defaults, keywords, value.globals)
 
 
-def _convert_schedule(value: ConstantSchedule | LinearSchedule, conversion: _Conversion) -> Any:
-    numbers = tuple(map(conversion.convert, value))
-    if not all(isinstance(number, (int, float)) for number in numbers):
+def _convert_schedule(value: ConstantSchedule | LinearSchedule, _: _Conversion) -> Any:
+    if not all(type(number) in (int, float) and math.isfinite(number) for number in value):
         return Unusable("it calls a schedule whose numbers are not known")
-    return Known(type(value)(*numbers))
+    return Known(value)
 
 
 def _convert_float_schedule(value: FloatSchedule, conversion: _Conversion) -> Any:
@@ -254,7 +245,13 @@ def _convert_float_schedule(value: FloatSchedule, conversion: _Conversion) -> An
 
 
 def _convert_object(value: CarriedObject, _: _Conversion) -> Any:
-    if value.state is not None or value.items or not isinstance(value.cls, CarriedClass):
+    if (
+        value.is_called
+        or value.state is not None
+        or value.items
+        or value.args
+        or not isinstance(value.cls, CarriedClass)
+    ):
         return Unusable("it uses an object that is more than its attributes")
     return Object(value.attributes, _collect_methods(value.cls))
 
@@ -262,7 +259,8 @@ def _convert_object(value: CarriedObject, _: _Conversion) -> Any:
 def _collect_methods(cls: CarriedClass) -> dict[str, object]:
     """Return the attributes of a class and its bases, each of the first class that has it.
 
-    Only classes with one base each, whose order nothing changes.
+    Only classes with one base each, none of which does anything when it or an object is created, or an attribute is
+    read or set.
     """
     found: dict[str, object] = {}
     current = cls
@@ -270,9 +268,7 @@ def _collect_methods(cls: CarriedClass) -> dict[str, object]:
         found = {**current.attributes, **found}
         carried = [base for base in current.bases if isinstance(base, CarriedClass)]
         others = [base for base in current.bases if not isinstance(base, CarriedClass)]
-        if not all(isinstance(base, Reference) and base.pair in _PLAIN_BASES for base in others):
-            break
-        if len(carried) > 1 or not _CHANGES.isdisjoint(found):
+        if not _is_plain_class(current, others) or len(carried) > 1:
             break
         if not carried:
             return found
@@ -280,12 +276,29 @@ def _collect_methods(cls: CarriedClass) -> dict[str, object]:
     return {"__getattribute__": None}  # a class that is not known: every use of the object is refused
 
 
-_CHANGES: Final = frozenset(
-    {"__getattribute__", "__getattr__", "__slots__", "__setstate__", "__get__", "__set__", "__init_subclass__"}
-)
-"""Attributes of a class that change what its attributes mean."""
+def _is_plain_class(cls: CarriedClass, others: list[Any]) -> bool:
+    """Return whether a class consists of attributes and methods, and its other bases of nothing."""
+    return (
+        cls.metaclass in _METACLASSES
+        and all(isinstance(base, Reference) and base.pair in _PLAIN_BASES for base in others)
+        and all(name in _PASSIVE or not name.startswith("__") for name in cls.attributes)
+        and not any(isinstance(part, (CarriedObject, Call)) for part in cls.attributes.values())
+    )
 
+
+_METACLASSES: Final = (Reference("builtins", "type"), Reference("abc", "ABCMeta"), Reference("typing", "GenericMeta"))
 _PLAIN_BASES: Final = frozenset({("builtins", "object"), ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")})
+_PASSIVE: Final = frozenset(
+    {
+        "__call__", "__init__", "__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__",
+        "__type_params__", "__abstractmethods__", "__orig_bases__", "__parameters__", "__slotnames__", "__repr__",
+        "__str__", "__eq__", "__ne__", "__hash__", "__reduce__", "__reduce_ex__", "__getstate__", "__len__", "__bool__",
+        "__iter__", "__contains__", "__getitem__", "__match_args__", "__dataclass_fields__", "__dataclass_params__",
+        "__post_init__", "__replace__", "__class_getitem__", "__subclasshook__",
+    }
+)  # fmt: skip
+"""Special attributes of a class that act on nothing which the machine does with an object."""
 
 
 def _convert_partial(value: Partial, conversion: _Conversion) -> Any:
@@ -338,6 +351,7 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = 
     (CarriedObject, _convert_object),
     (CarriedClass, lambda value, _: Object({}, _collect_methods(value), is_class=True)),
     (Cycle, lambda *_: Unusable("it refers to itself")),
+    (Contradiction, lambda *_: Unusable("two of its functions give a global variable different values")),
     (Partial, _convert_partial),
     (Described, _convert_described),
     (Module, lambda value, _: Package(value.name)),
@@ -347,27 +361,52 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = 
 )
 
 
-def require_number(value: Any) -> Operand:
-    """Return a value that is a number or an expression.
+def require_number(value: Any) -> Number:
+    """Return a value that is a number.
 
     :raises NotUnderstoodError: when it is something else
     """
-    from sbformat.values.computed.expressions import Expression
-
-    if isinstance(value, Scalar):
-        value = value.value
-    if isinstance(value, (int, float, Expression)):
-        if isinstance(value, float) and math.isnan(value):
-            refuse("it computes with NaN")
+    if isinstance(value, Number):
         return value
+    return refuse(value.reason if isinstance(value, Unusable) else f"it computes with {describe(value)}")
+
+
+def require_int(value: Any) -> int:
+    """Return an integer of Python that does not depend on the progress, and is not very great.
+
+    :raises NotUnderstoodError: when it is something else
+    """
+    if not isinstance(value, Number) or value.kind != "int" or abs(value.value) > _MOST_COUNT:
+        refuse("it counts with something other than integers")
+    return int(value.value)
+
+
+_MOST_COUNT: Final = 1 << 31
+
+
+def require_items(value: Any) -> list[Any]:
+    """Return the items of a tuple, list, range, array or iterator, of which nothing is left then."""
+    if isinstance(value, Iterator):
+        return value.take_all()
     if isinstance(value, Unusable):
         refuse(value.reason)
-    return refuse(f"it computes with {describe(value)}")
+    if isinstance(value, (List, Row)):
+        return list(value.items)
+    if type(value) is not tuple:
+        refuse("it iterates over something other than a list")
+    return list(value)
 
 
-def is_plain(value: Any) -> bool:
-    """Return whether a value is None, text or a number of Python: what is compared with == as Python does."""
-    return value is None or type(value) in (str, int, bool) or (type(value) is float and not math.isnan(value))
+def find_key(value: Any) -> object:
+    """Return a value as it is compared with ``==``: a number of Python, text or None.
+
+    :raises NotUnderstoodError: when it is something else
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Number) and value.kind in ("int", "float", "bool") and value.slope == 0 and value.is_exact:
+        return value.value
+    return refuse("it searches for something other than a number or text")
 
 
 def describe(value: object) -> str:

@@ -38,6 +38,11 @@ class Release(NamedTuple):
     skipped: int
     """Code units that FOR_ITER skips at the end of the loop, after its argument."""
 
+    @property
+    def compensates(self) -> bool:
+        """Whether ``sum`` of floats may make up for rounding errors: since 3.12, whose bytecode may be that of 3.11."""
+        return self.has_caches
+
 
 PYTHON_3_5: Final = Release("3.5", 0, 1, False, 0, "", 0)
 PYTHON_3_9: Final = Release("3.6 to 3.9", 0, 1, False, 0, "", 0)
@@ -63,7 +68,9 @@ BINARY_SUBTRACT                   24     -      -      -      -
 BINARY_TRUE_DIVIDE                27     -      -      -      -
 BINARY_XOR                        65     -      -      -      -
 BREAK_LOOP                        80     -      -      -      -
+BUILD_CONST_KEY_MAP               156    156    156    46     -
 BUILD_LIST                        103    103    103    47     46
+BUILD_MAP                         105    105    105    48     47
 BUILD_SLICE                       133    133    133    50     49
 BUILD_TUPLE                       102    102    102    52     51
 CALL                              -      171+4  171+3  53+3   52+3

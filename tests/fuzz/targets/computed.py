@@ -20,8 +20,8 @@ _MOST_FUNCTIONS = 20
 
 
 def one_input(data: bytes) -> None:
-    """A function of a pickle is a schedule with finite numbers and a formula that can be shown, or is refused for a
-    reason that can be shown; no input is an error."""
+    """A function of a pickle is a schedule with finite numbers, or is refused for a reason that can be shown; no input is
+    an error."""
     value = ask(decode_blob, data, Budget())
     if isinstance(value, SbformatError):
         return
@@ -45,7 +45,6 @@ def check(function: Any) -> None:
     assert (schedule is None) is bool(reason)
     assert is_terminal_safe(reason), reason
     if isinstance(schedule, ComputedSchedule):
-        assert is_terminal_safe(schedule.text), schedule.text
         values = [schedule.sample(progress) for progress in (1.0, 0.5, 0.0)]
     elif isinstance(schedule, ConstantSchedule):
         values = [schedule.value]

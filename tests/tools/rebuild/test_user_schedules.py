@@ -140,7 +140,7 @@ def test_inspect_renders_what_a_function_computes(files: list[str], capsys: pyte
         shown.append(next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("learning")))
     line, square, prints, constant = (text.split(None, 1)[1] for text in shown)
     assert line == "linear 0.25 -> 0.0 (understood from bytecode), from make.<locals>.schedule"
-    assert square.startswith("0.25, 0.141, 0.0625, 0.0156, 0 during training: ")
+    assert square.startswith("0.25, 0.141, 0.0625, 0.0156, 0 during training (")
     assert " (understood from bytecode), from make." in square
     assert prints == "function make.<locals>.schedule (/home/me/train.py:2)"
     assert constant == "constant 0.125 (understood from bytecode), from make.<locals>.schedule"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import math
 import opcode
 import random
 import struct
 import sys
+from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
 import pytest
 
 import sbformat
+from sbformat.limits import Budget
+from sbformat.values import decode_blob
 from sbformat.values.computed import ComputedSchedule, examine, understand
 from sbformat.values.computed.opcodes import (
     PYTHON_3_9,
@@ -31,6 +38,7 @@ from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive
 from tests.values.computed.pickled_schedules import MISLEADING, MISLEADING_RELEASES, RELEASES, load
 
+RANDOM: Final = Path(__file__).parent / "random"
 KINDS: Final = {
     ConstantSchedule: "constant",
     LinearSchedule: "linear",
@@ -86,7 +94,6 @@ def test_enough_schedules_are_pickled_of_each_kind(release: str) -> None:
 
 @steps
 def test_a_schedule_means_the_same_in_every_release(step: int) -> None:
-    """Formulas may differ in how their branches are nested, as bytecode does."""
     for name in load("3.14"):
         expected = understand_one("3.14", name)
         values = [expected.sample(at / 50) for at in range(51)] if isinstance(expected, ComputedSchedule) else []
@@ -114,34 +121,12 @@ def test_the_numbers_of_a_schedule(name: str) -> None:
     assert understand(load("3.11")[name].decode()) == SCHEDULES[name]
 
 
-TEXTS: Final = {
-    "square": "0.0003 * p ** 2",
-    "steps": "0.001 if p > 0.5 else 0.0001",
-    "three_steps": "0.001 if p > 0.66 else 0.0005 if p > 0.33 else 0.0001",
-    "chained": "(0.001 if p <= 0.75 else 0.0001) if 0.25 < p else 0.0001",
-    "cosine": "1e-06 + 0.00029899999999999995 * (0.5 * (1 + cos(3.141592653589793 * (1 - p))))",
-    "warm_up": "0.0003 * min((1 - p) / 0.1, 1.0, p / 0.9)",
-    "triangle": "0.001 * (1 - abs(2 * p - 1))",
-    "nested": "1e-06 + 0.099999 * (0.5 * (1 + cos(3.141592653589793 * (1 - p))))",
-}
-
-
-@check_each("name", TEXTS)
-def test_the_formula_of_a_schedule(name: str) -> None:
-    schedule = understand(load("3.13")[name].decode())
-    assert isinstance(schedule, ComputedSchedule)
-    assert schedule.text == TEXTS[name]
-    for step in range(51):  # the formula is Python
-        names = {"p": step / 50, "cos": math.cos, "min": min, "abs": abs}
-        assert eval(schedule.text, names) == schedule.sample(step / 50)  # noqa: S307
-
-
 REASONS: Final = {
     "prints": "it uses print, which the file does not contain",
     "writes_a_global": "it changes a global variable",
     "counts": "it changes a variable that it shares with others",
     "divides_by_zero": "it has no finite value at progress 0",
-    "infinite_power": "it fails: a power is too large",
+    "infinite_power": "it computes with an integer that is too long",
     "raises": "it raises an error for some progress",
     "returns_none": "it returns None",
     "generator": "it is a generator",
@@ -169,22 +154,39 @@ def test_a_wrapper_of_sb3_is_looked_into() -> None:
     assert understand(FloatSchedule(ConstantSchedule(0.5))) == ConstantSchedule(0.5)
 
 
-@pytest.mark.parametrize(
-    ("code", "content", "expected"),
-    [
-        ("f8", struct.pack("<d", 0.5), LinearSchedule(0.5, 0.0, 1.0)),
-        ("i8", struct.pack("<q", 2), LinearSchedule(2.0, 0.0, 1.0)),
-        ("f4", struct.pack("<f", 0.5), None),
-        ("i4", struct.pack("<i", 2), None),
-    ],
-)
-def test_scalars_of_numpy_that_compute_as_pythons_numbers(
-    code: str, content: bytes, expected: LinearSchedule | None
-) -> None:
-    """numpy computes with others in their own dtype."""
+def make_scalar(code: str, content: bytes) -> Any:
+    return understood(call("numpy.core.multiarray", "scalar", dtype(code), content))
+
+
+SCALARS: Final = {
+    "f8": (struct.pack("<d", 0.5), LinearSchedule(0.5, 0.0, 1.0)),
+    "i8": (struct.pack("<q", 2), LinearSchedule(2.0, 0.0, 1.0)),
+    "i4": (struct.pack("<i", 2), LinearSchedule(2.0, 0.0, 1.0)),
+    "u1": (struct.pack("<B", 2), LinearSchedule(2.0, 0.0, 1.0)),
+    "f4": (struct.pack("<f", 0.5), None),
+    "f2": (struct.pack("<e", 0.5), None),
+}
+
+
+@check_each("code", SCALARS)
+def test_scalars_of_numpy_times_a_float(code: str) -> None:
+    """float32 and float16 times a number of Python is float64 in numpy 1, and not in numpy 2."""
     function = load("3.11")["closure"].decode()
-    scalar = understood(call("numpy.core.multiarray", "scalar", dtype(code), content))
-    assert understand(Function(**{**vars(function), "closure": {"initial_value": scalar}})) == expected
+    content, expected = SCALARS[code]
+    assert (
+        understand(Function(**{**vars(function), "closure": {"initial_value": make_scalar(code, content)}})) == expected
+    )
+
+
+def test_integers_of_numpy_have_64_bits() -> None:
+    """``n * n * n`` of int64 2 ** 31 is 0."""
+    function = load("3.11")["closure"].decode()
+    cube = bytes.fromhex("9501 9700 8901 8901 7a050000 8901 7a050000 5300".replace(" ", ""))
+    code = function.code._replace(bytecode=cube)
+    for content, value in ((2**31, 0), (3, 27), (-(2**21), -(2**63))):
+        scalar = make_scalar("i8", struct.pack("<q", content))
+        changed = Function(**{**vars(function), "code": code, "closure": {"initial_value": scalar}})
+        assert understand(changed) == ConstantSchedule(float(value)), content
 
 
 @check_each("value", [None, 1, "p", [], {}, object(), math.nan])
@@ -193,6 +195,7 @@ def test_other_values_are_not_schedules(value: object) -> None:
     assert examine(value).reason in (
         "it is not a function whose bytecode is in the file",
         "it uses a value that is not known here",
+        "it computes with NaN",
     )
 
 
@@ -298,24 +301,18 @@ def test_bytecode_of_cpython_3_5_has_opcodes_of_one_and_three_bytes() -> None:
     assert understand(change_code(function, bytecode=bytecode[:-1])) is None
 
 
-@pytest.mark.parametrize(("times", "is_understood"), [(100, True), (140, True), (160, False), (2000, False)])
-def test_the_depth_of_a_formula_is_bounded(times: int, is_understood: bool) -> None:  # noqa: FBT001
+def make_product(times: int) -> Function:
+    """``p * p * ...``."""
     bytecode = bytes.fromhex("7c00") + bytes.fromhex("7c001400") * times + bytes.fromhex("5300")
-    function = change_code(load("3.8")["lambda"].decode(), bytecode=bytecode, linetable=b"")
-    assert (understand(function) is not None) is is_understood
+    return change_code(load("3.8")["lambda"].decode(), bytecode=bytecode, linetable=b"")
 
 
-@pytest.mark.parametrize(("times", "is_understood"), [(6, True), (10, False)])
-def test_the_number_of_branches_is_bounded(times: int, is_understood: bool) -> None:  # noqa: FBT001
-    """Each condition, ``p * p * n > 0.5``, is undecided, so that the paths are more by a power of two."""
-    condition = bytes.fromhex("7c007c0014006401 6b04".replace(" ", ""))
-    bytecode = b""
-    for _ in range(times):
-        bytecode += condition + bytes((0x72, len(bytecode) + len(condition) + 2))
-    function = change_code(
-        load("3.8")["lambda"].decode(), bytecode=bytecode + bytes.fromhex("7c007c0014005300"), linetable=b""
-    )
-    assert (understand(function) is not None) is is_understood
+def test_the_number_of_instructions_is_bounded() -> None:
+    assert isinstance(understand(make_product(60)), ComputedSchedule)
+    for times, reason in ((200, "it needs too many steps"), (4000, "it needs more than 4000 steps")):
+        with count_calls() as calls:
+            assert reason in examine(make_product(times)).reason
+        assert calls.number < 500_000
 
 
 # -- schedules that are easily misread ----------------------------------------------------------------
@@ -336,11 +333,30 @@ def test_no_schedule_is_taken_for_another(release: str, step: int) -> None:
 def test_work_for_a_condition_of_many_pieces_is_bounded() -> None:
     function = load("3.13", MISLEADING)["many_decisions"].decode()
     with count_calls() as calls:
-        assert understand(function) == LinearSchedule(1.0, 0.0, 1.0)
-    assert calls.number < 2_000_000
+        assert understand(function) is None
+    assert calls.number < 500_000
 
 
 def test_equality_that_rounding_decides_is_not_exact() -> None:
-    """``x == x`` is true whatever the rounding; of two formulas for one line, it is not known before the trials."""
+    """``x == x`` is true whatever the rounding; of two ways to compute one line, it is different for each p."""
     assert understand(load("3.13", MISLEADING)["equal_to_itself"].decode()) == LinearSchedule(1.0, 0.0, 1.0)
     assert isinstance(understand(load("3.13", MISLEADING)["equal_but_for_rounding"].decode()), ComputedSchedule)
+
+
+# -- random schedules ---------------------------------------------------------------------------------
+
+
+@check_each("file", sorted(RANDOM.glob("*.json.gz")))
+def test_a_random_schedule_is_what_its_cpython_and_its_numpy_compute(file: Path) -> None:
+    found = json.loads(gzip.decompress(file.read_bytes()))
+    kinds = Counter()
+    for row in found["schedules"]:
+        schedule = understand(decode_blob(base64.b64decode(row["pickle"]), Budget()))
+        kinds[type(schedule)] += 1
+        greatest = max((abs(value) for value in row["values"] if value is not None), default=0)
+        for progress, value in zip(found["points"], row["values"] if schedule else ()):
+            result = value_at(schedule, progress)
+            allowed = greatest * (1e-12 if isinstance(schedule, ComputedSchedule) else 1e-9)
+            is_same = math.isnan(result) if value is None else abs(result - value) <= allowed
+            assert is_same, (row["source"], progress, result, value)
+    assert min(kinds[kind] for kind in KINDS) >= len(found["schedules"]) / 20
