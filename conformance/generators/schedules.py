@@ -71,6 +71,8 @@ def vectors() -> Iterator[Vector]:
     yield from jumps()
     yield from not_understood()
     yield from kinds()
+    yield from numbers()
+    yield from shared_globals()
     yield from tables()
 
 
@@ -78,6 +80,25 @@ def schedule(
     release: str, bytecode: str, constants: tuple[Any, ...], names: tuple[str, ...] = (), table: bytes | None = None
 ) -> bytes:
     """The ``data`` of an archive whose learning rate is a function of one argument, ``p``."""
+    function = make_function(release, bytecode, constants, names, table)
+    return document(pickled(function.code), KEY)
+
+
+def make_function(
+    release: str,
+    bytecode: str,
+    constants: tuple[Any, ...],
+    names: tuple[str, ...] = (),
+    table: bytes | None = None,
+    *,
+    own: dict[str, Any] | None = None,
+    module: Any = None,
+) -> Opcodes:
+    """A function of one argument, ``p``.
+
+    :param own: the globals that are pickled with it
+    :param module: the dict that they are added to
+    """
     code = bytes.fromhex(bytecode)
     lines = (bytes((len(code), 0)) if release == "3.10" else b"") if table is None else table
     has_positions = ARGUMENTS[release] == 18
@@ -87,12 +108,11 @@ def schedule(
     )  # fmt: skip
     made = call_of(call(CLOUD, "_builtin_type", "CodeType"), *values)
     state = {
-        "globals": {}, "defaults": None, "dict": {}, "closure_values": None, "module": "__main__", "name": "f",
+        "globals": own or {}, "defaults": None, "dict": {}, "closure_values": None, "module": "__main__", "name": "f",
         "qualname": "f",
     }  # fmt: skip
-    skeleton = call(CLOUD, "_make_skel_func", made, 0, {"__name__": "__main__"})
-    function: Opcodes = call(CLOUD, "_fill_function", skeleton, state)
-    return document(pickled(function.code), KEY)
+    skeleton = call(CLOUD, "_make_skel_func", made, 0, module or {"__name__": "__main__"})
+    return call(CLOUD, "_fill_function", skeleton, state)
 
 
 def computes(rule: Rule, name: str, data: bytes, expected: dict[str, Any] | None) -> Vector:
@@ -149,7 +169,7 @@ def not_understood() -> Iterator[Vector]:
 
 
 def kinds() -> Iterator[Vector]:
-    rule = Rule("13.5", "A branch whose condition is known for all p that lead to it has one successor")
+    rule = Rule("13.5", "they have the same result up to the p at which the next one changes")
     data = schedule("3.8", "7c0064016b05720c6402530064035300", (None, 0, 0.5, 2.0))  # 0.5 if p >= 0 else 2.0
     yield computes(rule, "condition-that-always-holds", data, {"constant": 0.5})
     data = schedule("3.8", "7c0064016b04720c6402530064035300", (None, 0, 0.5, 2.0))  # 0.5 if p > 0 else 2.0
@@ -164,6 +184,43 @@ def kinds() -> Iterator[Vector]:
     ):
         data = schedule("3.8", STEPS["3.8"].replace("6401530064025300", "6402530064035300"), (None, 0.5, start, 0.5))
         yield computes(rule, name, data, expected)
+
+
+def scalar(code: str, items: bytes) -> Opcodes:
+    """A number of numpy."""
+    dtype = Opcodes(call("numpy", "dtype", code, 0, 1).code + opcodes((3, "<", None, None, None, -1, -1, 0)) + b"b")
+    return call("numpy.core.multiarray", "scalar", dtype, items)
+
+
+def numbers() -> Iterator[Vector]:
+    rule = Rule("13.5", "integers of numpy have 8 to 64 bits and no error if they overflow")
+    cube = "640164011400640114005300"  # n * n * n
+    for name, value, expected in (("overflows", 1 << 31, 0), ("is-negative", 1 << 21, -(1 << 63)), ("fits", 3, 27)):
+        number = scalar("i8", value.to_bytes(8, "little"))
+        data = schedule("3.8", cube, (None, number))
+        yield computes(rule, f"int64-that-{name}", data, {"constant": float(expected)})
+    data = schedule("3.8", "640164011400640114005300", (None, scalar("i4", (1 << 11).to_bytes(4, "little"))))
+    yield computes(rule, "int32-that-overflows", data, {"constant": 0.0})
+    rule = Rule("13.5", "What numpy 1 and 2 compute in different types")
+    half = scalar("f4", bytes.fromhex("0000003f"))
+    yield computes(rule, "float32-times-p", schedule("3.8", LINEAR["3.6"], (None, half)), None)
+    data = schedule("3.8", "640164011400 5300".replace(" ", ""), (None, half))
+    yield computes(rule, "float32-times-float32", data, {"constant": 0.25})
+
+
+def shared_globals() -> Iterator[Vector]:
+    rule = Rule("13.5", "A global name to which another function of the pickle gives another value")
+    reads, stored = "74005300", Opcodes(opcodes({"__name__": "__main__"}) + b"\x94")  # return rate
+    for name, own, other, expected in (
+        ("another-value", {"rate": 0.25}, {"rate": 0.5}, None),
+        ("the-same-value", {"rate": 0.25}, {"rate": 0.25}, {"constant": 0.25}),
+        ("another-name", {"rate": 0.25}, {"other": 0.5}, {"constant": 0.25}),
+        ("no-value-here", {}, {"rate": 0.5}, None),
+    ):
+        first = make_function("3.8", reads, (None,), ("rate",), own=other, module=stored)
+        second = make_function("3.8", reads, (None,), ("rate",), own=own, module=Opcodes(b"h\x00"))
+        data = document(pickled(first.code + b"0" + second.code), KEY)  # the first is dropped
+        yield computes(rule, f"globals-with-{name}", data, expected)
 
 
 INTERP: Final = name_of("numpy", "interp")
