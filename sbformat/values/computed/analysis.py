@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.values.computed.arithmetic import Number
@@ -131,6 +132,10 @@ class _Piece(NamedTuple):
     def compute(self, progress: Fraction) -> Fraction:
         return self.value + self.slope * (progress - self.at)
 
+    def is_flat(self, value: Fraction, allowed: float) -> bool:
+        """Return whether the function has a value in the whole piece."""
+        return abs(self.slope) <= allowed and abs(self.value - value) <= allowed
+
 
 _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
@@ -238,11 +243,11 @@ class _Analysis:
         start, end = self.values[1.0], self.values[0.0]
         allowed = _TOLERANCE * max(map(abs, self.values.values()))
         pieces = sorted(piece for piece in self.pieces if piece.left < piece.right)
-        flat = _ZERO
-        for piece in pieces:
-            if abs(piece.slope) > allowed or abs(piece.compute(piece.right) - Fraction(end)) > allowed:
-                break
-            flat = max(flat, piece.right)
+        flat_pieces = list(takewhile(lambda piece: piece.is_flat(Fraction(end), allowed), pieces))
+        flat = max((piece.right for piece in flat_pieces), default=_ZERO)
+        if flat_pieces:  # the end is most exact where it was found from far away
+            near = [piece for piece in flat_pieces if flat - piece.right <= _NARROW]
+            flat = max(near, key=lambda piece: abs(piece.right - piece.at)).right
         if flat == 1:
             value = self.results[0].value if all(part.kind == "int" for part in self.results) else start
             schedule: ConstantSchedule | LinearSchedule = ConstantSchedule(value)

@@ -101,6 +101,8 @@ def convert(number: Number, kind: str) -> Number:
     elif kind in ("bool", "b1"):
         return Number(bool(value), kind, _stepped(slope))
     else:
+        if not math.isfinite(value):
+            refuse(FAILS)
         found = math.trunc(value)
         slope = slope if type(value) is int else _stepped(slope)
         if kind in INTEGERS and check_value(found, kind) != found:
@@ -245,7 +247,13 @@ def _make(symbol: str, one: Number, other: Number, value: Plain, kind: str) -> N
         if noise > abs(other.value) / 2 and not is_exact:
             noise = math.inf
     slope = None if kind in INTEGERS else _find_slope(symbol, one, other)
-    return Number(value, kind, 0.0 if one.slope == other.slope == 0 else slope, noise, is_exact=is_exact)
+    slope = 0.0 if one.slope == other.slope == 0 else _check_slope(slope)
+    return Number(value, kind, slope, noise, is_exact=is_exact)
+
+
+def _check_slope(slope: float | None) -> float | None:
+    """Return a slope, unless it is infinite."""
+    return slope if slope is not None and math.isfinite(slope) else None
 
 
 def _find_slope(symbol: str, one: Number, other: Number) -> float | None:
@@ -358,5 +366,5 @@ def make_decision(one: Number, other: Number) -> Decision:
         value = float(one.value - other.value)
     except OverflowError:
         refuse("it computes with an integer that is too long")
-    slope = None if one.slope is None or other.slope is None else one.slope - other.slope
+    slope = None if one.slope is None or other.slope is None else _check_slope(one.slope - other.slope)
     return Decision(one, other, value, slope, one.noise + other.noise, one.is_exact and other.is_exact)
