@@ -228,11 +228,12 @@ def test_a_name_outside_the_list_is_refused_before_anything_runs(idle: None, val
 
 
 def test_every_name_outside_the_list_is_told() -> None:
-    many = [call("canary", f"f{i}") for i in range(30)]
-    with pytest.raises(NotAllowedError) as caught:
-        unpickle(blob(many))
-    assert len(caught.value.names) == 30
-    assert "and 18 more" in str(caught.value)
+    for number, more in ((12, ""), (13, "; and 1 more"), (30, "; and 18 more")):
+        with pytest.raises(NotAllowedError) as caught:
+            unpickle(blob([call("canary", f"f{i}") for i in range(number)]))
+        assert len(caught.value.names) == number
+        assert f"{more}. sbformat.values.decode" in str(caught.value)
+        assert ("more" in str(caught.value)) is bool(more)
 
 
 def test_a_function_by_value_is_refused_with_the_way_to_look_at_it() -> None:

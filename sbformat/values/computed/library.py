@@ -244,16 +244,26 @@ def _require_some_items(value: Any) -> list[Any]:
 
 
 def _sum(machine: Machine, items: Any, /, start: Any = None) -> Number:
-    """``sum``. CPython adds floats with a compensation of errors since 3.12, with which the result may differ."""
-    numbers = [make_number(0) if start is None else require_number(start)]
-    numbers += [require_number(part) for part in require_items(items)]
-    total = numbers[0]
-    for part in numbers[1:]:
-        total = machine.combine("+", total, part)
-    if not machine.release.compensates or total.kind not in ("float", "f8"):
-        return total
-    error = abs(math.fsum(part.value for part in numbers) - total.value)
-    return Number(total.value, total.kind, total.slope, total.noise + error, is_exact=total.is_exact and not error)
+    """``sum``, which adds floats with a compensation of rounding errors since 3.12, and integers to them since 3.14."""
+    total = make_number(0) if start is None else require_number(start)
+    compensated = ("float", "int", "bool")[: machine.release.compensated_sum]
+    lost = 0.0
+    for part in map(require_number, require_items(items)):
+        added = machine.combine("+", total, part)
+        if total.kind == "float" and part.kind in compensated:
+            great, small = sorted((total.value, float(part.value)), key=abs, reverse=True)
+            lost += (great - added.value) + small
+        elif lost and (part.kind not in ("int", "bool") or abs(part.value) >> 63):
+            added = machine.combine("+", _compensate(total, lost), part)
+            lost = 0.0
+        total = added
+    return _compensate(total, lost)
+
+
+def _compensate(number: Number, lost: float) -> Number:
+    """Return a sum with what was lost by rounding."""
+    noise = number.noise + 2 * abs(lost)
+    return Number(number.value + lost, number.kind, number.slope, noise, is_exact=number.is_exact) if lost else number
 
 
 _PAIRWISE: Final = 8
