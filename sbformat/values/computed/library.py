@@ -66,7 +66,9 @@ def find_package(name: str) -> Any:
 # -- functions of numbers -----------------------------------------------------------------------------
 
 _STEPS: Final[dict[str, Callable[[float], int]]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
-_EXACT: Final[dict[str, Callable[..., Any]]] = {"sqrt": math.sqrt, "fabs": math.fabs, "fmod": math.fmod, "copysign": math.copysign}
+_EXACT: Final[dict[str, Callable[..., Any]]] = {
+    name: getattr(math, name) for name in ("sqrt", "fabs", "fmod", "copysign")
+}
 _LIMITS: Final = {
     **dict.fromkeys(("sqrt", "log", "log2", "log10", "pow", "fmod", "sign"), (0.0,)),
     "log1p": (-1.0,), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),

@@ -20,8 +20,7 @@ _MOST_FUNCTIONS = 20
 
 
 def one_input(data: bytes) -> None:
-    """A function of a pickle is a schedule with finite numbers, or is refused for a reason that can be shown; no input is
-    an error."""
+    """A function of a pickle is a schedule with finite numbers, or is refused for a reason that can be shown."""
     value = ask(decode_blob, data, Budget())
     if isinstance(value, SbformatError):
         return
