@@ -255,7 +255,7 @@ def _sum(machine: Machine, items: Any, /, start: Any = None) -> Number:
         if total.kind == "float" and part.kind in compensated:
             great, small = sorted((total.value, float(part.value)), key=abs, reverse=True)
             lost += (great - added.value) + small
-        elif lost and (part.kind not in ("int", "bool") or abs(part.value) >> 63):
+        elif lost and (part.kind not in ("int", "bool") or abs(part.value) >= 1 << 63):
             added = machine.combine("+", _compensate(total, lost), part)
             lost = 0.0
         total = added
