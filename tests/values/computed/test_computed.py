@@ -100,7 +100,8 @@ def test_a_schedule_means_the_same_in_every_release(step: int) -> None:
         for release in (release for release in RELEASES if name in choose_names(release, step)):
             found = understand_one(release, name)
             if isinstance(expected, ComputedSchedule) and isinstance(found, ComputedSchedule):
-                assert [found.sample(at / 50) for at in range(51)] == values, (name, release)
+                others = [found.sample(at / 50) for at in range(51)]
+                assert all(map(math.isclose, others, values)), (name, release)  # sum of floats is another since 3.12
             else:
                 assert found == expected, (name, release)
 
