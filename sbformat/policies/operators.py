@@ -288,6 +288,9 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "ReduceSum": _reduction(_reduce, "the sum along an axis", "ReduceSum:13", "reduce_sum"),
     "ReduceMean": _reduction(_reduce, "the mean along an axis", "ReduceMean:13", "reduce_mean"),
     "ReduceMin": _reduction(_reduce, "the least along an axis", "ReduceMin:13", "reduce_min"),
+    "ReduceLogSumExp": _reduction(
+        _reduce, "the logarithm of the sum of e ** x along an axis", "ReduceLogSumExp:13", "reduce_log_sum_exp"
+    ),
     "ArgMax": _reduction(_arg_max, "the index of the first greatest item", "ArgMax:13", "arg_max"),
     "Call": Operator(
         _call, (1, 2**31), frozenset({"function", "keys", "dtype", "shape"}),

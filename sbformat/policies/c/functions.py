@@ -313,6 +313,16 @@ REDUCTIONS: Final[Mapping[str, str]] = {
         }}
         out[at] = least;
 """,
+    "ReduceLogSumExp": """\
+        float greatest = items[0], sum = 0.0f;
+        for (i = 1; i < n; i++) {{
+            greatest = items[i * inner] > greatest ? items[i * inner] : greatest;
+        }}
+        for (i = 0; i < n; i++) {{
+            sum += expf(items[i * inner] - greatest);
+        }}
+        out[at] = logf(sum) + greatest;
+""",
     "ArgMax": """\
         int32_t found = 0;
         for (i = 1; i < n; i++) {{

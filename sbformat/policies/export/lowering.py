@@ -9,7 +9,7 @@ operator and need nothing else. The stages:
 1. **Choose**: the outputs; with ``raw`` the action before it is clipped or scaled to the bounds of the space. A
    recurrent state that an output depends on is an input, and its next value an output.
 2. **Prune** what they do not need.
-3. **Combine** the steps that scale an action to its bounds into a product and a sum, or less (``a * 1 + 0``), and
+3. **Combine** the steps that scale an action to narrow bounds into a product and a sum, or less (``a * 1 + 0``), and
    **fold** nodes that depend on weights alone; both in float64 (:mod:`~sbformat.policies.export.folding`).
 4. **Narrow** float64 to float32 (:mod:`~sbformat.policies.export.float32`).
 5. **Drop** nodes that change nothing: copies, casts to the same dtype, one of two reshapes.

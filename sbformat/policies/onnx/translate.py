@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node
 
-_AXES_AS_OPERAND: Final = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMin": 18}
+_AXES_AS_OPERAND: Final = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMin": 18, "ReduceLogSumExp": 18}
 """The opset since which the axes of a reduction are an operand."""
 
 _MOVING: Final = frozenset({"Identity", "Cast", "Transpose", "Reshape", "Concat", "Slice"})
@@ -239,6 +239,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Writer, Node, Sequence[Value]], None]]] =
     "ReduceSum": _reduce,
     "ReduceMean": _reduce,
     "ReduceMin": _reduce,
+    "ReduceLogSumExp": _reduce,
     "ArgMax": _arg_max,
     "LayerNormalization": _normalize,
 }

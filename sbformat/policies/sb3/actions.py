@@ -49,20 +49,38 @@ def add_choices(network: Network, logits: Value, sizes: Sequence[int], *, masked
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     """
     require_outputs(logits, *sizes)
+    is_single = isinstance(network.settings.agent.action_space, Discrete)
+    parts = [logits] if is_single else _split(network, logits, sizes)
+    scores = [_normalize(network, part) for part in parts]
     if masked:
         masks = network.builder.input(Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks"))
-        logits = network.add("Where", masks, logits, network.constant(_MASKED), name="logits", module="action_net")
-    if isinstance(network.settings.agent.action_space, Discrete):
-        action = network.add("ArgMax", logits, axis=-1, name="action")
+        excluded = network.constant(_MASKED)
+        logits = network.add("Where", masks, logits, excluded, name="logits", module="action_net")
+        allowed = [masks] if is_single else _split(network, masks, sizes)
+        scores = [
+            _normalize(network, network.add("Where", mask, part, excluded, module="action"))
+            for mask, part in zip(allowed, scores)
+        ]
+    if is_single:
+        action = network.add("ArgMax", scores[0], axis=-1, name="action")
         probabilities = network.add("Softmax", logits, axis=-1, name="probabilities")
     else:
-        parts = _split(network, logits, sizes)
-        best = [network.add("ArgMax", part, axis=-1, keepdims=True, module="action") for part in parts]
+        parts = _split(network, logits, sizes) if masked else parts
+        best = [network.add("ArgMax", part, axis=-1, keepdims=True, module="action") for part in scores]
         likely = [network.add("Softmax", part, axis=-1, module="probabilities") for part in parts]
         action = network.add("Concat", *best, axis=-1, name="action")
         probabilities = network.add("Concat", *likely, axis=-1, name="probabilities")
     drawn = Sampling("categorical", action.name, {"logits": logits.name}, tuple(sizes))
     return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
+
+
+def _normalize(network: Network, logits: Value) -> Value:
+    """Subtract the logarithm of the sum of exponentials, as ``torch.distributions.Categorical`` does.
+
+    float32 rounds the difference, so that logits that are nearly the same may become equal: then the first one counts.
+    """
+    total = network.add("ReduceLogSumExp", logits, axis=-1, keepdims=True, module="action")
+    return network.add("Sub", logits, total, module="action")
 
 
 def _split(network: Network, value: Value, sizes: Sequence[int]) -> list[Value]:

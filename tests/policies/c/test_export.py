@@ -284,7 +284,7 @@ def test_the_report(tmp_path: Path) -> None:
     assert [(port.name, port.dtype, port.shape) for port in report.outputs] == [
         ("action", "int32", ()), ("logits", "float32", (2,)),
     ]  # fmt: skip
-    assert report.nodes == 6
+    assert report.nodes == 8
     assert report.metadata["algorithm"] == "PPO"
 
 

@@ -25,7 +25,7 @@ SPECIAL: Final = [
     0.0, -0.0, 1e-30, 0.5, -0.5, 2.5, 20.0, -20.0, 89.0, -89.0, 1e4, -1e4, 3e38, -3e38, np.inf, -np.inf, np.nan,
 ]  # fmt: skip
 INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-ALONG: Final = ("Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax")
+ALONG: Final = ("Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ReduceLogSumExp", "ArgMax")
 WHOLE: Final = ("-O0", "-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 
 

@@ -54,6 +54,13 @@ def soften(x: np.ndarray, axis: int) -> np.ndarray:
     return power / power.sum(axis, keepdims=True)
 
 
+def log_sum_exp(x: np.ndarray, axis: int, *, keepdims: bool = False) -> np.ndarray:
+    """The logarithm of the sum of exponentials along an axis."""
+    greatest = x.max(axis, keepdims=True)
+    found: np.ndarray = np.log(np.exp(x - greatest).sum(axis, keepdims=True)) + greatest
+    return found if keepdims else found.squeeze(axis)
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "Identity": lambda x: x,
     "Cast": lambda x, to: x.astype(to),
@@ -87,6 +94,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "ReduceSum": lambda x, axis, keepdims=False: x.sum(axis, keepdims=keepdims),
     "ReduceMean": lambda x, axis, keepdims=False: x.mean(axis, keepdims=keepdims),
     "ReduceMin": lambda x, axis, keepdims=False: x.min(axis, keepdims=keepdims),
+    "ReduceLogSumExp": log_sum_exp,
     "ArgMax": lambda x, axis, keepdims=False: x.argmax(axis, keepdims=keepdims),
 }  # fmt: skip
 

@@ -226,18 +226,31 @@ def test_scaling_to_bounds_is_a_product_and_a_sum(
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_saturated_action_is_within_the_bounds(dtype: str) -> None:
     random = np.random.default_rng(0)
-    low, high = np.sort(random.normal(size=(2, 300)) * 10.0 ** random.integers(-3, 4, 300), 0).astype(dtype)
+    check_saturated(np.sort(random.normal(size=(2, 300)) * 10.0 ** random.integers(-3, 1, 300), 0).astype(dtype))
+    check_saturated(np.sort(random.normal(size=(2, 300)) * 10.0 ** random.integers(-3, 7, 300), 0).astype(dtype))
+
+
+def check_saturated(bounds: np.ndarray) -> None:
+    """Actions of -1 and 1 are scaled to the bounds, and not beyond."""
+    (low, high), dtype = bounds, bounds.dtype.name
+    is_wide = np.abs(bounds).max() > 16
     space = make_bounds(low.tolist(), high.tolist(), dtype)
     policy = sbformat.load_policy(make_agent("td3.TD3Policy", box(3), space, net_arch=[4]))
     lowered = lower(policy)
     scaling = [node for node in lowered.nodes if node.module == "bounds"]
-    assert [node.op for node in scaling] == ["Mul", "Add"]
-    factor, summand = (lowered.constants[node.inputs[1]] for node in scaling)
+    assert [node.op for node in scaling] == (["Add", "Mul", "Mul", "Add"] if is_wide else ["Mul", "Add"])
     for number in (-1, 1):
-        action = (np.float32(number) * factor + summand).astype(np.float64)
+        action = np.full(300, number, np.float32)
+        for node in scaling:
+            operand = lowered.constants[node.inputs[1]]
+            action = action + operand if node.op == "Add" else action * operand
+        action = action.astype(np.float64)
         assert (action >= low).all()
         assert (action <= high).all()
-        assert (np.abs(action - (low if number < 0 else high)) <= 1e-6 * np.abs([low, high]).max(0)).all()
+        bound = low if number < 0 else high
+        assert (
+            np.abs(action - bound) <= 1e-6 * (np.abs(low) if is_wide and number < 0 else np.abs(bounds).max(0))
+        ).all()
 
 
 def test_bounds_without_end_are_left_as_they_are() -> None:

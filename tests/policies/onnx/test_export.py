@@ -50,7 +50,7 @@ def test_the_report_and_the_metadata(tmp_path: Path) -> None:
         ("action", "int64", ()),
         ("value", "float32", (1,)),
     ]
-    assert report.nodes == len(made.graph.node) == 11
+    assert report.nodes == len(made.graph.node) == 13
     assert report.constants == sum(int(np.prod(item.dims)) for item in made.graph.initializer) == 251
     assert {item.key: item.value for item in made.metadata_props} == report.metadata
     assert report.metadata["algorithm"] == made.graph.name == "PPO"
@@ -65,7 +65,8 @@ def test_names_are_those_of_stable_baselines3(tmp_path: Path) -> None:
     graph = read_model(tmp_path).graph
     module = "mlp_extractor.policy_net"
     assert [node.name for node in graph.node] == [
-        f"{module}.0/Gemm", f"{module}.1/Tanh", f"{module}.2/Gemm", f"{module}.3/Tanh", "action_net/Gemm", "action",
+        f"{module}.0/Gemm", f"{module}.1/Tanh", f"{module}.2/Gemm", f"{module}.3/Tanh", "action_net/Gemm",
+        "action/ReduceLogSumExp", "action/Sub", "action",
     ]  # fmt: skip
     weights = sbformat.read(PPO).parameters["policy"].to_numpy()
     assert {item.name for item in graph.initializer} <= set(weights)

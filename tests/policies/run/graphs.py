@@ -160,6 +160,13 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
 
+def log_sum_exp(x: np.ndarray, axis: int, *, keepdims: bool = False) -> np.ndarray:
+    """The logarithm of the sum of exponentials along an axis."""
+    greatest = x.max(axis, keepdims=True)
+    found: np.ndarray = np.log(np.exp(x - greatest).sum(axis, keepdims=True)) + greatest
+    return found if keepdims else found.squeeze(axis)
+
+
 def multiply_matrix(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | float = 0.0, *, transB: bool) -> np.ndarray:  # noqa: N803
     return x @ (weight.T if transB else weight) + bias
 
@@ -192,6 +199,7 @@ OTHERS: Mapping[str, Callable[..., Any]] = {
     "ReduceSum": lambda x, axis, keepdims=False: x.sum(axis, keepdims=keepdims),
     "ReduceMean": lambda x, axis, keepdims=False: x.mean(axis, keepdims=keepdims),
     "ReduceMin": lambda x, axis, keepdims=False: x.min(axis, keepdims=keepdims),
+    "ReduceLogSumExp": log_sum_exp,
     "ArgMax": lambda x, axis, keepdims=False: x.argmax(axis, keepdims=keepdims),
 }  # fmt: skip
 """The other operators, for one observation."""

@@ -30,7 +30,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "Shrink": {"lambd": 0.5, "bias": 0.25},
 }
 BINARY = ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"]
-ALONG = ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"]
+ALONG = ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ReduceLogSumExp", "ArgMax"]
 SHAPES = [((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1))]
 SPECIAL = [0.0, -0.0, 1e-30, 0.5, -0.5, 20.0, -20.0, 89.0, -89.0, 1e4, -1e4, 3e38, -3e38, np.inf, -np.inf, np.nan]
 

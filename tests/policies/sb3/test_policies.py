@@ -103,10 +103,12 @@ def test_shared_layers_before_1_8() -> None:
 
 def test_the_graph_names_each_layer_and_its_module() -> None:
     graph = build(make_agent(actions=discrete(2), net_arch=[8])).graph
-    assert [(node.op, node.module) for node in graph.nodes][:4] == [
+    assert [(node.op, node.module) for node in graph.nodes][:6] == [
         ("Gemm", "mlp_extractor.policy_net.0"),
         ("Tanh", "mlp_extractor.policy_net.1"),
         ("Gemm", "action_net"),
+        ("ReduceLogSumExp", "action"),
+        ("Sub", "action"),
         ("ArgMax", ""),
     ]
     weight = graph.weights["action_net.weight"]
