@@ -295,7 +295,7 @@ ROWS: Final = 1 << 31
 def limited() -> Iterator[Vector]:
     rule = Rule("19.1", "A reader MUST compare them with the limit before it allocates memory for them.")
     asked = read_json("ppo", "input")
-    enough, few = (("--limit", f"policy_items={number}") for number in (10_000, 8))
+    enough, few = (("--limit", f"policy_items={number}") for number in (12_000, 8))
     yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")

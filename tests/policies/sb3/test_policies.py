@@ -11,6 +11,7 @@ import sbformat
 from sbformat import UnsupportedError
 from sbformat.policies.shapes import POLICIES
 from sbformat.values.types import Box
+from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import mark_others
 from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
 from tests.policies.sb3.agents import build, dense, draw, make_agent, weights_of
@@ -99,6 +100,29 @@ def test_shared_layers_before_1_8() -> None:
     latent = np.tanh(dense(weights, "mlp_extractor.policy_net.0", shared))
     close(found["logits"], dense(weights, "action_net", latent))
     close(found["value"], dense(weights, "value_net", shared))
+
+
+TIES = [
+    ((-0.03579478710889816, -0.035794783383607864), 0),
+    ((0.03532085567712784, 0.03532085940241814), 0),
+    ((1.0968999862670898, 1.0968998670578003), 0),
+    ((0.04514830932021141, 0.04514831304550171), 0),
+    ((0.10783745348453522, -0.3229217529296875, 0.10783746093511581), 0),
+    ((0.5216795206069946, 0.5216794610023499, 0.058144692331552505, 0.33348995447158813), 0),
+    ((1.0968998670578003, 1.0968999862670898), 1),
+]
+"""Logits, and the greatest of ``Categorical(logits=...).probs`` of torch 2.13."""
+
+
+@check_each("case", TIES)
+def test_the_first_of_logits_that_become_equal_when_torch_normalizes_them(case: tuple[tuple[float, ...], int]) -> None:
+    logits, expected = case
+    weights = dict(weights_of(make_agent(actions=discrete(len(logits)), net_arch=[4])))
+    weights["action_net.weight"] = np.zeros_like(weights["action_net.weight"])
+    weights["action_net.bias"] = np.array(logits, np.float32)
+    archive = make_agent(actions=discrete(len(logits)), net_arch=[4], weights=weights)
+    action, _ = sbformat.load_policy(archive).predict(np.zeros(3, np.float32), deterministic=True)
+    assert action == expected
 
 
 def test_the_graph_names_each_layer_and_its_module() -> None:
