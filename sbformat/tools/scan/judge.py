@@ -38,13 +38,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, TensorError, escape
 from sbformat.globals.constructors import CALLS, REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
+from sbformat.globals.torch import DEVICE_TYPES
 from sbformat.pkl import Call, Dict, Global, Node, Pickle, Update
 from sbformat.pkl.lenient import Attempt, trace
-from sbformat.pkl.tree import BYTES, WALKED, walk
+from sbformat.pkl.numpy import reaches_memory
+from sbformat.pkl.tree import BYTES, WALKED, Persistent, walk
+from sbformat.pth.values import Device, SparseTensor
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_late_changes
@@ -60,7 +63,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pth.context import DecodeContext
     from sbformat.tools.scan.location import Location
-    from sbformat.tools.scan.report import Finding, Rule, Verdict
+    from sbformat.tools.scan.report import Finding, Reason, Rule, Verdict
     from sbformat.values import Decoder, Issue
 
 _EXAMINED: Final = WALKED | BYTES
@@ -184,8 +187,11 @@ class _PickleJudge:
                 continue
             if isinstance(node, Call):
                 self._judge_call(node, decoder, carries_code=carries_code)
+                if id(node) in decoder.understood:
+                    self._judge_torch_value(node, decoder.value(node), budget)
             if id(node) in discarded and self.attempt.pickle is not None:
                 self._report("discarded-result", node, "is called, and its result is discarded")
+        self._judge_storages(pickle.value)
 
     def _find_wrapped_algorithm(self, root: object) -> object:
         """Return the algorithm that HER wraps: the value of that key, also in a pickle of Stable Baselines 2."""
@@ -224,8 +230,8 @@ class _PickleJudge:
         return discarded
 
     def _judge_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
-        """Judge an understood call: unexpected names among its arguments, modules, sparse tensors."""
-        for arg in node.args if type(node.args) is tuple else ():
+        """Judge the arguments of a call that has a decoder: unexpected names among them, and modules."""
+        for arg in node.args if type(node.args) is tuple and id(node) in decoder.understood else ():
             if isinstance(arg, Global) and not decoder.has_examined(arg):
                 callee = escape(name_of(node), SHOWN)
                 message = f"is passed to {callee}, which expects no function or class there"
@@ -234,9 +240,38 @@ class _PickleJudge:
         if role == "module" and not carries_code:
             message = "imports a module that no function or class in the pickle needs"
             self._report("unchecked-arguments", node, message, DANGEROUS)
-        elif role == "sparse":
-            message = "makes a sparse tensor, whose indices torch does not check: they may lie outside the tensor"
+
+    def _judge_torch_value(self, node: Call, value: object, budget: Budget) -> None:
+        """Judge the indices of a sparse tensor, by which torch accesses memory, and the type of a device."""
+        if type(value) is Device and value.type.partition(":")[0] not in DEVICE_TYPES:
+            message = "names a device that torch does not have: without an extension of torch, loading it fails"
             self._report("unchecked-arguments", node, message)
+        if type(value) is not SparseTensor:
+            return
+        from sbformat.pth.arrays import index_arrays
+
+        try:
+            index_arrays(value, budget)
+        except TensorError as error:
+            self._report("unchecked-arguments", node, f"makes a sparse tensor: {error.message}", DANGEROUS, "harmful")
+        except SbformatError as error:
+            self.findings.append(self.location.broken(error))
+
+    def _judge_storages(self, root: object) -> None:
+        """Judge storages that no tensor uses: SB3 saves none, and cannot load one in place of a tensor.
+
+        :param root: a storage here is that of a tensor in ``data``, which refers to a torch file of its own
+        """
+        calls = [part for part in self.parts if isinstance(part, Call)]
+        used = {id(call.args[0]) for call in calls if type(call.args) is tuple and call.args and find_role(call)}
+        for part in self.parts:
+            is_storage = isinstance(part, Persistent) or (
+                isinstance(part, Call) and find_role(part) == "load_from_bytes"
+            )
+            if is_storage and part is not root and id(part) not in used:
+                message = "a storage of numbers without a tensor, which SB3 does not save and cannot use"
+                self.findings.append(self.location.finding("odd-pickle", message))
+                return
 
     def _judge_issue(self, issue: Issue) -> None:
         """Judge a node that the decoder rejected, by the reason that it gives."""
@@ -284,6 +319,9 @@ class _PickleJudge:
         text = f"is called with arguments that its library never writes: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")
+        elif find_role(node) == "sparse" or reaches_memory(node):
+            text += "; its library does not check them, and may access memory outside the value"
+            self._report("unchecked-arguments", node, text, DANGEROUS)
         else:
             self._report("unchecked-arguments", node, text, DANGEROUS if reaches_code else None)
 
@@ -295,11 +333,18 @@ class _PickleJudge:
         else:
             self._add(node, self._unrecognized.judge_node(node))
 
-    def _report(self, rule: Rule, node: Node | Update, predicate: str, verdict: Verdict | None = None) -> None:
+    def _report(
+        self,
+        rule: Rule,
+        node: Node | Update,
+        predicate: str,
+        verdict: Verdict | None = None,
+        reason: Reason | None = None,
+    ) -> None:
         """Add a finding whose message is a sentence about the name of a node."""
         name = name_of(node)
         call = node if isinstance(node, Call) and isinstance(node.func, Global) else None
-        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, call=call))
+        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, reason, call))
 
     def _add(self, node: Node | Update, remark: Remark | None) -> None:
         if remark is None:
