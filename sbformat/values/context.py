@@ -61,6 +61,7 @@ _TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
 _FILLERS: Final = frozenset({"filled_function", "filled_class"})
+_OF_NUMPY: Final = frozenset({"numpy_array", "numpy_scalar", "random_state", "generator", "bit_generator"})
 _PICKLED_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
@@ -146,6 +147,8 @@ class Context:
         self._substitutes: dict[int, Node] = {}
         self._names_by_value: Container[Pair] = ()
         for node in pickle.log:
+            if isinstance(node, Call) and isinstance(node.func, Call):
+                self._resolve_dill(node, node.func)
             role = find_role(node) if isinstance(node, Call) else None
             if role in _STATE_SETTERS and node.args:  # type: ignore[union-attr]
                 self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
@@ -153,6 +156,22 @@ class Context:
                 self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
             if role in _PICKLED_BY_VALUE:
                 self._names_by_value = NAMES
+
+    def _resolve_dill(self, node: Call, getter: Call) -> None:
+        """Have a call see the name of numpy that dill looks up for it: ``_get_attr(subimport(module), name)``.
+
+        cloudpickle writes numpy's functions so while dill is imported.
+        """
+        if find_role(getter) != "dill_attribute" or getter.updates or len(getter.args) != 2:  # type: ignore[arg-type]
+            return
+        module, name = getter.args  # type: ignore[misc]
+        if not isinstance(module, Call) or find_role(module) != "module" or module.updates or len(module.args) != 1:  # type: ignore[arg-type]
+            return
+        pair = (module.args[0], name)  # type: ignore[index]
+        if all(type(part) is str for part in pair) and CALLS.get(pair) in _OF_NUMPY:
+            node.func = Global(*pair)
+            self.accept(getter, module)
+            self.claimed.add(id(module))
 
     # -- values ---------------------------------------------------------------------------------------
 

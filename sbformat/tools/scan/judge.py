@@ -39,7 +39,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from sbformat.errors import SbformatError, TensorError, escape
-from sbformat.globals.constructors import CALLS, REACHING
+from sbformat.globals.constructors import CALLS, ENVIRONMENT_SPECS, REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
 from sbformat.globals.torch import DEVICE_TYPES
@@ -54,8 +54,9 @@ from sbformat.tools.scan.name_uses import find_late_changes
 from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
-from sbformat.values.context import find_role
+from sbformat.values.context import find_role, is_known
 from sbformat.values.hashing import find_key_fault
+from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +189,7 @@ class _PickleJudge:
             if isinstance(node, Call):
                 self._judge_call(node, decoder, carries_code=carries_code)
                 if id(node) in decoder.understood:
-                    self._judge_torch_value(node, decoder.value(node), budget)
+                    self._judge_value(node, decoder.value(node), budget)
             if id(node) in discarded and self.attempt.pickle is not None:
                 self._report("discarded-result", node, "is called, and its result is discarded")
         self._judge_storages(pickle.value)
@@ -237,12 +238,15 @@ class _PickleJudge:
                 message = f"is passed to {callee}, which expects no function or class there"
                 self._report("unchecked-arguments", arg, message, DANGEROUS)
         role = find_role(node)
-        if role == "module" and not carries_code:
+        if role == "module" and not carries_code and id(node) not in decoder.claimed:
             message = "imports a module that no function or class in the pickle needs"
             self._report("unchecked-arguments", node, message, DANGEROUS)
 
-    def _judge_torch_value(self, node: Call, value: object, budget: Budget) -> None:
-        """Judge the indices of a sparse tensor, by which torch accesses memory, and the type of a device."""
+    def _judge_value(self, node: Call, value: object, budget: Budget) -> None:
+        """Judge the indices of a sparse tensor, by which torch accesses memory, a device, and a description."""
+        if type(value) is Instance and value.type.pair in ENVIRONMENT_SPECS:
+            message = "describes an environment; loading it imports nothing else, and making the environment does"
+            self._report("unknown-name", node, message)
         if type(value) is Device and value.type.partition(":")[0] not in DEVICE_TYPES:
             message = "names a device that torch does not have: without an extension of torch, loading it fails"
             self._report("unchecked-arguments", node, message)
@@ -268,7 +272,7 @@ class _PickleJudge:
             is_storage = isinstance(part, Persistent) or (
                 isinstance(part, Call) and find_role(part) == "load_from_bytes"
             )
-            if is_storage and part is not root and id(part) not in used:
+            if is_storage and id(part) not in used and not (part is root and isinstance(part, Persistent)):
                 message = "a storage of numbers without a tensor, which SB3 does not save and cannot use"
                 self.findings.append(self.location.finding("odd-pickle", message))
                 return
@@ -315,7 +319,8 @@ class _PickleJudge:
             return
         func = node.func
         reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
-        why = explain_danger(func.pair) if reaches_code and isinstance(func, Global) else None
+        is_named = isinstance(func, Global) and not _is_as_harmful_as_arguments(node)
+        why = explain_danger(func.pair) if reaches_code and is_named else None  # type: ignore[union-attr]
         text = f"is called with arguments that its library never writes: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")
@@ -378,6 +383,17 @@ class _PickleJudge:
             omitted=self._counter.omitted,
             is_harmful=self._counter.is_harmful,
         )
+
+
+def _is_as_harmful_as_arguments(node: Call) -> bool:
+    """Return whether a call can do no more than its arguments, each of which has its own findings."""
+    role, args = find_role(node), node.args
+    if role == "reconstructor":  # object.__new__(class); another base would receive the state
+        return type(args) is tuple and args[1:] == (Global("builtins", "object"), None)
+    if role == "attribute" and type(args) is tuple and len(args) == 2 and type(args[1]) is str:  # a method of an object
+        func = args[0].func if isinstance(args[0], Call) else None
+        return isinstance(func, Global) and not is_known(func.pair) and not args[1].startswith("_")
+    return role == "partial"
 
 
 def _iter_imports(log: list[Node | Update]) -> Iterator[str]:
