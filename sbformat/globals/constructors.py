@@ -206,8 +206,19 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
         ("step", "initial_value", "nvalues", "schedule"),
     ),
     ("stable_baselines.gail.dataset.dataset", "ExpertDataset"): (
-        "observations", "actions", "returns", "avg_ret", "std_ret", "verbose", "num_traj", "num_transition",
-        "randomize", "sequential_preprocessing", "dataloader", "train_loader", "val_loader",
+        "observations",
+        "actions",
+        "returns",
+        "avg_ret",
+        "std_ret",
+        "verbose",
+        "num_traj",
+        "num_transition",
+        "randomize",
+        "sequential_preprocessing",
+        "dataloader",
+        "train_loader",
+        "val_loader",
     ),
     (f"{_SB3}.running_mean_std", "RunningMeanStd"): _STATISTICS,
     ("stable_baselines.common.running_mean_std", "RunningMeanStd"): _STATISTICS,
@@ -219,6 +230,11 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer"): _HER,
 }
 """Classes whose objects consist of their attributes alone, with the attributes that they write."""
+
+NEVER_VALUES: Final[frozenset[Pair]] = frozenset(
+    {("stable_baselines.gail.dataset.dataset", "ExpertDataset"), *ENVIRONMENT_SPECS}
+)
+"""Plain objects whose class is not a value: calling it, or a method of it, loads a file or imports a module."""
 
 INTERPOLATION: Final[frozenset[Pair]] = frozenset({("numpy", "interp"), ("numpy.lib.function_base", "interp")})
 """``numpy.interp`` since numpy 1.16, and before. A partial of it with plain numbers is a schedule."""

@@ -11,8 +11,8 @@ Conditions for a name to be listed here:
 * It is exact: not a prefix, an alias or a dotted name.
 
 Left out on purpose: functions, except activations of SB2 and SBX, SB2's functions of a number, and the makers of
-optimizers of optax; vectorised environments, wrappers, environments and ``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks
-(files); data sets (``numpy.load``); storages (files).
+optimizers of optax; vectorised environments, wrappers, environments and ``Monitor`` (processes, ``CloudpickleWrapper``,
+files); loggers and callbacks (files); data sets (``numpy.load``); storages (files).
 
 :data:`ALGORITHMS` is a separate table: an algorithm whose environment is given as text creates that
 environment, which may import a module by name. SB3 does not do so with the only algorithm that it
@@ -114,7 +114,6 @@ STABLE_BASELINES: Final[Table] = {
     "stable_baselines.ddpg.policies": "CnnPolicy DDPGPolicy FeedForwardPolicy LnCnnPolicy LnMlpPolicy MlpPolicy",
     "stable_baselines.deepq.policies": "CnnPolicy DQNPolicy FeedForwardPolicy LnCnnPolicy LnMlpPolicy MlpPolicy",
     "stable_baselines.deepq.replay_buffer": "PrioritizedReplayBuffer ReplayBuffer",
-    "stable_baselines.gail.dataset.dataset": "ExpertDataset",
     "stable_baselines.her.replay_buffer": "GoalSelectionStrategy",
     "stable_baselines.sac.policies": "CnnPolicy FeedForwardPolicy LnCnnPolicy LnMlpPolicy MlpPolicy SACPolicy",
     "stable_baselines.td3.policies": "CnnPolicy FeedForwardPolicy LnCnnPolicy LnMlpPolicy MlpPolicy TD3Policy",

@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import TensorError, escape
-from sbformat.globals.constructors import CALLS, INTERPOLATION, OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, INTERPOLATION, NEVER_VALUES, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
@@ -189,7 +189,7 @@ class Context:
         if node.pair in _SINGLETONS:
             self.names_as_values.add(id(node))
             return _SINGLETONS[node.pair]
-        if any(node.pair in table for table in _AS_VALUES):
+        if any(node.pair in table for table in _AS_VALUES) and node.pair not in NEVER_VALUES:
             self.names_as_values.add(id(node))
             return Reference(*node.pair)
         if node.pair in self._names_by_value:
@@ -345,4 +345,4 @@ def describe_node(node: object) -> str:
 
 def is_known(pair: Pair) -> bool:
     """Return whether sbformat knows a name, in whatever role: importing it only defines it."""
-    return any(pair in table for table in _IMPORTED)
+    return any(pair in table for table in _IMPORTED) and pair not in NEVER_VALUES

@@ -56,6 +56,9 @@ from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudg
 from sbformat.values import decode_tree
 from sbformat.values.context import find_role, is_known
 from sbformat.values.hashing import find_key_fault
+from sbformat.values.load_hooks import RUNS_WHEN_CALLED
+from sbformat.values.registry import find_node_decoder
+from sbformat.values.schedule_meaning import EXAMINED_KEYS
 from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
@@ -281,6 +284,8 @@ class _PickleJudge:
         """Judge a node that the decoder rejected, by the reason that it gives."""
         node, message, rule = issue.node, issue.message, issue.rule
         if rule in _CARRIED:
+            if message.endswith(RUNS_WHEN_CALLED):
+                message += _when_called(self.location.key)
             self._add(node, Remark(_CARRIED[rule], message, (name_of(node),)))  # type: ignore[arg-type]
         elif rule == "called":
             self._add(node, Remark("carried-function", message, (name_of(node),), DANGEROUS))
@@ -385,14 +390,23 @@ class _PickleJudge:
         )
 
 
+def _when_called(key: str) -> str:
+    """Return when SB3 calls a function under a key of ``data``, as the rest of a sentence; empty if not known."""
+    if key in ("learning_rate", "lr_schedule"):
+        return ": SB3 calls a learning rate when it loads the agent"
+    if key.endswith(("_class", "_kwargs")):
+        return ": SB3 instantiates classes under this key when it loads the agent"
+    return ": SB3 calls this schedule when the agent trains" if key in EXAMINED_KEYS else ""
+
+
 def _is_as_harmful_as_arguments(node: Call) -> bool:
     """Return whether a call can do no more than its arguments, each of which has its own findings."""
     role, args = find_role(node), node.args
     if role == "reconstructor":  # object.__new__(class); another base would receive the state
         return type(args) is tuple and args[1:] == (Global("builtins", "object"), None)
     if role == "attribute" and type(args) is tuple and len(args) == 2 and type(args[1]) is str:  # a method of an object
-        func = args[0].func if isinstance(args[0], Call) else None
-        return isinstance(func, Global) and not is_known(func.pair) and not args[1].startswith("_")
+        is_unknown = isinstance(args[0], Call) and isinstance(args[0].func, Global) and not find_node_decoder(args[0])
+        return is_unknown and not is_known(args[0].func.pair) and not args[1].startswith("_")  # type: ignore[union-attr]
     return role == "partial"
 
 

@@ -156,11 +156,11 @@ class UnrecognizedJudge:
         rule: Rule = "unknown-object" if is_object else "unknown-call"
         advice = f"if you trust it, allow {shown} by name"
         if is_known(func.pair):
-            message = f"{shown} is called by the opcode {node.how}, which the pickler of its library does not use"
+            effect = f"loading runs {_methods_of(node)}" if is_object else "what the call does is not known"
+            message = f"sbformat knows {shown}, but not this call by the opcode {node.how}: {effect}"
         elif is_object:
-            methods = dict.fromkeys(["__new__", *(_METHODS[change.how] for change in node.updates or ())])
-            message = f"an object of {shown} is created, and sbformat does not know the class: loading runs its "
-            message += f"{', '.join(methods)}; {advice}"
+            message = f"an object of {shown} is created, and sbformat does not know the class: "
+            message += f"loading runs its {_methods_of(node)}; {advice}"
         else:
             message = f"{shown} is called, and sbformat does not know it; {advice}"
         return Remark(rule, message, (name,), call=node)
@@ -180,6 +180,11 @@ class UnrecognizedJudge:
     def _given_names(self) -> dict[int, Call]:
         """The names that are passed to known constructors."""
         return find_given_names(self._attempt.log)
+
+
+def _methods_of(node: Call) -> str:
+    """Return the methods of its class that creating an object runs, with those of its changes."""
+    return ", ".join(dict.fromkeys(["__new__", *(_METHODS[change.how] for change in node.updates or ())]))
 
 
 def name_of(node: object) -> str:
