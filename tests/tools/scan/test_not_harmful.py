@@ -7,7 +7,7 @@ from typing import Any, Final
 import sbformat
 from sbformat import pkl
 from sbformat.pkl import Call, Global
-from tests.helpers.attacks import in_blob
+from tests.helpers.attacks import in_blob, torchscript
 from tests.helpers.build_blobs import array, box, call, change, dtype, new, partial, tree
 from tests.helpers.many_cases import check_each
 
@@ -170,5 +170,14 @@ def test_functions_of_paths() -> None:
 
 
 def test_functions_with_which_torchscript_stores_lists() -> None:
-    """Outside of a TorchScript archive they are unknown, as nothing else of torch.jit is harmless."""
-    assert scanned(call("torch.jit._pickle", "build_intlist", [1])) == HARMFUL
+    """torch.jit.load replaces them; in any other pickle they are a part of torch.jit, which compiles."""
+    lists = call("torch.jit._pickle", "build_intlist", [1])
+    typed = call("torch.jit._pickle", "restore_type_tag", [lists], "List[int]")
+    report = sbformat.scan(torchscript(code__debug_pkl=pkl.dumps(tree((lists, typed)), protocol=2)))
+    assert (report.verdict, report.reason) == ("code", None)
+    assert scanned(lists) == HARMFUL
+    for other in (
+        call("torch.jit._pickle", "load", "x"),
+        call("torch.jit._pickle", "build_intlist", call("os", "system", "id")),
+    ):
+        assert sbformat.scan(torchscript(code__debug_pkl=pkl.dumps(other, protocol=2))).reason == "harmful"
