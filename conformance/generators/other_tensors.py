@@ -242,7 +242,7 @@ def sparse_coo_indices() -> Iterator[Vector]:
     rule = Rule(
         "6.5", "The parts MUST fit the size, as torch accesses memory by the indices without a check.", "sparse"
     )
-    yield rule.accepts("tensor-sparse-fits", pth(*coo(size=(2, 3))), expected.lone(as_coo(None)))
+    yield rule.accepts("tensor-sparse-fits", pth(*coo(False, size=(2, 3))), expected.lone(as_coo(False)))
     yield rule.refuses("tensor-sparse-does-not-fit", pth(*coo(size=(2, 2))), "tensor failure")
     rule = Rule("6.5", "They are int64, and each of row i is less than size i.", "sparse")
     for name, numbers in {"too-large": (0, 2, 1, 2), "negative": (0, 1, -1, 2), "far": (0, 1, 1, 2**62)}.items():
@@ -251,7 +251,7 @@ def sparse_coo_indices() -> Iterator[Vector]:
     made = pth(*coo(indices=tensor(storage(4, "j", "IntStorage"), (2, 2))))
     yield rule.refuses("tensor-sparse-indices-int32", made, "tensor failure")
     rule = Rule("6.5", "Indices MUST NOT have more bytes than their storage, as expanded ones have.", "sparse")
-    yield rule.accepts("tensor-sparse-indices-whole", pth(*coo(False)), expected.lone(as_coo(False)))
+    yield rule.accepts("tensor-sparse-indices-whole", pth(*coo(True, size=(2, 3))), expected.lone(as_coo(True)))
     made = pth(*coo(indices=tensor(storage(4, "i", "LongStorage"), (2, 4), (1, 0)), values=tensor(storage(8), (4,))))
     yield rule.refuses("tensor-sparse-indices-expanded", made, "tensor failure")
     rule = Rule("6.5", "The product of the size is less than 2^63.", "sparse")

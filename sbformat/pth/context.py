@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.globals.torch import PACKED_STORAGES, STORAGES
-from sbformat.pkl.numpy import reaches_memory
 from sbformat.pkl.tree import Call, Global, Persistent, walk
 from sbformat.pth.values import StorageId
 
@@ -108,6 +107,8 @@ class DecodeContext:
 
         :raises TensorError: for a numpy value with which numpy may access memory outside it
         """
+        from sbformat.pkl.numpy import reaches_memory
+
         for node in walk(kept):
             if type(node) is Call and reaches_memory(node):
                 _refuse("a numpy dtype or array has a state that numpy never writes, and does not check")
