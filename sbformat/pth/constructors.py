@@ -355,8 +355,8 @@ def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
     elif name == "strided":
         refuse("a sparse tensor has a strided layout")
     else:
-        *parts, values, shape = arguments(data, name, (4,))
-        is_coalesced = None
+        compressed, plain, values, shape = arguments(data, name, (4,))
+        parts, is_coalesced = (compressed, plain), None
     tensors = tuple(_strided_tensor(context, part) for part in parts)
     entries = _strided_tensor(context, values)
     size = size_of(shape)

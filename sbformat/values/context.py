@@ -162,12 +162,13 @@ class Context:
 
         cloudpickle writes numpy's functions so while dill is imported.
         """
-        if find_role(getter) != "dill_attribute" or getter.updates or len(getter.args) != 2:  # type: ignore[arg-type]
+        args: Any = getter.args
+        if find_role(getter) != "dill_attribute" or getter.updates or len(args) != 2:
             return
-        module, name = getter.args  # type: ignore[misc]
+        module = args[0]
         if not isinstance(module, Call) or find_role(module) != "module" or module.updates or len(module.args) != 1:  # type: ignore[arg-type]
             return
-        pair = (module.args[0], name)  # type: ignore[index]
+        pair = (module.args[0], args[1])  # type: ignore[index]
         if all(type(part) is str for part in pair) and CALLS.get(pair) in _OF_NUMPY:
             node.func = Global(*pair)
             self.accept(getter, module)

@@ -213,7 +213,7 @@ def decode_reconstructed(context: Context, node: Call) -> object:
 
     args: Any = node.args
     cls = args[0] if len(args) == 3 else None
-    stand_in = Call("NEWOBJ", cls, ())  # type: ignore[arg-type]
+    stand_in = Call("NEWOBJ", cls, ())
     stand_in.updates = node.updates
     pair = cls.pair if isinstance(cls, Global) and not cls.updates else ("", "")
     decode = find_node_decoder(stand_in) if pair in PLAIN_OBJECTS or pair in OBJECTS else None

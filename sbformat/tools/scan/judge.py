@@ -324,8 +324,8 @@ class _PickleJudge:
             return
         func = node.func
         reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
-        is_named = isinstance(func, Global) and not _is_as_harmful_as_arguments(node)
-        why = explain_danger(func.pair) if reaches_code and is_named else None  # type: ignore[union-attr]
+        is_harmful = reaches_code and not _is_as_harmful_as_arguments(node)
+        why = explain_danger(func.pair) if is_harmful and isinstance(func, Global) else None
         text = f"is called with arguments that its library never writes: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")
@@ -405,8 +405,8 @@ def _is_as_harmful_as_arguments(node: Call) -> bool:
     if role == "reconstructor":  # object.__new__(class); another base would receive the state
         return type(args) is tuple and args[1:] == (Global("builtins", "object"), None)
     if role == "attribute" and type(args) is tuple and len(args) == 2 and type(args[1]) is str:  # a method of an object
-        is_unknown = isinstance(args[0], Call) and isinstance(args[0].func, Global) and not find_node_decoder(args[0])
-        return is_unknown and not is_known(args[0].func.pair) and not args[1].startswith("_")  # type: ignore[union-attr]
+        made = args[0].func if isinstance(args[0], Call) and not find_node_decoder(args[0]) else None
+        return isinstance(made, Global) and not is_known(made.pair) and not args[1].startswith("_")
     return role == "partial"
 
 
