@@ -134,7 +134,7 @@ def sparse() -> Iterator[Vector]:
     rule = Rule("6.5", "The parts are: COO (indices, values, size[, is_coalesced])", "sparse")
     made = Apply(REBUILD_SPARSE, (layout(), (INDICES, VALUES, SIZES, True, True)))
     yield rule.refuses("tensor-sparse-parts-five", pth(made, SPARSE), FAILURE)
-    rule = Rule("6.5", "COO has as many values as indices", "sparse")
+    rule = Rule("6.5", "COO: the indices have the shape (s, n) and the values (n, *d)", "sparse")
     cube = tensor(storage(4, "i", "LongStorage"), (2, 2, 1))
     yield rule.refuses("tensor-sparse-indices-of-three-dimensions", pth(*coo(indices=cube)), FAILURE)
     rule = Rule("6.5", "`size` is a tuple, or a call of `torch.Size`.", "sparse")

@@ -164,7 +164,9 @@ def layout(name: object = "torch.sparse_coo") -> Apply:
 INDICES: Final = tensor(storage(4, "i", "LongStorage"), (2, 2))
 VALUES: Final = tensor(storage(8, "0"), (2,), None, 1)
 SIZES: Final = Apply(SIZE, ((2, 3),))
-SPARSE: Final = {**DATA, "i": struct.pack("<4q", 0, 1, 1, 2), "c": struct.pack("<3q", 0, 1, 2)}
+SPARSE: Final = {
+    **DATA, "i": struct.pack("<4q", 0, 1, 1, 2), "j": struct.pack("<4i", 0, 1, 1, 2), "c": struct.pack("<3q", 0, 1, 2),
+}  # fmt: skip
 COMPRESSED: Final = tensor(storage(3, "c", "LongStorage"), (3,))
 PLAIN: Final = tensor(storage(4, "i", "LongStorage"), (2,), None, 2)
 
@@ -203,12 +205,26 @@ def sparse_coo() -> Iterator[Vector]:
         yield rule.refuses(f"tensor-sparse-parts-{name}", made, "tensor failure")
 
     yield rule.refuses("tensor-sparse-without-parts", pth(Apply(REBUILD_SPARSE, (layout(),)), SPARSE), "tensor failure")
-    rule = Rule("6.5", "COO has as many values as indices", "sparse")
+    rule = Rule("6.5", "COO: the indices have the shape (s, n) and the values (n, *d)", "sparse")
     for name, changed in {
         "more-values": {"values": tensor(storage(8), (3,))},
         "indices-of-one-dimension": {"indices": tensor(storage(4, "i", "LongStorage"), (2,))},
+        "a-size-more": {"size": (2, 3, 4)},
+        "a-size-less": {"size": (2,)},
+        "another-dense-size": {"values": tensor(storage(8), (2, 2)), "size": (2, 3, 3)},
     }.items():
         yield rule.refuses(f"tensor-sparse-{name}", pth(*coo(**changed)), "tensor failure")
+    dense = expected.lone(
+        {
+            "sparse": {
+                **as_coo(None, expected.floats(0, 1, 2, 3, shape=(2, 2)))["sparse"],
+                "size": [2, 3, 2],
+            }
+        }
+    )
+    made = pth(*coo(values=tensor(storage(8), (2, 2)), size=(2, 3, 2)))
+    yield rule.accepts("tensor-sparse-dense-dimension", made, dense)
+    yield from sparse_coo_indices()
 
     rule = Rule("6.5", "`size` is a tuple, or a call of `torch.Size`.", "sparse")
     yield rule.accepts("tensor-sparse-size-tuple", pth(*coo(size=(2, 3))), expected.lone(as_coo(None)))
@@ -222,15 +238,56 @@ def sparse_coo() -> Iterator[Vector]:
         yield rule.refuses(f"tensor-sparse-size-{name}", pth(*coo(size=size)), "tensor failure")
 
 
+def sparse_coo_indices() -> Iterator[Vector]:
+    rule = Rule(
+        "6.5", "The parts MUST fit the size, as torch accesses memory by the indices without a check.", "sparse"
+    )
+    yield rule.accepts("tensor-sparse-fits", pth(*coo(False, size=(2, 3))), expected.lone(as_coo(False)))
+    yield rule.refuses("tensor-sparse-does-not-fit", pth(*coo(size=(2, 2))), "tensor failure")
+    rule = Rule("6.5", "They are int64, and each of row i is less than size i.", "sparse")
+    for name, numbers in {"too-large": (0, 2, 1, 2), "negative": (0, 1, -1, 2), "far": (0, 1, 1, 2**62)}.items():
+        made = pth(coo()[0], {**SPARSE, "i": struct.pack("<4q", *numbers)})
+        yield rule.refuses(f"tensor-sparse-index-{name}", made, "tensor failure")
+    made = pth(*coo(indices=tensor(storage(4, "j", "IntStorage"), (2, 2))))
+    yield rule.refuses("tensor-sparse-indices-int32", made, "tensor failure")
+    rule = Rule("6.5", "Indices MUST NOT have more bytes than their storage, as expanded ones have.", "sparse")
+    yield rule.accepts("tensor-sparse-indices-whole", pth(*coo(True, size=(2, 3))), expected.lone(as_coo(True)))
+    made = pth(*coo(indices=tensor(storage(4, "i", "LongStorage"), (2, 4), (1, 0)), values=tensor(storage(8), (4,))))
+    yield rule.refuses("tensor-sparse-indices-expanded", made, "tensor failure")
+    rule = Rule("6.5", "The product of the size is less than 2^63.", "sparse")
+    for name, size, outcome in (("largest", (2, 2**62 - 1), ""), ("too-large", (2, 2**62), "tensor failure")):
+        made = pth(*coo(size=size))
+        if outcome:
+            yield rule.refuses(f"tensor-sparse-size-{name}", made, outcome)
+        else:
+            held = {"sparse": {**as_coo(None)["sparse"], "size": [2, expected.integer(2**62 - 1)]}}
+            yield rule.accepts(f"tensor-sparse-size-{name}", made, expected.lone(held))
+
+
+CSR: Final[dict[str, Any]] = {"compressed": COMPRESSED, "plain": PLAIN, "values": VALUES, "size": SIZES}
+
+
+def in_layout(name: str, data: dict[str, bytes] = SPARSE, **changed: object) -> bytes:
+    """A ``.pth`` with a tensor of a compressed layout."""
+    parts = {**CSR, **changed}
+    return pth(Apply(REBUILD_SPARSE, (layout(f"torch.sparse_{name}"), tuple(parts.values()))), data)
+
+
 def sparse_compressed() -> Iterator[Vector]:
     rule = Rule("6.5", "other layouts (compressed indices, plain indices, values, size)", "sparse")
     indices = [expected.tensor("int64", (3,), SPARSE["c"]), expected.tensor("int64", (2,), SPARSE["i"][16:])]
     facts = {"size": [2, 3], "is_coalesced": None, "indices": indices, "values": expected.floats(1, 2)}
+    blocks = tensor(storage(8), (2, 2, 1))
+    for name, values, held, size in (
+        ("csr", VALUES, expected.floats(1, 2), (2, 3)),
+        ("csc", VALUES, expected.floats(1, 2), (3, 2)),
+        ("bsr", blocks, expected.floats(0, 1, 2, 3, shape=(2, 2, 1)), (4, 3)),
+        ("bsc", blocks, expected.floats(0, 1, 2, 3, shape=(2, 2, 1)), (6, 2)),
+    ):
+        whole = {"sparse": {**facts, "layout": f"sparse_{name}", "values": held, "size": list(size)}}
+        yield rule.accepts(f"tensor-sparse-{name}", in_layout(name, values=values, size=size), expected.lone(whole))
+    yield from sparse_compressed_indices(blocks)
     parts = (COMPRESSED, PLAIN, VALUES, SIZES)
-    for name in ("csr", "csc", "bsr", "bsc"):
-        made = pth(Apply(REBUILD_SPARSE, (layout(f"torch.sparse_{name}"), parts)), SPARSE)
-        held = {"sparse": {"layout": f"sparse_{name}", **facts}}
-        yield rule.accepts(f"tensor-sparse-{name}", made, expected.lone(held))
     made = pth(Apply(REBUILD_SPARSE, (layout("torch.sparse_csr"), parts[1:])), SPARSE)
     yield rule.refuses("tensor-sparse-csr-of-three-parts", made, "tensor failure")
     older = Name("torch._utils", "_rebuild_sparse_csr_tensor")
@@ -250,6 +307,44 @@ def sparse_compressed() -> Iterator[Vector]:
     )
     made = pth(Apply(REBUILD_SPARSE, (layout("torch.jagged"), parts)), SPARSE)
     yield rule.refuses("tensor-sparse-layout-jagged", made, "unsupported")
+
+
+def sparse_compressed_indices(blocks: object) -> Iterator[Vector]:
+    rule = Rule("6.5", "the first is 0, the last n, and none is less than the one before it", "sparse")
+    for name, numbers in {"first": (1, 1, 2), "last": (0, 1, 3), "order": (0, 3, 2), "negative": (0, -1, 2)}.items():
+        made = in_layout("csr", {**SPARSE, "c": struct.pack("<3q", *numbers)})
+        yield rule.refuses(f"tensor-sparse-compressed-{name}", made, "tensor failure")
+    rule = Rule("6.5", "The plain ones are less than the number of columns (CSC, BSC: rows).", "sparse")
+    for name, numbers in {"too-large": (0, 1, 3, 2), "negative": (0, 1, 1, -1)}.items():
+        made = in_layout("csr", {**SPARSE, "i": struct.pack("<4q", *numbers)})
+        yield rule.refuses(f"tensor-sparse-plain-{name}", made, "tensor failure")
+    yield rule.refuses("tensor-sparse-csc-plain", in_layout("csc", size=(2, 2)), "tensor failure")
+    rule = Rule("6.5", "Both are int32 or both int64, and have one dimension.", "sparse")
+    narrow = tensor(storage(4, "j", "IntStorage"), (2,), None, 2)
+    yield rule.refuses("tensor-sparse-indices-of-two-dtypes", in_layout("csr", plain=narrow), "tensor failure")
+    both = {"compressed": tensor(storage(3, "0", "FloatStorage"), (3,)), "plain": tensor(storage(8), (2,))}
+    yield rule.refuses("tensor-sparse-indices-of-floats", in_layout("csr", **both), "tensor failure")
+    rule = Rule("6.5", "A batch of tensors, whose indices both have more dimensions, is unsupported.", "sparse")
+    batch = {"compressed": tensor(storage(3, "c", "LongStorage"), (1, 3)), "values": tensor(storage(8), (1, 2)),
+             "plain": tensor(storage(4, "i", "LongStorage"), (1, 2), None, 2), "size": (1, 2, 3)}  # fmt: skip
+    yield rule.refuses("tensor-sparse-batch", in_layout("csr", **batch), "unsupported")
+    rule = Rule("6.5", "CSR: the size is (rows, columns, *d) and the values have the shape (n, *d).", "sparse")
+    for name, changed in {
+        "rows": {"size": (3, 3)},
+        "one-size": {"size": (2,)},
+        "a-size-more": {"size": (2, 3, 1)},
+        "fewer-plain": {"plain": tensor(storage(4, "i", "LongStorage"), (1,), None, 2)},
+        "a-value-more": {"values": tensor(storage(8), (3,))},
+    }.items():
+        yield rule.refuses(f"tensor-sparse-csr-{name}", in_layout("csr", **changed), "tensor failure")
+    rule = Rule("6.5", "BSR and BSC: (n, rows of a block, columns of a block, *d), both at least 1", "sparse")
+    for name, values, size in (
+        ("without-blocks", VALUES, (4, 3)),
+        ("rows-of-no-whole-blocks", blocks, (5, 3)),
+        ("blocks-of-nothing", tensor(storage(8), (2, 0, 1)), (4, 3)),
+        ("fewer-block-rows", blocks, (2, 3)),
+    ):
+        yield rule.refuses(f"tensor-sparse-bsr-{name}", in_layout("bsr", values=values, size=size), "tensor failure")
 
 
 # -- meta tensors and those that are not known --------------------------------------------------------

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from conformance.generators.build_pth import text
+from conformance.generators.build_pth import storage, text
+from conformance.generators.build_torch_zips import DATA, pth
 from conformance.generators.build_zips import (
     DEFLATED,
     POLICY,
@@ -19,6 +21,7 @@ from conformance.generators.build_zips import (
     state_dict_zip,
     torch_zip,
 )
+from conformance.generators.other_tensors import SPARSE, in_layout
 from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 SYSTEM: Final = b"cos\nsystem\n" + text("true") + b"\x85R"
 """A call of ``os.system``."""
+CSR_DATA: Final = {key: SPARSE[key] for key in ("0", "c", "i")}
 PAYLOAD: Final = b"\x80\x02" + SYSTEM + b"."
 
 
@@ -59,16 +63,17 @@ def pickled(fragment: bytes, protocol: int = 4) -> bytes:
     return b"\x80" + bytes([protocol]) + fragment + b"."
 
 
-def found(verdict: str, *rules: str) -> dict[str, Any]:
-    """The expected output of a decoder."""
-    harmful = "dangerous-name" in rules or "python-tag" in rules
+def found(verdict: str, *rules: str, harmful: bool | None = None) -> dict[str, Any]:
+    """The expected output of a decoder; by default the rules determine whether the file is harmful."""
+    if harmful is None:
+        harmful = "dangerous-name" in rules or "python-tag" in rules
     reason = ("harmful" if harmful else "not-known") if verdict == "dangerous" else None
     return {"verdict": verdict, "reason": reason, "rules": sorted(rules)}
 
 
-def scans(rule: Rule, name: str, data: bytes, verdict: str, *rules: str) -> Vector:
+def scans(rule: Rule, name: str, data: bytes, verdict: str, *rules: str, harmful: bool | None = None) -> Vector:
     """A file and its verdict."""
-    return rule.accepts(f"scan-{name}", data, found(verdict, *rules), "--scan")
+    return rule.accepts(f"scan-{name}", data, found(verdict, *rules, harmful=harmful), "--scan")
 
 
 def clean() -> Iterator[Vector]:
@@ -246,8 +251,20 @@ def values() -> Iterator[Vector]:
     yield scans(rule, "env-text", b'{"env": "evil_module:Env-v0"}', "dangerous", "dangerous-name")
     yield scans(rule, "env-null", b'{"env": null}', "clean")
     rule = Rule("14.1", "SB3 connects to an address under `tensorboard_log` (dangerous)")
-    yield scans(rule, "tensorboard-address", b'{"tensorboard_log": "gs://bucket/logs"}', "dangerous", "dangerous-name")
-    yield scans(rule, "tensorboard-folder", b'{"tensorboard_log": "logs/ppo"}', "clean")
+    log = b'{"tensorboard_log": "%s"}'
+    yield scans(rule, "tensorboard-address", log % b"ftp://host/logs", "dangerous", "dangerous-name")
+    yield scans(rule, "tensorboard-folder", log % b"logs/ppo", "clean")
+    rule = Rule(
+        "14.1", "`not-known` if it is a store of objects, as `s3://`; unknown if it is `file:///` and a local path"
+    )
+    for name, path in (("s3", b"s3://bucket/logs"), ("gs", b"gs://bucket/logs")):
+        yield scans(rule, f"tensorboard-{name}", log % path, "dangerous", "dangerous-name", harmful=False)
+    yield scans(rule, "tensorboard-file", log % b"file:///tmp/logs", "unknown", "unknown-name")
+    for name, path in (("file-host", b"file:////host/logs"), ("chain", b"s3://bucket/x::zip://y")):
+        yield scans(rule, f"tensorboard-{name}", log % path, "dangerous", "dangerous-name")
+    yield from descriptions()
+    yield from arguments()
+    yield from memory()
     rule = Rule(
         "14.1",
         "those of 1.2 are known, a path of three or more parts, through `ctypes` or a dunder is dangerous, any other is unknown.",
@@ -260,6 +277,93 @@ def values() -> Iterator[Vector]:
     ):
         made = build_zip(Member(b"data", b"{}"), Member(entry.encode(), state_dict_zip(POLICY)))
         yield scans(rule, name, made, verdict, *rules)
+
+
+def descriptions() -> Iterator[Vector]:
+    rule = Rule("14.1", "a description of an environment (`EnvSpec`), with which `gym.make` imports what it names.")
+    state = b"}(" + text("id") + text("CartPole-v1") + text("entry_point") + text("gym.envs:CartPole") + b"ub"
+    for library in ("gym", "gymnasium"):
+        cls = f"c{library}.envs.registration\nEnvSpec\n".encode()
+        yield scans(rule, f"envspec-{library}", pickled(cls + b")\x81" + state), "unknown", "unknown-name")
+    rule = Rule("14.1", "A class of such descriptions, and of SB2's data sets, is not known as a value")
+    yield scans(rule, "envspec-class", pickled(b"cgym.envs.registration\nEnvSpec\n"), "dangerous", "dangerous-name")
+    data_set = b"cstable_baselines.gail.dataset.dataset\nExpertDataset\n"
+    empty = document(pickled(data_set + b")\x81}" + text("dataloader") + b"Nsb"), "expert_dataset")
+    yield scans(rule, "sb2-data-set", empty, "clean")
+    yield scans(rule, "sb2-data-set-class", document(pickled(data_set), "policy_kwargs"), "dangerous", "called-name")
+
+
+def arguments() -> Iterator[Vector]:
+    rule = Rule(
+        "14.1", "do no more than their arguments, which have findings of their own: they are not harmful themselves."
+    )
+    mine, command = b"cmy_package\nmake\n", b"cos\nsystem\n"
+    state = b"\x85R(%s)}Ntb"
+    for name, callee, verdict in (("mine", mine, "called-name"), ("command", command, "dangerous-name")):
+        made = b"cfunctools\npartial\n" + callee + state % callee
+        rules = ("unchecked-arguments", verdict)
+        yield scans(rule, f"partial-{name}", document(pickled(made), "learning_rate"), "dangerous", *rules)
+    made = b"ccopyreg\n_reconstructor\n(cmy_package\nThing\ncbuiltins\nobject\nNtR}b"
+    rules = ("called-name", "unchecked-arguments")
+    yield scans(rule, "reconstructor-object", document(pickled(made)), "dangerous", *rules)
+    made = b"ccopyreg\n_reconstructor\n(cmy_package\nThing\ncbuiltins\ntype\nNtR}b"
+    yield scans(rule, "reconstructor-type", document(pickled(made)), "dangerous", "called-name", "dangerous-name")
+    made = b"cbuiltins\ngetattr\n(cmy_package\nThing\n)\x81" + text("value") + b"tR"
+    rules = ("unchecked-arguments", "unknown-name", "unknown-object")
+    yield scans(rule, "method-of-an-object", document(pickled(made), "x"), "dangerous", *rules)
+    rule = Rule(
+        "13.6",
+        "which protocols 0 and 1 write, is the same as NEWOBJ of the class for these objects, spaces and schedules.",
+    )
+    state = b"}" + text("val") + b"G?\xf0" + bytes(6) + b"sb"
+    made = (
+        b"ccopyreg\n_reconstructor\n(cstable_baselines3.common.utils\nConstantSchedule\ncbuiltins\nobject\nNtR" + state
+    )
+    yield scans(rule, "reconstructor-schedule", document(pickled(made), "lr_schedule"), "clean")
+    rule = Rule("13.6", "is the name in that module if it is one of 13.2 or 13.3 and is called.")
+    for name, module, function, verdict, rules in (
+        ("numpy", "numpy.core.multiarray", "scalar", "clean", ()),
+        ("os", "os", "system", "dangerous", ("computed-name", "dangerous-name", "unchecked-arguments")),
+    ):
+        module_of = b"ccloudpickle.cloudpickle\nsubimport\n" + text(module) + b"\x85R"
+        getter = b"cdill._dill\n_get_attr\n(" + module_of + text(function) + b"tR"
+        dtype = b"cnumpy\ndtype\n(" + text("i1") + b"\x89\x88tR"
+        made = getter + b"(" + dtype + b"C\x01\x07tR"
+        yield scans(rule, f"dill-{name}", document(pickled(made)), verdict, *rules)
+
+
+def memory() -> Iterator[Vector]:
+    rule = Rule(
+        "14.1", "`unchecked-arguments` is dangerous for the BUILD of a numpy dtype that is not one of 6.6 or 13.2"
+    )
+    minus, date = b"J\xff\xff\xff\xff" * 2, b"}(C\x02usK\x01K\x01K\x01t\x86"
+    for name, code, state, verdict in (
+        ("pointers", "i8", b"(K\x03" + text("|") + b"NNN" + minus + b"K?tb", "dangerous"),
+        ("alignment", "V8", b"(K\x03" + text("|") + b"NNNK\x08K\x00K\x00tb", "dangerous"),
+        ("dates-without-a-unit", "M8", b"(K\x04" + text("<") + b"NNN" + minus + b"K\x00tb", "dangerous"),
+        ("dates", "M8", b"(K\x04" + text("<") + b"NNN" + minus + b"K\x00" + date + b"tb", "unknown"),
+        ("wide-floats", "f16", b"(K\x03" + text("<") + b"NNN" + minus + b"K\x00tb", "unknown"),
+    ):
+        made = b"cnumpy\ndtype\n(" + text(code) + b"\x89\x88tR" + state
+        yield scans(rule, f"dtype-{name}", document(pickled(made)), verdict, "unchecked-arguments")
+    rule = Rule("14.1", "The scanner checks the indices of every sparse tensor.")
+    yield scans(rule, "sparse", in_layout("csr", CSR_DATA), "clean")
+    outside = in_layout("csr", {**CSR_DATA, "c": struct.pack("<3q", 0, 9, 2)})
+    yield scans(rule, "sparse-outside", outside, "dangerous", "unchecked-arguments", harmful=True)
+    yield scans(rule, "sparse-size", in_layout("csr", CSR_DATA, size=(3, 3)), "dangerous", "unchecked-arguments")
+    rule = Rule(
+        "14.1", "So are a storage that no tensor uses, which SB3 cannot load, a device of a type that no release"
+    )
+    yield scans(rule, "storage-alone", pth([storage(8)], DATA), "unknown", "odd-pickle")
+    for name, kind, findings in (
+        ("cpu", "cpu", ()),
+        ("empty", "", ("unchecked-arguments",)),
+        ("auto", "auto", ("unchecked-arguments",)),
+    ):
+        made = b"ctorch\ndevice\n" + text(kind) + b"\x85R"
+        yield scans(
+            rule, f"device-{name}", document(pickled(made), "device"), "unknown" if findings else "clean", *findings
+        )
 
 
 def hidden() -> Iterator[Vector]:

@@ -251,7 +251,7 @@ def tables() -> Iterator[Vector]:
         ("without-values", table(fp=...)),
     ):
         yield scans(
-            rule, f"table-{name}", document(pickled(made.code), KEY), "dangerous", "called-name", "dangerous-name"
+            rule, f"table-{name}", document(pickled(made.code), KEY), "dangerous", "called-name", "unchecked-arguments"
         )
     rule = Rule("13.5", "Both are lists, tuples, or arrays of one dimension, of the same length")
     for name, made in (
@@ -264,7 +264,7 @@ def tables() -> Iterator[Vector]:
         ("text", table(fp="abc")),
     ):
         yield scans(
-            rule, f"table-{name}", document(pickled(made.code), KEY), "dangerous", "called-name", "dangerous-name"
+            rule, f"table-{name}", document(pickled(made.code), KEY), "dangerous", "called-name", "unchecked-arguments"
         )
     rule = Rule(
         "13.5", "Anywhere else, `numpy.interp` is an unknown name, also if the same pickle contains such a table."

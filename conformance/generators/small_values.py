@@ -168,7 +168,7 @@ def sizes() -> Iterator[Vector]:
 
 
 def devices() -> Iterator[Vector]:
-    rule = Rule("6.6", "`torch.device` (name[, index from -1 to 127]) -> device")
+    rule = Rule("6.6", "`torch.device` (name of ASCII letters and underscores[, index from -1 to 127]) -> device")
     for name, arguments, held in (
         ("cpu", ("cpu",), ["cpu", None]),
         ("cuda-1", ("cuda", 1), ["cuda", 1]),
@@ -181,6 +181,21 @@ def devices() -> Iterator[Vector]:
         "minus-2": ("cuda", -2),
         "of-text": ("cuda", "1"),
         "of-a-bool": ("cuda", True),
+    }.items():
+        yield refuses(rule, f"device-{name}", Apply(DEVICE, arguments))
+    rule = Rule("6.6", "A name without an index argument may end in `:` and one of 0 to 127, without leading zeros.")
+    yield accepts(rule, "device-text-cuda-127", Apply(DEVICE, ("cuda:127",)), {"device": ["cuda:127", None]})
+    for name, arguments in {
+        "text-empty": ("",),
+        "text-empty-with-an-index": ("", 0),
+        "text-two-indexes": ("cuda:0", 0),
+        "text-128": ("cuda:128",),
+        "text-leading-zero": ("cuda:01",),
+        "text-no-index": ("cuda:",),
+        "text-space": ("cpu ",),
+        "text-newline": ("cpu\n",),
+        "text-digit": ("cpu1",),
+        "text-letter-of-another-script": ("cp\u00fc",),
     }.items():
         yield refuses(rule, f"device-{name}", Apply(DEVICE, arguments))
 

@@ -32,8 +32,8 @@ NEVER: Final = "never"
 """A level that no verdict reaches."""
 _WORST: Final = VERDICTS[-1]
 _REASONS: Final = {
-    "harmful": "loading the file names something that runs code, reaches files or opens connections",
-    "not-known": "loading the file calls something that sbformat does not know; --allow NAME accepts it",
+    "harmful": "loading the file may run code, reach files, open connections or end the process",
+    "not-known": "loading the file uses something that sbformat does not know; --allow NAME accepts a name",
 }
 _SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_DIGITS: Final = 16

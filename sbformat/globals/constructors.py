@@ -66,6 +66,7 @@ CALLS: Final[dict[Pair, str]] = {
     ("functools", "partial"): "partial",
     ("copyreg", "_reconstructor"): "reconstructor",
     ("builtins", "getattr"): "attribute",
+    ("dill._dill", "_get_attr"): "dill_attribute",
     ("torch.storage", "_load_from_bytes"): "load_from_bytes",
     ("stable_baselines3.common.utils", "constant_fn"): "constant_function",
     ("stable_baselines3.common.utils", "get_linear_fn"): "linear_function",
@@ -110,7 +111,7 @@ REACHING: Final = frozenset(
         "builtin_type", "function", "skeleton_function", "filled_function", "function_state", "carried_class",
         "carried_enum", "filled_class", "class_state", "module", "attribute", "load_from_bytes", "type_of",
         "reconstructor", "generic_alias", "partial", "random_state", "generator", "bit_generator", "from_type_v2",
-        "tuple_getter", "union", "weak_set", "jax_array",
+        "tuple_getter", "union", "weak_set", "jax_array", "dill_attribute",
     }
 )  # fmt: skip
 """Roles of functions that run code when they are given other arguments than those that are accepted."""
@@ -131,6 +132,7 @@ GENERICS: Final[frozenset[Pair]] = frozenset(
 """Generic types that annotations parametrize."""
 
 _SB3: Final = "stable_baselines3.common"
+_SB2_SCHEDULES: Final = "stable_baselines.common.schedules"
 
 OBJECTS: Final[dict[Pair, str]] = {
     **SPACES,
@@ -144,6 +146,23 @@ OBJECTS: Final[dict[Pair, str]] = {
     **dict.fromkeys(NAMED_TUPLES, "named_tuple"),
 }
 """Classes that NEWOBJ may instantiate and that have a node decoder of their own."""
+
+ENVIRONMENT_SPECS: Final[dict[Pair, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        _pairs(("gym.envs.registration", "gymnasium.envs.registration"), "EnvSpec"),
+        (
+            "id", "entry_point", "reward_threshold", "nondeterministic", "max_episode_steps", "order_enforce",
+            "autoreset", "disable_env_checker", "apply_api_compatibility", "new_step_api", "kwargs", "namespace",
+            "name", "version", "additional_wrappers", "vector_entry_point",
+            "_kwargs", "_env_name",  # gym < 0.22
+            "_entry_point", "_local_only", "tags", "timestep_limit", "trials", "max_episode_seconds",  # gym < 0.13
+        ),
+    ),
+    ("gymnasium.envs.registration", "WrapperSpec"): ("name", "entry_point", "kwargs"),
+}  # fmt: skip
+"""Descriptions of environments, with their attributes; ``gym.make`` imports what they name, and loading does not."""
+
+OBJECTS.update(dict.fromkeys(ENVIRONMENT_SPECS, "environment_spec"))
 
 _NOISE: Final = ("_mu", "_sigma", "_dtype")
 _BUFFER: Final = (
@@ -179,6 +198,28 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
         _pairs(("stable_baselines.ddpg.noise", "stable_baselines.common.noise"), "AdaptiveParamNoiseSpec"),
         ("initial_stddev", "desired_action_stddev", "adoption_coefficient", "current_stddev"),
     ),
+    (_SB2_SCHEDULES, "ConstantSchedule"): ("_value",),
+    (_SB2_SCHEDULES, "LinearSchedule"): ("schedule_timesteps", "final_p", "initial_p"),
+    (_SB2_SCHEDULES, "PiecewiseSchedule"): ("_endpoints", "_interpolation", "_outside_value"),
+    **dict.fromkeys(
+        _pairs((_SB2_SCHEDULES, "stable_baselines.a2c.utils"), "Scheduler"),
+        ("step", "initial_value", "nvalues", "schedule"),
+    ),
+    ("stable_baselines.gail.dataset.dataset", "ExpertDataset"): (
+        "observations",
+        "actions",
+        "returns",
+        "avg_ret",
+        "std_ret",
+        "verbose",
+        "num_traj",
+        "num_transition",
+        "randomize",
+        "sequential_preprocessing",
+        "dataloader",
+        "train_loader",
+        "val_loader",
+    ),
     (f"{_SB3}.running_mean_std", "RunningMeanStd"): _STATISTICS,
     ("stable_baselines.common.running_mean_std", "RunningMeanStd"): _STATISTICS,
     (f"{_SB3}.vec_env.vec_normalize", "VecNormalize"): _NORMALIZE,
@@ -189,6 +230,11 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer"): _HER,
 }
 """Classes whose objects consist of their attributes alone, with the attributes that they write."""
+
+NEVER_VALUES: Final[frozenset[Pair]] = frozenset(
+    {("stable_baselines.gail.dataset.dataset", "ExpertDataset"), *ENVIRONMENT_SPECS}
+)
+"""Plain objects whose class is not a value: calling it, or a method of it, loads a file or imports a module."""
 
 INTERPOLATION: Final[frozenset[Pair]] = frozenset({("numpy", "interp"), ("numpy.lib.function_base", "interp")})
 """``numpy.interp`` since numpy 1.16, and before. A partial of it with plain numbers is a schedule."""

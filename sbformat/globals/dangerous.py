@@ -75,8 +75,8 @@ _MODULES: Final[tuple[tuple[str, str], ...]] = (
     (
         "opens files or changes them",
         """
-        anydbm dbhash _dbm dbm dumbdbm filecmp fileinput _gdbm gdbm genericpath glob linecache mailbox mmap msilib netrc
-        ntpath posixpath _pyio shutil _sqlite3 sqlite3 tarfile tempfile whichdb zipfile
+        anydbm dbhash _dbm dbm dumbdbm filecmp fileinput _gdbm gdbm glob linecache mailbox mmap msilib netrc _pyio
+        shutil _sqlite3 sqlite3 tarfile tempfile whichdb zipfile
         """,
     ),
     (

@@ -10,9 +10,9 @@ Conditions for a name to be listed here:
   ``policy_kwargs``. Instances are judged by their own constructor calls.
 * It is exact: not a prefix, an alias or a dotted name.
 
-Left out on purpose: functions, except activations of SB2 and SBX and the makers of optimizers of optax; vectorised
-environments, wrappers, environments and ``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks
-(files); data sets (``numpy.load``); storages (files).
+Left out on purpose: functions, except activations of SB2 and SBX, SB2's functions of a number, and the makers of
+optimizers of optax; vectorised environments, wrappers, environments and ``Monitor`` (processes, ``CloudpickleWrapper``,
+files); loggers and callbacks (files); data sets (``numpy.load``); storages (files).
 
 :data:`ALGORITHMS` is a separate table: an algorithm whose environment is given as text creates that
 environment, which may import a module by name. SB3 does not do so with the only algorithm that it
@@ -92,6 +92,9 @@ SB3_CONTRIB: Final[Table] = {
 }
 
 STABLE_BASELINES: Final[Table] = {
+    "stable_baselines.a2c.utils": (  # the module of Scheduler before 2.10
+        "Scheduler constant double_linear_con double_middle_drop linear_schedule middle_drop"
+    ),
     "stable_baselines.common.buffers": "PrioritizedReplayBuffer ReplayBuffer",
     "stable_baselines.common.noise": (
         "ActionNoise AdaptiveParamNoiseSpec NormalActionNoise OrnsteinUhlenbeckActionNoise"
@@ -100,7 +103,10 @@ STABLE_BASELINES: Final[Table] = {
         "ActorCriticPolicy BasePolicy CnnLnLstmPolicy CnnLstmPolicy CnnPolicy FeedForwardPolicy LstmPolicy "
         "MlpLnLstmPolicy MlpLstmPolicy MlpPolicy RecurrentActorCriticPolicy"
     ),
-    "stable_baselines.common.schedules": "ConstantSchedule LinearSchedule PiecewiseSchedule Schedule",
+    "stable_baselines.common.schedules": (
+        "ConstantSchedule LinearSchedule PiecewiseSchedule Schedule Scheduler constant double_linear_con "
+        "double_middle_drop linear_interpolation linear_schedule middle_drop"
+    ),
     "stable_baselines.ddpg.memory": "Memory RingBuffer",
     "stable_baselines.ddpg.noise": (
         "ActionNoise AdaptiveParamNoiseSpec NormalActionNoise OrnsteinUhlenbeckActionNoise"

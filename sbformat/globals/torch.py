@@ -111,6 +111,14 @@ _DTYPE_NAMES: Final = (
 DTYPES: Final[dict[Pair, str]] = {("torch", name): name for name in _DTYPE_NAMES}
 """torch dtypes, as values and as arguments."""
 
+DEVICE_TYPES: Final = frozenset(
+    {
+        "cpu", "cuda", "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "metal", "mkldnn", "mps", "msnpu",
+        "mtia", "opencl", "opengl", "ort", "privateuseone", "ve", "vulkan", "xla", "xpu",
+    }
+)  # fmt: skip
+"""Types of devices that some release of torch knows; an extension may register others."""
+
 MEMORY_FORMATS: Final[dict[Pair, str]] = {
     ("torch", name): name for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 }

@@ -383,6 +383,49 @@ def is_object_dtype(value: object) -> bool:
     return state[8:] in ((), (None,)) and _is_exactly(state[1:8], ("|", None, None, None, -1, -1, 63))
 
 
+def reaches_memory(call: Call) -> bool:
+    """Return whether numpy, which does not check what it unpickles, may access memory outside the value of a call.
+
+    The state of a dtype has sizes and offsets, and an array of objects takes the items of a list, as many as its shape.
+    """
+    func, states = call.func, [update.value for update in call.updates or ()]
+    if not isinstance(func, Global) or func.module.partition(".")[0] != "numpy":
+        return False
+    if func.pair == NUMPY_DTYPE:
+        return not all(_is_checked_state(call.args, state) for state in states) and not _is_known_dtype(call)
+    for state in states:
+        if type(state) is not tuple or len(state) != 5:
+            continue
+        dtype = state[2]
+        code = dtype.args[0] if _is_reduced(dtype) and dtype.args else None
+        if type(code) is not str or "o" in code.lower():
+            try:
+                return type(state[4]) is not list or checked_numel(state[1], 1) != len(state[4])
+            except TensorError:
+                return True
+    return False
+
+
+def _is_checked_state(args: object, state: object) -> bool:
+    """Return whether a state of a dtype is safe: without sizes, fields and flags, and with a unit for dates."""
+    code = args[0] if type(args) is tuple and args else None
+    if type(code) is not str or type(state) is not tuple or not _is_exactly(state[2:8], _PLAIN_STATES[0]):
+        return False
+    if re.fullmatch("[mM]8", code):  # numpy checks the items, which convert to a unit and two numbers
+        unit = state[8][1] if len(state) == 9 and type(state[8]) is tuple and len(state[8]) == 2 else ()
+        if type(unit) is not tuple or len(unit) != 4 or encoded_bytes(unit[0]) is None:
+            return False
+        return all(type(number) is int and number > 0 for number in unit[1:])
+    return re.fullmatch("[biufc][0-9]{1,2}", code) is not None and len(state) in (8, 9)
+
+
+def _is_known_dtype(call: Call) -> bool:
+    try:
+        return is_object_dtype(call) or bool(wide_dtype(call))
+    except (TensorError, UnsupportedError):
+        return False
+
+
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
     """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.globals.torch.CALLS`.
 

@@ -285,6 +285,7 @@ def read_given_statistics(vecnormalize: object, limits: Limits) -> VecNormalize:
         return vecnormalize
     try:
         return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]
-    except MissingEntryError:
+    except MissingEntryError as error:
         message = "expected statistics as vecnormalize (a vecnormalize.pkl, or a bundle), got an archive without them"
+        message += f": {error.message}"
         raise UnsupportedError(message) from None

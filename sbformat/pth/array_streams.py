@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError
 from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.sparse import check_indices
 from sbformat.pth.values import SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
@@ -127,14 +128,15 @@ def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
     return True
 
 
-def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:
-    """Check that a value of a state dict, if its dtype is bool, contains only 0 and 1.
+def check_items(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:
+    """Check that a value of a state dict, if its dtype is bool, contains only 0 and 1, and the indices of sparse ones.
 
     :param value: a tensor of any kind, a storage, or anything else
     :param array_of: makes an array of a tensor
-    :raises TensorError: when it contains another value
+    :raises TensorError: when it contains another value, or an index is outside the tensor
     """
     if isinstance(value, SparseTensor):
+        check_indices(value, *map(array_of, value.indices))
         value = value.values
     if isinstance(value, Storage) and value.dtype == _BOOL:
         value = TensorInfo(_BOOL, (value.numel,), (1,), 0, value)

@@ -15,6 +15,7 @@ import numpy as np
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.pkl.numpy import ArrayInfo, array_buffer
 from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.sparse import check_indices
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
@@ -175,6 +176,16 @@ def storage_array(storage: Storage, budget: Budget, *, copies: Copies | None = N
     return to_array(TensorInfo(dtype, (storage.numel,), (1,), 0, storage), budget, copies=copies)
 
 
+def index_arrays(sparse: SparseTensor, budget: Budget, *, copies: Copies | None = None) -> tuple[np.ndarray, ...]:
+    """Make the arrays of the indices of a sparse tensor, and check them.
+
+    :raises TensorError: when an index is outside the tensor
+    """
+    indices = tuple(to_array(part, budget, copies=copies) for part in sparse.indices)
+    check_indices(sparse, *indices)
+    return indices
+
+
 def c_order(array: np.ndarray) -> Iterator[Chunk]:
     """Yield the bytes of an array's items in pieces: little-endian, the last axis fastest."""
     dtype = little(array.dtype)
@@ -223,7 +234,7 @@ def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any],
         Storage: lambda storage: storage_array(storage, budget, copies=copies),
         ArrayInfo: lambda info: info.to_numpy(),
         SparseTensor: lambda sparse: sparse._replace(
-            indices=tuple(to_array(part, budget, copies=copies) for part in sparse.indices),
+            indices=index_arrays(sparse, budget, copies=copies),
             values=to_array(sparse.values, budget, copies=copies),
         ),
         QuantizedTensor: lambda quantized: quantized._replace(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.numpy_calls import to_tree
@@ -132,7 +132,11 @@ class Calls:
         return _parameter(made, learns=info.requires_grad) if info.is_parameter else made
 
     def reduce_sparse(self, value: SparseTensor) -> Call:
-        """Return the call that rebuilds a sparse tensor."""
+        """Return the call that rebuilds a sparse tensor.
+
+        :raises UnsupportedError: when its parts do not fit each other
+        """
+        _check_sparse(value)
         entries = value.values._replace(is_parameter=False)
         if value.values.is_parameter:
             entries = entries._replace(requires_grad=False)
@@ -177,6 +181,18 @@ def _parameter(data: Call, attributes: Dict | None = None, *, learns: bool) -> C
     if attributes is None:
         return _call(_UTILS, "_rebuild_parameter", data, learns, _ordered())
     return _call(_UTILS, "_rebuild_parameter_with_state", data, learns, _ordered(), attributes)
+
+
+def _check_sparse(value: SparseTensor) -> None:
+    from sbformat.limits import Budget
+    from sbformat.pth.arrays import index_arrays
+    from sbformat.pth.sparse import check_shapes
+
+    try:
+        check_shapes(value)
+        index_arrays(value, Budget())
+    except TensorError as error:
+        raise UnsupportedError(error.message) from None
 
 
 def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:

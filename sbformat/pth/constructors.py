@@ -23,6 +23,7 @@ from sbformat.pth.arguments import arguments, flag, is_unknown_call, pair_of, re
 from sbformat.pth.attributes import check_attributes
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
+from sbformat.pth.sparse import check_shapes
 from sbformat.pth.torch_values import SMALL_VALUES, layout_of, size_of
 from sbformat.pth.values import (
     MetaTensor,
@@ -350,17 +351,19 @@ def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
     if name == "sparse_coo":
         indices, values, shape, *coalesced = arguments(data, name, (3, 4))
         is_coalesced = flag(coalesced[0], "is_coalesced") if coalesced else None
-        parts = (_strided_tensor(context, indices),)
-        entries = _strided_tensor(context, values)
-        if len(parts[0].shape) != 2 or parts[0].shape[1:] != entries.shape[:1]:
-            refuse("expected as many values as indices in a sparse tensor, got other shapes")
-        return SparseTensor(name, size_of(shape), parts, entries, is_coalesced)
-    if name == "strided":
+        parts: tuple[object, ...] = (indices,)
+    elif name == "strided":
         refuse("a sparse tensor has a strided layout")
-    compressed, plain, values, shape = arguments(data, name, (4,))
-    pair = (_strided_tensor(context, compressed), _strided_tensor(context, plain))
+    else:
+        compressed, plain, values, shape = arguments(data, name, (4,))
+        parts, is_coalesced = (compressed, plain), None
+    tensors = tuple(_strided_tensor(context, part) for part in parts)
     entries = _strided_tensor(context, values)
-    return SparseTensor(name, size_of(shape), pair, entries)
+    size = size_of(shape)
+    context.budget.spend("tensor_rank", len(size))
+    made = SparseTensor(name, size, tensors, entries, is_coalesced)
+    check_shapes(made)
+    return made
 
 
 def _meta(context: DecodeContext, args: tuple[object, ...]) -> MetaTensor:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.globals.torch import PACKED_STORAGES, STORAGES
-from sbformat.pkl.tree import Global, Persistent, walk
+from sbformat.pkl.tree import Call, Global, Persistent, walk
 from sbformat.pth.values import StorageId
 
 if TYPE_CHECKING:
@@ -103,8 +103,15 @@ class DecodeContext:
                 node.id = StorageId(self.storage(node))
 
     def resolve(self, kept: object) -> None:
-        """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew."""
+        """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew.
+
+        :raises TensorError: for a numpy value with which numpy may access memory outside it
+        """
+        from sbformat.pkl.numpy import reaches_memory
+
         for node in walk(kept):
+            if type(node) is Call and reaches_memory(node):
+                _refuse("a numpy dtype or array has a state that numpy never writes, and does not check")
             if type(node) is Persistent and type(node.id) is tuple and node.id[:1] == ("storage",):
                 node.id = StorageId(self.storage(node))
 

@@ -30,8 +30,8 @@ _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
 _CONTAINERS: Final = (*_KEYED, *_INDEXED, Dict)
 _OWNERS: Final = (*_CONTAINERS, TensorInfo)
-_BOOLS: Final = ("bool", "")
-"""Dtypes of storages that can contain bools."""
+_CHECKED: Final = ("bool", "", "int32", "int64")
+"""Dtypes of storages that can contain bools or indices of sparse tensors."""
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 
 
@@ -316,20 +316,20 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return list(found.values())
 
     def check(self) -> None:
-        """Check the CRC of every storage, and that bools are 0 or 1.
+        """Check the CRC of every storage, that bools are 0 or 1, and the indices of sparse tensors.
 
         :raises ContainerError: when a CRC is wrong
-        :raises TensorError: when a bool is another number
+        :raises TensorError: when a bool is another number, or an index is outside its tensor
         """
         storages = self.storages()
         try:
             for storage in storages:
                 storage.check()
-            if any(storage.dtype in _BOOLS for storage in storages):
-                from sbformat.pth.array_streams import check_bools
+            if any(storage.dtype in _CHECKED for storage in storages):
+                from sbformat.pth.array_streams import check_items
 
                 for leaf in self.leaves():
-                    check_bools(leaf.value, self.array_of)
+                    check_items(leaf.value, self.array_of)
         except SbformatError as error:
             self._place(error)
             raise

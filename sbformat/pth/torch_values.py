@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, quote
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
     from sbformat.pkl.tree import Global
     from sbformat.pth.context import DecodeContext
+
+
+_DEVICE_NAME: Final = "[A-Za-z_]+"
+_DEVICE_TEXT: Final = rf"{_DEVICE_NAME}(:(0|[1-9][0-9]?|1[01][0-9]|12[0-7]))?"
 
 
 def size_of(value: object) -> Size:
@@ -32,6 +37,8 @@ def _device(context: DecodeContext, args: tuple[object, ...]) -> Device:  # noqa
     kind, *index = arguments(args, "torch.device", (1, 2))
     if type(kind) is not str or (index and (type(index[0]) is not int or index[0] not in DEVICE_INDEXES)):
         refuse("expected a text and an integer below 128 for torch.device, got other values")
+    if not re.fullmatch(_DEVICE_NAME if index else _DEVICE_TEXT, kind):
+        refuse(f"expected a name as cpu or cuda:0 for torch.device, got {quote(kind)}")
     return Device(kind, index[0] if index else None)
 
 

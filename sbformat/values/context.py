@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import TensorError, escape
-from sbformat.globals.constructors import CALLS, INTERPOLATION, OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, INTERPOLATION, NEVER_VALUES, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
@@ -61,6 +61,7 @@ _TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
 _FILLERS: Final = frozenset({"filled_function", "filled_class"})
+_OF_NUMPY: Final = frozenset({"numpy_array", "numpy_scalar", "random_state", "generator", "bit_generator"})
 _PICKLED_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
@@ -160,6 +161,8 @@ class Context:
         self._substitutes: dict[int, Node] = {}
         self._names_by_value: Container[Pair] = ()
         for node in pickle.log:
+            if isinstance(node, Call) and isinstance(node.func, Call):
+                self._resolve_dill(node, node.func)
             role = find_role(node) if isinstance(node, Call) else None
             if role in _STATE_SETTERS and node.args:  # type: ignore[union-attr]
                 self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
@@ -168,6 +171,23 @@ class Context:
             if role in _PICKLED_BY_VALUE:
                 self._names_by_value = NAMES
                 self.sharing.setdefault(find_globals(node), []).append(node)  # type: ignore[arg-type]
+
+    def _resolve_dill(self, node: Call, getter: Call) -> None:
+        """Have a call see the name of numpy that dill looks up for it: ``_get_attr(subimport(module), name)``.
+
+        cloudpickle writes numpy's functions so while dill is imported.
+        """
+        args: Any = getter.args
+        if find_role(getter) != "dill_attribute" or getter.updates or len(args) != 2:
+            return
+        module = args[0]
+        if not isinstance(module, Call) or find_role(module) != "module" or module.updates or len(module.args) != 1:  # type: ignore[arg-type]
+            return
+        pair = (module.args[0], args[1])  # type: ignore[index]
+        if all(type(part) is str for part in pair) and CALLS.get(pair) in _OF_NUMPY:
+            node.func = Global(*pair)
+            self.accept(getter, module)
+            self.claimed.add(id(module))
 
     # -- values ---------------------------------------------------------------------------------------
 
@@ -185,7 +205,7 @@ class Context:
         if node.pair in _SINGLETONS:
             self.names_as_values.add(id(node))
             return _SINGLETONS[node.pair]
-        if any(node.pair in table for table in _AS_VALUES):
+        if any(node.pair in table for table in _AS_VALUES) and node.pair not in NEVER_VALUES:
             self.names_as_values.add(id(node))
             return Reference(*node.pair)
         if node.pair in self._names_by_value:
@@ -341,4 +361,4 @@ def describe_node(node: object) -> str:
 
 def is_known(pair: Pair) -> bool:
     """Return whether sbformat knows a name, in whatever role: importing it only defines it."""
-    return any(pair in table for table in _IMPORTED)
+    return any(pair in table for table in _IMPORTED) and pair not in NEVER_VALUES

@@ -50,10 +50,7 @@ _MOST_BASES: Final = 8
 """Bases of a class that are examined: a file may contain many classes that inherit from the same many."""
 _SHOWN: Final = 100
 
-RUNS_WHEN_CALLED: Final = (
-    "its code is in the file and runs when it is called: SB3 calls a learning rate when it loads the agent, and other "
-    "schedules when the agent trains"
-)
+RUNS_WHEN_CALLED: Final = "its code is in the file and runs when it is called"
 _RUNS: Final = "its code is in the file, and loading the file runs it"
 _MAY_RUN: Final = "its code is in the file, and loading the file may run it"
 

@@ -6,7 +6,14 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.globals.constructors import CALLS, INTERPOLATION, PARTIAL_MODULES, PLAIN_OBJECTS
+from sbformat.globals.constructors import (
+    CALLS,
+    ENVIRONMENT_SPECS,
+    INTERPOLATION,
+    OBJECTS,
+    PARTIAL_MODULES,
+    PLAIN_OBJECTS,
+)
 from sbformat.globals.jax import NAMED_TUPLES
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import ATTRIBUTES
@@ -172,7 +179,7 @@ def decode_plain_object(context: Context, node: Call) -> Instance:
 
 def _instance(context: Context, node: Call, pair: tuple[str, str]) -> Instance:
     attributes = context.read_attributes(node)
-    unknown = sorted(set(attributes) - set(PLAIN_OBJECTS[pair]))
+    unknown = sorted(set(attributes) - set(ENVIRONMENT_SPECS.get(pair) or PLAIN_OBJECTS[pair]))
     if unknown:
         reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
     context.accept(node)
@@ -200,17 +207,27 @@ def decode_read_only(context: Context, node: Call) -> object:
     return args[0]
 
 
-def decode_reconstructed(context: Context, node: Call) -> Instance:
-    """Decode ``copyreg._reconstructor(class, object, None)``, which protocols 0 and 1 write for plain objects."""
+def decode_reconstructed(context: Context, node: Call) -> object:
+    """Decode ``copyreg._reconstructor(class, object, None)``, which protocols 0 and 1 write instead of NEWOBJ."""
+    from sbformat.values.registry import find_node_decoder
+
     args: Any = node.args
     cls = args[0] if len(args) == 3 else None
-    if not isinstance(cls, Global) or cls.updates or cls.pair not in PLAIN_OBJECTS or args[2] is not None:
+    stand_in = Call("NEWOBJ", cls, ())
+    stand_in.updates = node.updates
+    pair = cls.pair if isinstance(cls, Global) and not cls.updates else ("", "")
+    decode = find_node_decoder(stand_in) if pair in PLAIN_OBJECTS or pair in OBJECTS else None
+    if decode is None or OBJECTS.get(pair) in _OTHER_BASES or args[2] is not None:
         reject("copyreg constructs an object of an unknown class")
     if not isinstance(args[1], Global) or args[1].pair != ("builtins", "object"):
         reject("copyreg constructs an object from another base than object")
-    made = _instance(context, node, cls.pair)
-    context.accept(cls, args[1])
+    made = decode(context, stand_in)
+    context.accept(node, cls, args[1])
     return made
+
+
+_OTHER_BASES: Final = ("named_tuple", "portable_array", "rnn_states", "train_freq")
+"""Roles of classes that do not extend object alone."""
 
 
 def decode_partial(context: Context, node: Call) -> Partial | InterpolatedSchedule:

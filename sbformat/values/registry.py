@@ -101,6 +101,7 @@ _OBJECT_DECODERS: Final[dict[str, NodeDecoder]] = {
     "train_freq": objects.decode_train_freq,
     "rnn_states": objects.decode_rnn_states,
     "portable_array": arrays.decode_portable_array,
+    "environment_spec": objects.decode_plain_object,
     "named_tuple": objects.decode_named_tuple,
 }
 """Decoders of NEWOBJ, by the role of the class."""

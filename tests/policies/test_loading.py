@@ -160,7 +160,7 @@ NOT_AGENTS: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "replay buffer": (lambda: BUFFER, "got a replay buffer"),
     "data": (lambda: entries(PPO)["data"], "got a lone data entry, which has no weights"),
     "arrays": (save_npz, "got plain arrays"),
-    "optimizer": (lambda: entries(PPO)["policy.optimizer.pth"], "is not a tensor"),
+    "optimizer": (lambda: entries(PPO)["policy.optimizer.pth"], "got that of an optimizer"),
 }  # fmt: skip
 
 

@@ -591,8 +591,8 @@ def layout(name: object = "torch.sparse_coo") -> Apply:
 
 
 INDICES = tensor(storage(4, "i", "LongStorage"), (2, 2))
-POINTERS = tensor(storage(4, "i", "LongStorage"), (3,))
-SPARSE = {"0": EIGHT, "i": np.array([0, 1, 1, 0], "<i8").tobytes()}
+POINTERS = tensor(storage(4, "p", "LongStorage"), (3,))
+SPARSE = {"0": EIGHT, "i": np.array([0, 1, 1, 0], "<i8").tobytes(), "p": np.array([0, 1, 2, 0], "<i8").tobytes()}
 
 
 def test_sparse_tensors() -> None:
@@ -606,12 +606,14 @@ def test_sparse_tensors() -> None:
     old = decode(Apply(REBUILD_SPARSE, (layout(), (INDICES, values, (2, 2)))), SPARSE)
     assert (old.tree.is_coalesced, type(old.tree.shape)) == (None, Size)
     names = ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]
+    plain = tensor(storage(4, "i", "LongStorage"), (2,), None, 2)
     for name in names:
-        parts = (POINTERS, tensor(storage(4, "i", "LongStorage"), (2,), None, 2), values, size)
+        entries = floats((2, 1, 1), "0", 8) if name.startswith("sparse_bs") else values
+        parts = (POINTERS, plain, entries, size)
         found = decode(Apply(REBUILD_SPARSE, (layout(f"torch.{name}"), parts)), SPARSE).to_numpy()
-        assert (found.layout, [part.tolist() for part in found.indices]) == (name, [[0, 1, 1], [1, 0]])
+        assert (found.layout, [part.tolist() for part in found.indices]) == (name, [[0, 1, 2], [1, 0]])
     older = Name("torch._utils", "_rebuild_sparse_csr_tensor")
-    parts = (POINTERS, POINTERS, values, size)
+    parts = (POINTERS, plain, values, size)
     assert decode(Apply(older, (layout("torch.sparse_csr"), parts)), SPARSE).tree.layout == "sparse_csr"
     few = Apply(REBUILD_SPARSE, (layout(), (INDICES, floats((3,), "0", 8), size, True)))
     assert isinstance(refusal(torch_zip(few, SPARSE)), TensorError)
@@ -792,6 +794,8 @@ def test_small_values(tree: object, value: object) -> None:
         (TensorError, Apply(DEVICE, ())),
         (TensorError, Apply(DEVICE, (0,))),
         (TensorError, Apply(DEVICE, ("cuda", "1"))),
+        (TensorError, Apply(DEVICE, ("",))),
+        (TensorError, Apply(DEVICE, ("cuda:0", 0))),
         (TensorError, Apply(DEVICE, ("cuda", 1, 2))),
         (UnsupportedError, layout("torch.jagged")),
         (UnsupportedError, layout("os.system")),

@@ -37,7 +37,7 @@ from conformance.generators.build_pth import (
     tensor,
     torch_zip,
 )
-from sbformat import UnsupportedError, pkl, pth
+from sbformat import TensorError, UnsupportedError, pkl, pth
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Global
 from sbformat.pkl.numpy import ArrayInfo
@@ -305,6 +305,29 @@ def test_sparse_tensors_of_each_layout(kind: str) -> None:
     assert value.values.ravel().tolist() == [1.5, 2.5]
     assert found.info("s").values.is_parameter == ("parameter" in kind)
     assert found.info("s").values.requires_grad == (kind in ("learns", "parameter"))
+
+
+OUTSIDE: Final = {
+    "a row": ("coo", {"i": np.array([[0, 3], [1, 2]], "<i8").tobytes()}),
+    "a negative column": ("coalesced", {"i": np.array([[0, 1], [1, -1]], "<i8").tobytes()}),
+    "a pointer": ("csr", {"c": np.array([0, 9, 2], "<i8").tobytes()}),
+    "the first pointer": ("csc", {"c": np.array([1, 1, 2], "<i8").tobytes()}),
+    "the last pointer": ("bsr", {"c": np.array([0, 1, 3], "<i8").tobytes()}),
+    "a block": ("bsc", {"p": np.array([0, 2], "<i8").tobytes()}),
+    "a row of a parameter": ("parameter", {"i": np.array([[0, 3], [1, 2]], "<i8").tobytes()}),
+}
+"""Sparse tensors whose indices are outside their size: torch accesses memory there."""
+
+
+@check_each("what", OUTSIDE)
+def test_indices_outside_a_sparse_tensor_are_neither_read_nor_written(what: str) -> None:
+    kind, changed = OUTSIDE[what]
+    found = pth.loads(torch_zip({"s": SPARSE[kind]}, {**LONGS, **changed}))
+    for read in (found.check, found.to_numpy, lambda: found["s"]):
+        with pytest.raises(TensorError, match="torch would access memory outside"):
+            read()
+    with pytest.raises(UnsupportedError, match="torch would access memory outside"):
+        pth.dumps(found)
 
 
 def quantized(cls: str, scheme: tuple[Any, ...], *, learns: bool = False) -> Apply:

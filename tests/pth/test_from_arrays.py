@@ -494,6 +494,9 @@ def test_quantized_and_sparse_values_of_arrays() -> None:
     refused({"q": value["tensor"]._replace(int_repr=np.ones(2))}, "float64")
     refused({"q": value["tensor"]._replace(int_repr=np.array(["a"]))}, "'q'")
     refused({"s": value["coo"]._replace(values=np.array(["a"]))}, "'s'")
+    for part in ({"shape": Size((2, 2))}, {"values": np.ones(3)}, {"indices": (np.zeros((2, 2)),)}):
+        with pytest.raises(UnsupportedError, match="sparse tensor"):
+            pth.dumps({"s": value["coo"]._replace(**part)})
 
 
 @more_examples(60)

@@ -8,6 +8,7 @@ const { tensorFailure, unsupported } = require('./errors.js');
 const { checkBounds, countItems, readGeometry } = require('./geometry.js');
 const { Call, Dict, Global, List, Persistent, Tuple } = require('./nodes.js');
 const { quoted } = require('./names.js');
+const { checkShapes } = require('./sparse.js');
 const { isCount } = require('./storages.js');
 const { rowsOf } = require('./tables.js');
 const { Float } = require('./tags.js');
@@ -293,7 +294,10 @@ class Tensors {
     if (!SPARSE_LAYOUTS.has(layout)) tensorFailure('the layout of a sparse tensor is strided');
     if (!(args[1] instanceof Tuple)) tensorFailure('the parts are not a tuple');
     const parts = args[1].items;
-    return this.add({ kind: 'sparse', layout, ...(layout === 'sparse_coo' ? this.coo(parts) : this.compressed(parts)) });
+    const tensor = { kind: 'sparse', layout, ...(layout === 'sparse_coo' ? this.coo(parts) : this.compressed(parts)) };
+    this.budget.check('tensor_rank', tensor.size.length);
+    checkShapes(tensor);
+    return this.add(tensor);
   }
 
   coo(parts) {
@@ -301,7 +305,6 @@ class Tensors {
     const isCoalesced = parts[3] ?? null;
     if (parts.length === 4 && typeof isCoalesced !== 'boolean') tensorFailure('is_coalesced is not a bool');
     const [indices, values] = [this.part(parts[0]), this.part(parts[1])];
-    if (indices.shape.length !== 2 || indices.shape[1] !== values.shape[0]) tensorFailure('the numbers of values and indices differ');
     return { indices: [indices], values, size: readSize(parts[2]), isCoalesced };
   }
 

@@ -13,6 +13,7 @@ const { quoted } = require('./names.js');
 const { Numpy } = require('./numpy.js');
 const { checkLeaves } = require('./paths.js');
 const { Float, ITEMS, sha256, tagInteger } = require('./tags.js');
+const { checkIndices } = require('./sparse.js');
 const { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, readSize } = require('./tensors.js');
 
 const MEMORY_FORMATS = new Set(['contiguous_format', 'preserve_format', 'channels_last', 'channels_last_3d']);
@@ -246,6 +247,8 @@ class Values {
     if (args.length === 2 && (typeof index !== 'bigint' || index < -1n || index > 127n)) {
       tensorFailure('a device has an invalid index');
     }
+    const form = args.length === 2 ? /^[A-Za-z_]+$/ : /^[A-Za-z_]+(:(0|[1-9][0-9]?|1[01][0-9]|12[0-7]))?$/;
+    if (!form.test(name)) tensorFailure('the name of a device is invalid');
     return { device: [name, index === null ? null : Number(index)] };
   }
 
@@ -299,14 +302,15 @@ class Values {
     });
   }
 
-  sparse({ layout, size, indices, values, isCoalesced }) {
-    return {
-      layout,
-      size: size.map(tagInteger),
-      indices: indices.map((part) => this.tensorTag(part)),
-      values: this.tensorTag(values),
-      is_coalesced: isCoalesced,
-    };
+  sparse(tensor) {
+    const { layout, size, indices, values, isCoalesced } = tensor;
+    const tags = indices.map((part) => this.tensorTag(part));
+    const last = tags.at(-1).tensor;
+    this.unread.push([last, () => {
+      checkIndices(tensor);
+      return last.sha256;
+    }]);
+    return { layout, size: size.map(tagInteger), indices: tags, values: this.tensorTag(values), is_coalesced: isCoalesced };
   }
 }
 

@@ -140,6 +140,9 @@ class StateDicts:
         return {"quantized": {**body, **facts, "axis": made.axis}, **integers}
 
     def _sparse(self, made: SparseTensor) -> dict[str, Any]:
+        from sbformat.pth.arrays import index_arrays
+
+        index_arrays(made, self._budget)
         facts = {"layout": made.layout, "size": sizes(made.shape), "is_coalesced": made.is_coalesced}
         return {"sparse": {**facts, "indices": [*map(self.value, made.indices)], "values": self.value(made.values)}}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
+from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_space
@@ -79,7 +79,10 @@ def read_entries(archive: Archive) -> VecNormalize:
     """
     for name in ENTRIES:
         if name not in archive.entries:
-            raise MissingEntryError(name, present=archive.entries)
+            hint = ""
+            if DATA_ENTRY in archive.entries and not {*ENTRIES} & {*archive.entries}:
+                hint = f"this is an agent of {archive.algorithm.name or 'an unknown algorithm'} without statistics"
+            raise MissingEntryError(name, present=archive.entries, hint=hint)
     return _value(archive.extra[SETTINGS_ENTRY], archive.extra[ARRAYS_ENTRY], archive.limits)
 
 

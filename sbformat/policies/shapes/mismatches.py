@@ -68,6 +68,9 @@ def read_shapes(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
     :raises UnsupportedError: when it is not a dict of tensors
     """
     tree = state_dict.tree
+    if isinstance(tree, dict) and {"state", "param_groups"} <= tree.keys():
+        message = "expected the state dict of a policy, got that of an optimizer"
+        raise UnsupportedError(message, entry=state_dict.entry)
     if not isinstance(tree, dict):
         message = "expected a dict of tensors"
         raise UnsupportedError(message, entry=POLICY_ENTRY)

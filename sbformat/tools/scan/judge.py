@@ -38,21 +38,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from sbformat.errors import SbformatError, escape
-from sbformat.globals.constructors import CALLS, REACHING
+from sbformat.errors import SbformatError, TensorError, escape
+from sbformat.globals.constructors import CALLS, ENVIRONMENT_SPECS, REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
+from sbformat.globals.torch import DEVICE_TYPES
 from sbformat.pkl import Call, Dict, Global, Node, Pickle, Update
 from sbformat.pkl.lenient import Attempt, trace
-from sbformat.pkl.tree import BYTES, WALKED, walk
+from sbformat.pkl.numpy import reaches_memory
+from sbformat.pkl.tree import BYTES, WALKED, Persistent, walk
+from sbformat.pth.values import Device, SparseTensor
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_late_changes
 from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
-from sbformat.values.context import find_role
+from sbformat.values.context import find_role, is_known
 from sbformat.values.hashing import find_key_fault
+from sbformat.values.load_hooks import RUNS_WHEN_CALLED
+from sbformat.values.registry import find_node_decoder
+from sbformat.values.schedule_meaning import EXAMINED_KEYS
+from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +67,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pth.context import DecodeContext
     from sbformat.tools.scan.location import Location
-    from sbformat.tools.scan.report import Finding, Rule, Verdict
+    from sbformat.tools.scan.report import Finding, Reason, Rule, Verdict
     from sbformat.values import Decoder, Issue
 
 _EXAMINED: Final = WALKED | BYTES
@@ -184,8 +191,11 @@ class _PickleJudge:
                 continue
             if isinstance(node, Call):
                 self._judge_call(node, decoder, carries_code=carries_code)
+                if id(node) in decoder.understood:
+                    self._judge_value(node, decoder.value(node), budget)
             if id(node) in discarded and self.attempt.pickle is not None:
                 self._report("discarded-result", node, "is called, and its result is discarded")
+        self._judge_storages(pickle.value)
 
     def _find_wrapped_algorithm(self, root: object) -> object:
         """Return the algorithm that HER wraps: the value of that key, also in a pickle of Stable Baselines 2."""
@@ -224,24 +234,58 @@ class _PickleJudge:
         return discarded
 
     def _judge_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
-        """Judge an understood call: unexpected names among its arguments, modules, sparse tensors."""
-        for arg in node.args if type(node.args) is tuple else ():
+        """Judge the arguments of a call that has a decoder: unexpected names among them, and modules."""
+        for arg in node.args if type(node.args) is tuple and id(node) in decoder.understood else ():
             if isinstance(arg, Global) and not decoder.has_examined(arg):
                 callee = escape(name_of(node), SHOWN)
                 message = f"is passed to {callee}, which expects no function or class there"
                 self._report("unchecked-arguments", arg, message, DANGEROUS)
         role = find_role(node)
-        if role == "module" and not carries_code:
+        if role == "module" and not carries_code and id(node) not in decoder.claimed:
             message = "imports a module that no function or class in the pickle needs"
             self._report("unchecked-arguments", node, message, DANGEROUS)
-        elif role == "sparse":
-            message = "makes a sparse tensor, whose indices torch does not check: they may lie outside the tensor"
+
+    def _judge_value(self, node: Call, value: object, budget: Budget) -> None:
+        """Judge the indices of a sparse tensor, by which torch accesses memory, a device, and a description."""
+        if type(value) is Instance and value.type.pair in ENVIRONMENT_SPECS:
+            message = "describes an environment; loading it imports nothing else, and making the environment does"
+            self._report("unknown-name", node, message)
+        if type(value) is Device and value.type.partition(":")[0] not in DEVICE_TYPES:
+            message = "names a device that torch does not have: without an extension of torch, loading it fails"
             self._report("unchecked-arguments", node, message)
+        if type(value) is not SparseTensor:
+            return
+        from sbformat.pth.arrays import index_arrays
+
+        try:
+            index_arrays(value, budget)
+        except TensorError as error:
+            self._report("unchecked-arguments", node, f"makes a sparse tensor: {error.message}", DANGEROUS, "harmful")
+        except SbformatError as error:
+            self.findings.append(self.location.broken(error))
+
+    def _judge_storages(self, root: object) -> None:
+        """Judge storages that no tensor uses: SB3 saves none, and cannot load one in place of a tensor.
+
+        :param root: a storage here is that of a tensor in ``data``, which refers to a torch file of its own
+        """
+        calls = [part for part in self.parts if isinstance(part, Call)]
+        used = {id(call.args[0]) for call in calls if type(call.args) is tuple and call.args and find_role(call)}
+        for part in self.parts:
+            is_storage = isinstance(part, Persistent) or (
+                isinstance(part, Call) and find_role(part) == "load_from_bytes"
+            )
+            if is_storage and id(part) not in used and not (part is root and isinstance(part, Persistent)):
+                message = "a storage of numbers without a tensor, which SB3 does not save and cannot use"
+                self.findings.append(self.location.finding("odd-pickle", message))
+                return
 
     def _judge_issue(self, issue: Issue) -> None:
         """Judge a node that the decoder rejected, by the reason that it gives."""
         node, message, rule = issue.node, issue.message, issue.rule
         if rule in _CARRIED:
+            if message.endswith(RUNS_WHEN_CALLED):
+                message += _when_called(self.location.key)
             self._add(node, Remark(_CARRIED[rule], message, (name_of(node),)))  # type: ignore[arg-type]
         elif rule == "called":
             self._add(node, Remark("carried-function", message, (name_of(node),), DANGEROUS))
@@ -280,10 +324,14 @@ class _PickleJudge:
             return
         func = node.func
         reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
-        why = explain_danger(func.pair) if reaches_code and isinstance(func, Global) else None
+        is_harmful = reaches_code and not _is_as_harmful_as_arguments(node)
+        why = explain_danger(func.pair) if is_harmful and isinstance(func, Global) else None
         text = f"is called with arguments that its library never writes: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")
+        elif find_role(node) == "sparse" or reaches_memory(node):
+            text += "; its library does not check them, and may access memory outside the value"
+            self._report("unchecked-arguments", node, text, DANGEROUS)
         else:
             self._report("unchecked-arguments", node, text, DANGEROUS if reaches_code else None)
 
@@ -295,11 +343,18 @@ class _PickleJudge:
         else:
             self._add(node, self._unrecognized.judge_node(node))
 
-    def _report(self, rule: Rule, node: Node | Update, predicate: str, verdict: Verdict | None = None) -> None:
+    def _report(
+        self,
+        rule: Rule,
+        node: Node | Update,
+        predicate: str,
+        verdict: Verdict | None = None,
+        reason: Reason | None = None,
+    ) -> None:
         """Add a finding whose message is a sentence about the name of a node."""
         name = name_of(node)
         call = node if isinstance(node, Call) and isinstance(node.func, Global) else None
-        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, call=call))
+        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, reason, call))
 
     def _add(self, node: Node | Update, remark: Remark | None) -> None:
         if remark is None:
@@ -333,6 +388,26 @@ class _PickleJudge:
             omitted=self._counter.omitted,
             is_harmful=self._counter.is_harmful,
         )
+
+
+def _when_called(key: str) -> str:
+    """Return when SB3 calls a function under a key of ``data``, as the rest of a sentence; empty if not known."""
+    if key in ("learning_rate", "lr_schedule"):
+        return ": SB3 calls a learning rate when it loads the agent"
+    if key.endswith(("_class", "_kwargs")):
+        return ": SB3 instantiates classes under this key when it loads the agent"
+    return ": SB3 calls this schedule when the agent trains" if key in EXAMINED_KEYS else ""
+
+
+def _is_as_harmful_as_arguments(node: Call) -> bool:
+    """Return whether a call can do no more than its arguments, each of which has its own findings."""
+    role, args = find_role(node), node.args
+    if role == "reconstructor":  # object.__new__(class); another base would receive the state
+        return type(args) is tuple and args[1:] == (Global("builtins", "object"), None)
+    if role == "attribute" and type(args) is tuple and len(args) == 2 and type(args[1]) is str:  # a method of an object
+        made = args[0].func if isinstance(args[0], Call) and not find_node_decoder(args[0]) else None
+        return isinstance(made, Global) and not is_known(made.pair) and not args[1].startswith("_")
+    return role == "partial"
 
 
 def _iter_imports(log: list[Node | Update]) -> Iterator[str]:

@@ -201,6 +201,8 @@ class PickleScanner(ABC):
             found = attempt(raw, self.budget, encoding="utf-8")
             is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short
             is_decided = found.error is None or not (is_cut or _FRAME in raw[: found.reached])
+            if is_cut and len(raw) == allowed < len(rest):  # the limit, and not the file, ends there
+                found = found._replace(error=LimitError("pickle_bytes", allowed=allowed, actual=len(rest)))
             if is_decided or len(raw) == min(len(rest), allowed):
                 return raw, found
             window = window * 8 if isinstance(rest, Unread) else allowed

@@ -66,7 +66,8 @@ RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
 Reason: TypeAlias = Literal["harmful", "not-known"]
 
 REASONS: Final[tuple[Reason, ...]] = ("not-known", "harmful")
-"""Why a finding is dangerous, in order: sbformat does not know a name, or it runs, imports, opens or connects."""
+"""Why a finding is dangerous, in order: sbformat does not know a name, or it runs, imports, opens or connects, or a
+value ends the process that uses it."""
 
 _NOT_KNOWN: Final = ("unknown-name", "unknown-entry")
 """Rules with a verdict below ``dangerous`` about something that sbformat does not know."""

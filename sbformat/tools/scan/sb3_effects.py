@@ -19,6 +19,7 @@ from sbformat.pkl.tree import Call, Dict, Node, walk
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import list_pairs
 from sbformat.values.context import find_role
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     ConstantSchedule,
     FloatSchedule,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sbformat.tools.scan.location import Location
-    from sbformat.tools.scan.report import Finding
+    from sbformat.tools.scan.report import Finding, Reason
 
 _STATE_DICTS: Final = frozenset(
     {
@@ -51,6 +52,13 @@ _CALLABLES: Final = frozenset(
     }
 )  # fmt: skip
 """Keys of ``data`` under which SB3 and SB2 store classes and functions."""
+_OBJECTS: Final = (
+    "action_noise", "param_noise", "exploration", "beta_schedule", "learning_rate_schedule", "expert_dataset",
+)  # fmt: skip
+"""Keys under which SB3 and SB2 store objects of their classes."""
+_LOCAL: Final = re.compile(r"file:///(?![\\/])", re.IGNORECASE)
+_STORE: Final = re.compile(r"(?:s3[an]?|gc?s|hdfs|viewfs|az|adl|abfss?|wasbs?|oss)://", re.IGNORECASE)
+"""Stores of objects to which TensorBoard and TensorFlow write with the credentials of the machine."""
 _CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule, Instance)
 _BYTES: Final = ("encode", "bytes")
 
@@ -69,14 +77,34 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
         else:
             message = "SB3 creates the environment with this name, which may import a module"
             yield location.finding("dangerous-name", message, names=(text,))
-    elif key == "tensorboard_log" and ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
-        message = "the log folder is a network address, to which training connects"
-        yield location.finding("dangerous-name", message, names=(text or str(value),))
+    elif key == "tensorboard_log":
+        yield from _judge_log_folder(str(value) if isinstance(value, PurePath) else text or "", location)
     elif (isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES) or (
-        isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, "action_noise")
+        isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, *_OBJECTS)
     ):
         message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
-        yield location.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:SHOWN],))
+        yield location.finding("unknown-name", message, names=(_name_of(value),))
+
+
+def _judge_log_folder(path: str, location: Location) -> Iterator[Finding]:
+    """Judge the folder to which training writes: an address of a local folder, of a store of objects, or any other."""
+    if not ADDRESS.search(path):
+        return
+    local, store = _LOCAL.match(path), _STORE.match(path)
+    if local and not ADDRESS.search(path, local.end()):
+        yield location.finding("unknown-name", "the log folder is given as an address of a local folder", names=(path,))
+        return
+    message = "the log folder is a network address, to which training connects"
+    is_store = store is not None and not ADDRESS.search(path, store.end())
+    reason: Reason = "not-known" if is_store else "harmful"
+    yield location.finding("dangerous-name", message, names=(path,), reason=reason)
+
+
+def _name_of(value: object) -> str:
+    """Return the name of a class, function or schedule as people write it."""
+    if isinstance(value, (Reference, Instance)):
+        return ".".join((value if isinstance(value, Reference) else value.type).pair)
+    return value.qualname if isinstance(value, Function) else render_line(value)
 
 
 def _find_text(value: object) -> str | None:

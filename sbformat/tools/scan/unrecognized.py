@@ -36,6 +36,14 @@ _METHODS: Final[dict[UpdateHow, str]] = {
 """The methods that opcodes call on an object."""
 _PROGRAM: Final = "__torch__."
 """The package of the classes that a TorchScript archive defines; Python has no such module."""
+_PROGRAM_LISTS: Final = frozenset(
+    f"torch.jit._pickle.{name}"
+    for name in (
+        "build_boollist", "build_doublelist", "build_intlist", "build_tensor_from_id", "build_tensorlist",
+        "restore_type_tag",
+    )
+)  # fmt: skip
+"""Functions with which the records of a TorchScript archive store lists; each returns its argument."""
 
 
 class Remark(NamedTuple):
@@ -102,11 +110,11 @@ class UnrecognizedJudge:
 
     def _judge_import(self, node: Global) -> Remark | None:
         name, why = name_of(node), explain_danger(node.pair)
-        if is_known(node.pair):
+        if is_known(node.pair) or self._is_of_program(name):
             return None
         if why:
             return Remark("dangerous-name", f"{escape(name, SHOWN)} is imported: it {why}", (name,))
-        return None if name in self._allow or self._is_of_program(name) else self._judge_unknown_import(node, name)
+        return None if name in self._allow else self._judge_unknown_import(node, name)
 
     def _judge_unknown_import(self, node: Global, name: str) -> Remark:
         shown = escape(name, SHOWN)
@@ -130,6 +138,11 @@ class UnrecognizedJudge:
             return Remark("computed-name", message)
         name, why = name_of(func), explain_danger(func.pair)
         shown = escape(name, SHOWN)
+        if self._is_of_program(name):
+            if name in _PROGRAM_LISTS:
+                return None
+            message = f"an object of {shown} is created, a class of a TorchScript program"
+            return Remark("carried-program", message, (name,))
         if self.is_cut and not why and (role is not None or is_known(func.pair)):
             return None
         if role is not None and not (why and role in REACHING):
@@ -139,25 +152,22 @@ class UnrecognizedJudge:
             return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
         if name in self._allow:
             return None
-        if self._is_of_program(name):
-            message = f"an object of {shown} is created, a class of a TorchScript program"
-            return Remark("carried-program", message, (name,))
         is_object = node.how.startswith("NEWOBJ")
         rule: Rule = "unknown-object" if is_object else "unknown-call"
         advice = f"if you trust it, allow {shown} by name"
         if is_known(func.pair):
-            message = f"{shown} is called by the opcode {node.how}, which the pickler of its library does not use"
+            effect = f"loading runs {_methods_of(node)}" if is_object else "what the call does is not known"
+            message = f"sbformat knows {shown}, but not this call by the opcode {node.how}: {effect}"
         elif is_object:
-            methods = dict.fromkeys(["__new__", *(_METHODS[change.how] for change in node.updates or ())])
-            message = f"an object of {shown} is created, and sbformat does not know the class: loading runs its "
-            message += f"{', '.join(methods)}; {advice}"
+            message = f"an object of {shown} is created, and sbformat does not know the class: "
+            message += f"loading runs its {_methods_of(node)}; {advice}"
         else:
             message = f"{shown} is called, and sbformat does not know it; {advice}"
         return Remark(rule, message, (name,), call=node)
 
     def _is_of_program(self, name: str) -> bool:
-        """Return whether a TorchScript archive defines the class of this name, which no unpickler imports."""
-        return self._is_program and name.startswith(_PROGRAM)
+        """Return whether a TorchScript archive defines the class of this name, or its loader replaces the function."""
+        return self._is_program and (name.startswith(_PROGRAM) or name in _PROGRAM_LISTS)
 
     @cached_property
     def _called_names(self) -> dict[int, str]:
@@ -170,6 +180,11 @@ class UnrecognizedJudge:
     def _given_names(self) -> dict[int, Call]:
         """The names that are passed to known constructors."""
         return find_given_names(self._attempt.log)
+
+
+def _methods_of(node: Call) -> str:
+    """Return the methods of its class that creating an object runs, with those of its changes."""
+    return ", ".join(dict.fromkeys(["__new__", *(_METHODS[change.how] for change in node.updates or ())]))
 
 
 def name_of(node: object) -> str:

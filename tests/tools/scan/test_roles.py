@@ -26,6 +26,9 @@ from conformance.generators.build_pth import (
     text,
     torch_zip,
 )
+from sbformat import pkl, pth
+from sbformat.errors import TensorError
+from sbformat.pkl import Dict, Global
 from tests.helpers import bundled
 from tests.helpers.attacks import (
     attributes,
@@ -39,6 +42,8 @@ from tests.helpers.attacks import (
     pickle,
     schedule_lambda,
 )
+from tests.helpers.build_blobs import call as made_call
+from tests.helpers.build_blobs import change, dtype
 from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
@@ -206,12 +211,20 @@ def test_an_environment_is_one_under_its_own_key_only() -> None:
     assert judged(with_value("env_", "a.b:Any-v0"), "data", "env_") == []
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "s3://bucket", "simplecache::s3://b", "a::b", "file:///x"])
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "s3://bucket", "simplecache::s3://b", "a::b", "file://h"])
 def test_a_log_that_is_written_to_an_address(address: str) -> None:
     key = "tensorboard_log"
     assert judged(with_value(key, address), "data", key) == DANGEROUS
     assert judged(in_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
     assert judged(in_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
+    assert only(with_value(key, address)).reason == ("not-known" if address == "s3://bucket" else "harmful")
+
+
+@pytest.mark.parametrize("address", ["file:///x", "FILE:///C:/x"])
+def test_a_log_in_a_local_folder_that_is_given_as_an_address(address: str) -> None:
+    assert judged(with_value("tensorboard_log", address), "data", "tensorboard_log") == UNKNOWN_NAME
+    for more in ("/x", "\\x", "x::y", "s3://"):  # other hosts on Windows, and chains of addresses
+        assert only(with_value("tensorboard_log", f"file:///{more}")).reason == "harmful"
 
 
 @check_each("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
@@ -311,11 +324,70 @@ def sparse(index: int) -> Any:
 
 @pytest.mark.parametrize("index", [0, 1, 2, 10**9])
 def test_a_sparse_tensor(index: int) -> None:
-    """Torch takes its indices as they come, out of what it has."""
-    found = judged(in_entry("policy.pth", sparse(index)), "policy.pth")
-    assert found == UNCHECKED
+    """Torch accesses memory by its indices without a check."""
+    raw = in_entry("policy.pth", sparse(index))
+    assert judged(raw, "policy.pth") == ([("unchecked-arguments", "dangerous")] if index > 1 else [])
+    assert sbformat.scan(raw).reason == ("harmful" if index > 1 else None)
+
+
+STORAGE: Final = build_pth.storage(8, "0")
+
+
+def test_a_storage_without_a_tensor() -> None:
+    """SB3 saves none, and fails to load one in place of a tensor."""
+    for tree in ({"w": STORAGE}, {"list": [STORAGE]}, {"w": floats((8,), "1"), "bare": STORAGE}):
+        raw = torch_zip(tree, {"0": bytes(32), "1": bytes(32)} if "bare" in tree else {"0": bytes(32)})
+        assert judged(in_entry("policy.pth", raw), "policy.pth") == [("odd-pickle", "unknown")]
+    stream = legacy_stream(build_pth.storage(8, "0", "FloatStorage", "cpu", None), [build_pth.Run("0", 8, bytes(32))])
+    stored = pkl.dumps(made_call("torch.storage", "_load_from_bytes", stream))
+    assert ("odd-pickle", "unknown") in judged(in_blob(stored, "_last_obs"), "data", "_last_obs")
+
+
+@pytest.mark.parametrize(("kind", "found"), [("cpu", 0), ("cuda:1", 0), ("privateuseone", 0), ("", 1), ("auto", 1)])
+def test_a_device_that_torch_does_not_know(kind: str, found: int) -> None:
+    raw = in_blob(pickle(call(name("torch", "device"), pickles.dumps(kind, 2)[2:-1])), "device")
+    assert judged(raw, "data", "device") == UNCHECKED[:found]
 
 
 def test_a_call_that_is_no_role_of_a_value() -> None:
     content = pickle(call(name("os", "system"), b"\x8c\x04true"))
     assert ("dangerous-name", "dangerous") in judged(in_blob(content, "env"), "data", "env")
+
+
+# -- numpy's states -----------------------------------------------------------------------------------
+
+DTYPES: Final[dict[str, tuple[str, str, tuple[object, ...]]]] = {
+    "an alignment of 0": ("dangerous", "V8", (3, "|", None, ("a",), Dict([("a", (dtype("f8"), 0))]), 8, 0, 128)),
+    "a field outside": ("dangerous", "V8", (3, "|", None, ("a",), Dict([("a", (dtype("f8"), 1 << 40))]), 8, 1, 0)),
+    "a subarray": ("dangerous", "V8", (3, "|", (dtype("f8"), (1 << 40,)), None, None, 8, 1, 0)),
+    "text of another size": ("dangerous", "U2", (3, "<", None, None, None, 1 << 30, 4, 8)),
+    "numbers as pointers": ("dangerous", "i8", (3, "|", None, None, None, -1, -1, 63)),
+    "dates without a unit": ("dangerous", "M8", (4, "<", None, None, None, -1, -1, 0)),
+    "pointers as plain items": ("dangerous", "O8", (4, "|", None, None, None, -1, -1, 0)),
+    "dates": ("unknown", "M8", (4, "<", None, None, None, -1, -1, 0, (Dict(), (b"us", 1, 1, 1)))),
+    "wide floats": ("unknown", "f16", (3, "<", None, None, None, -1, -1, 0)),
+    "metadata": ("unknown", "f8", (4, "<", None, None, None, -1, -1, 0, Dict([("a", 1)]))),
+}
+
+
+@check_each("what", DTYPES)
+def test_a_state_that_numpy_does_not_check(what: str) -> None:
+    """A dtype with sizes that do not fit ends the process that uses it, alone, in a scalar or in an array."""
+    verdict, code, state = DTYPES[what]
+    kind = change(made_call("numpy", "dtype", code, False, True), state)
+    values = [kind, made_call("numpy.core.multiarray", "scalar", kind, bytes(8)), array_of(kind, bytes(8))]
+    for value in (*values, array_of(kind, [None])):
+        report = sbformat.scan(pkl.dumps(value))
+        assert report.verdict == verdict
+    assert sbformat.scan(in_blob(pkl.dumps(kind), "_last_obs")).verdict == verdict
+    inert = torch_zip(pkl.dumps(Dict([("data", Dict([("x", kind)]))]), protocol=2))
+    if verdict == "dangerous":
+        with pytest.raises(TensorError, match="numpy never writes"):
+            pth.loads(inert, on_unknown="inert")
+    else:
+        assert pth.dumps(pth.loads(inert, on_unknown="inert"))
+
+
+def array_of(kind: object, items: object) -> object:
+    made = made_call("numpy.core.multiarray", "_reconstruct", Global("numpy", "ndarray"), (0,), b"b")
+    return change(made, (1, (1,), kind, False, items))
