@@ -78,7 +78,7 @@ def local_headers() -> Iterator[Vector]:
 
 
 def descriptors() -> Iterator[Vector]:
-    rule = Rule("2.4", "Values that are neither equal nor all 0 are an error.")
+    rule = Rule("2.4", "A value that is neither equal nor 0 is an error.")
     yield rule.refuses("descriptor-zeros-but-compressed", second(descriptor="32", local={"compressed": 1}), REFUSED)
     yield rule.refuses("descriptor-zeros-but-size", second(descriptor="32", local={"size": 1}), REFUSED)
     rule = Rule("2.4", "With flag 0x8, exactly one data descriptor follows the member's bytes:")

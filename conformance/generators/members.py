@@ -148,16 +148,22 @@ def descriptor(layout: str = "<4s3I", **forged: Any) -> bytes:
 
 
 def descriptors() -> Iterator[Vector]:
-    rule = Rule("2.4", "With flag 0x8, the CRC and both sizes (after the extra field is applied) MAY all be 0 instead")
+    rule = Rule(
+        "2.4", "With flag 0x8, each of the CRC and both sizes (after the extra field is applied) MAY be 0 instead"
+    )
     for kind in ("32", "64"):
         yield rule.accepts(f"descriptor-{kind}-first", build_zip(Member(b"data", b"{}", descriptor=kind), TWO), BOTH)
         yield rule.accepts(f"descriptor-{kind}-deflated", second(descriptor=kind, method=DEFLATED), BOTH)
     facts = {"crc": zlib.crc32(TWO.data), "compressed": 10, "size": 10}
     yield rule.accepts("descriptor-beside-real-values", second(descriptor="32", local=facts), BOTH)
-    rule = Rule("2.4", "Values that are neither equal nor all 0 are an error.")
+    for name, value in facts.items():
+        yield rule.accepts(f"descriptor-beside-a-real-{name}", second(descriptor="32", local={name: value}), BOTH)
+    finder = second(descriptor="32", method=DEFLATED, local={"size": 10})
+    yield rule.accepts("descriptor-of-the-finder", finder, BOTH)
+    rule = Rule("2.4", "A value that is neither equal nor 0 is an error.")
     for name, local in {
-        "crc": {"crc": 1}, "size": {"size": 10}, "both-sizes": {"compressed": 10, "size": 10},
-        "crc-alone": {"crc": zlib.crc32(TWO.data)},
+        "crc": {"crc": 1}, "size": {"size": 9}, "both-sizes": {"compressed": 9, "size": 9},
+        "crc-of-another": {**facts, "crc": 1}, "size-of-another": {**facts, "size": 11},
     }.items():  # fmt: skip
         yield rule.refuses(f"descriptor-local-{name}", second(descriptor="32", local=local), REFUSED)
 

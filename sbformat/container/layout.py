@@ -402,8 +402,8 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
         if zip64 is not None:
             local_stored, local_inflated = _local_sizes(local_stored, local_inflated, zip64, record)
     described = flags & FLAG_DESCRIPTOR
-    if (local_crc != crc or local_stored != stored or local_inflated != inflated) and (
-        local_crc or local_stored or local_inflated or not described
+    if (local_crc != crc or local_stored != stored or local_inflated != inflated) and not (
+        described and local_crc in (crc, 0) and local_stored in (stored, 0) and local_inflated in (inflated, 0)
     ):
         _refuse(f"the local header of {_quote_name(record)} differs from the directory in CRC or sizes", offset)
     trailer = overhead - data_at

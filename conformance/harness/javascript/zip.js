@@ -201,10 +201,9 @@ function readLocal(bytes, at, member, stop) {
   }
   const extra = readExtra(bytes.subarray(nameStop, start), member.nameBytes);
   const { size, compressed } = localSizes(bytes, at, extra, member);
-  const crc = bytes.readUInt32LE(at + 14);
-  const equal = crc === member.crc && size === member.size && compressed === member.compressed;
-  const zeros = crc === 0 && size === 0n && compressed === 0n;
-  if (!equal && !(zeros && (member.flags & FLAG_DESCRIPTOR) !== 0)) {
+  const mayBeZero = (member.flags & FLAG_DESCRIPTOR) !== 0;
+  const pairs = [[BigInt(bytes.readUInt32LE(at + 14)), BigInt(member.crc)], [size, member.size], [compressed, member.compressed]];
+  if (!pairs.every(([local, central]) => local === central || (mayBeZero && local === 0n))) {
     containerFailure('CRC or sizes of a local header contradict the directory');
   }
   return start;
