@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _streams
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape
 from sbformat.io.opening import is_folder
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def open_agent(
         return _files.read_archive(args.path, args), statistics
     args.chosen = chosen
     _output.warn(f"{escape(_streams.name_input(args.path), 1000)}: {chosen.remark}")
+    if statistics is None and chosen.problem:
+        raise UnsupportedError(chosen.problem)
     if statistics is None and chosen.warning:
         warnings.warn(chosen.warning, UserWarning, stacklevel=2)
     if statistics is None and chosen.statistics is not None:

@@ -69,12 +69,12 @@ def _describe(report: FolderReport, limits: Limits) -> dict[str, Any]:
 
 def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
     """Return why the statistics beside an agent are not used, or may not be its own; usually empty."""
-    from sbformat.folders.choice import describe_doubt
-    from sbformat.folders.settings import read_normalize
+    from sbformat.folders.choice import describe_doubt, find_normalization
 
     if not agent.statistics:
         return ""
-    return describe_doubt(agent, read_normalize(top, agent.settings, limits))
+    normalization, problem = find_normalization(top, agent, limits)
+    return problem or describe_doubt(agent, normalization)
 
 
 def _read(top: str, name: str, limits: Limits) -> dict[str, Any]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import MissingEntryError, UnsupportedError, quote
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.folders.names import BEST, has_usual_suffix, parse_name
 from sbformat.folders.report import inspect_folder
-from sbformat.folders.settings import read_normalize
+from sbformat.folders.settings import Normalization, read_normalize
 from sbformat.io.opening import has_file, is_folder, join_path
-from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
     import os
 
     from sbformat.folders.report import AgentFiles, FolderReport
-    from sbformat.folders.settings import Normalization
 
 _LISTED: Final = 8
 _BEST_FILE: Final = f"{BEST}.zip"
@@ -35,6 +34,8 @@ class ChosenAgent(NamedTuple):
     """Which files were chosen, as a sentence."""
     warning: str
     """Which statistics were left out and why, or that settings were not read; empty when nothing is uncertain."""
+    problem: str = ""
+    """Why it has to be given whether the statistics are those of the agent; empty when that is known."""
 
 
 def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent | None:
@@ -55,7 +56,7 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
 
     It is ``best_model.zip``; without one the only agent that is not a checkpoint, or else the last checkpoint. Its
     statistics are not used where ``normalize`` of ``config.yml`` is false, or missing in a ``config.yml`` of rl_zoo3,
-    which PyYAML reads (extra ``yaml``)::
+    which PyYAML reads (extra ``yaml``), unless the last observation of the agent was certainly normalized::
 
         chosen = sbformat.find_agent("logs/ppo/Pendulum-v1_1")
         policy = sbformat.load_policy(chosen.path, vecnormalize=chosen.statistics)
@@ -105,7 +106,7 @@ def _are_apart(best: AgentFiles, others: list[AgentFiles]) -> bool:
 
 
 def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:
-    normalization = read_normalize(report.path, agent.settings, limits)
+    normalization, problem = find_normalization(report.path, agent, limits)
     is_used = bool(agent.statistics) and normalization.is_normalized is not False
     statistics = None
     if is_used:
@@ -120,7 +121,43 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
             else f", and its statistics {names} are not used: {normalization.why}"
         )
     path = join_path(report.path, agent.path)
-    return ChosenAgent(path, statistics, normalization.is_normalized, remark, describe_doubt(agent, normalization))
+    doubt = "" if problem else describe_doubt(agent, normalization)
+    return ChosenAgent(path, statistics, normalization.is_normalized, remark, doubt, problem)
+
+
+def find_normalization(top: str, agent: AgentFiles, limits: Limits) -> tuple[Normalization, str]:
+    """Return whether observations were normalized, and why that is not known (FOLDERS.md 21).
+
+    The settings say so, or the last observation in the archive, if it was certainly normalized.
+
+    :param top: the folder
+    :param limits: for each file
+    """
+    found = read_normalize(top, agent.settings, limits)
+    if not agent.statistics or found.is_normalized:
+        return found, ""
+    is_certain = _is_surely_normalized(join_path(top, agent.path), limits)
+    names = " and ".join(quote(name) for name in agent.statistics)
+    ask = "pass the statistics of the agent, or none, as vecnormalize (--vecnormalize FILE or none)"
+    if is_certain and found.is_stated:
+        contradiction = "was trained with VecNormalize, but normalize in its settings says that it was not"
+        return found, f"the agent {quote(agent.path)} {contradiction}: {ask}"
+    if is_certain:
+        return Normalization(is_normalized=True), ""
+    if found.is_unreadable:
+        why = f"it is not known whether the agent was trained with {names}, because {found.not_read}"
+        return found, f"{why}: install it, or {ask}"
+    return found, ""
+
+
+def _is_surely_normalized(path: str, limits: Limits) -> bool:
+    from sbformat.formats.opener import open_archive
+    from sbformat.formats.vecnormalize.evidence import is_surely_normalized
+
+    try:
+        return is_surely_normalized(open_archive(path, Budget(limits)))
+    except (SbformatError, OSError):
+        return False  # what loads the agent says why
 
 
 def describe_doubt(agent: AgentFiles, normalization: Normalization) -> str:

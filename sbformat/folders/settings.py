@@ -116,6 +116,8 @@ class Normalization(NamedTuple):
     """Whether the settings have ``normalize``."""
     not_read: str = ""
     """The file of settings that could not be read, and why."""
+    is_unreadable: bool = False
+    """Whether that is because PyYAML is missing."""
 
 
 def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normalization:
@@ -136,7 +138,9 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
         try:
             values = read_settings(join_path(top, name), limits)
         except SbformatError as error:
-            return Normalization(None, not_read=f"{quote(name)} was not read ({error.message})")
+            is_missing = error.message == MISSING_EXTRA
+            not_read = f"{quote(name)} was not read ({error.message})"
+            return Normalization(None, not_read=not_read, is_unreadable=is_missing)
         except OSError as error:
             return Normalization(
                 None, not_read=f"{quote(name)} was not read ({error.strerror or type(error).__name__})"

@@ -221,7 +221,8 @@ def resolve_folder(
 
     :return: the source and the statistics, unchanged for what is not a folder of files; and whether ``config.yml`` says
         that observations were normalized; and a warning about statistics that are left out, empty if there is none
-    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
+    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer; or statistics
+        of which it is not known whether they are the agent's
     """
     if not is_folder(source):
         return source, vecnormalize, False, ""
@@ -232,6 +233,8 @@ def resolve_folder(
         return source, vecnormalize, False, ""
     if vecnormalize is not None:
         return chosen.path, vecnormalize, bool(chosen.is_normalized), ""
+    if chosen.problem:
+        raise UnsupportedError(chosen.problem)
     return chosen.path, chosen.statistics, bool(chosen.is_normalized), chosen.warning
 
 

@@ -27,7 +27,7 @@ def choose_source(source: Archive | SourceLike, env: Any, limits: Limits) -> tup
     if chosen is None:
         return source, ""
     if chosen.statistics is None or _is_normalized(env):
-        return chosen.path, chosen.warning
+        return chosen.path, chosen.warning or chosen.problem
     remark = (
         f"{chosen.remark}, which are not loaded with the agent: "
         f"sbformat.sb3.load_vecnormalize({quote(chosen.statistics)}, venv) makes an environment with them"

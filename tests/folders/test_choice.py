@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,10 @@ import sbformat
 from sbformat.cli import main
 from tests.helpers.bundled import ARCHIVES, SAC
 from tests.helpers.environments import CountingEnv
+from tests.helpers.many_cases import check_each
 from tests.helpers.reports import parse_reports
 from tests.helpers.run_folders import AGENT, CONFIG, PENDULUM, STATISTICS, make_folder, make_hub, make_zoo
+from tests.policies.test_loading import with_last_observation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,14 +88,46 @@ def test_config_says_whether_statistics_are_used(tmp_path: Path, normalize: str,
     assert act(tmp_path) == (NORMALIZED if is_used else PLAIN)
 
 
-def test_without_pyyaml_the_statistics_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyyaml_it_has_to_be_said_whether_statistics_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Otherwise the same folder would give other actions with PyYAML."""
     monkeypatch.setitem(sys.modules, "yaml", None)
     make_folder(tmp_path, {"a.zip": PENDULUM, "vecnormalize.pkl": STATISTICS, "config.yml": b"normalize: false"})
-    with pytest.warns(
-        UserWarning, match=r"'vecnormalize.pkl' are used, but 'config.yml' was not read \(PyYAML reads it"
-    ):
-        policy = sbformat.load_policy(tmp_path)
-    assert policy.predict(OBSERVATION, deterministic=True)[0].tolist() == NORMALIZED
+    with pytest.raises(sbformat.UnsupportedError, match=r"'config.yml' was not read \(PyYAML reads it.*vecnormalize"):
+        sbformat.load_policy(tmp_path)
+    assert main(["predict", str(tmp_path), "--observation", "[0, 0, 0]"]) == 2
+    assert "--vecnormalize FILE or none" in capsys.readouterr().err
+    assert act(tmp_path, vecnormalize=False) == PLAIN
+    assert act(tmp_path, vecnormalize=tmp_path / "vecnormalize.pkl") == NORMALIZED
+
+
+@check_each("config", ["n_timesteps: 20000.0\npolicy: MlpPolicy\n", None, "normalize: true"])
+@check_each("has_yaml", [True, False])
+def test_an_observation_that_was_normalized_decides(has_yaml: bool, config: str | None) -> None:  # noqa: FBT001
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as name:
+        if not has_yaml:
+            patch.setitem(sys.modules, "yaml", None)
+        top = make_trained(Path(name), config)
+        assert sbformat.find_agent(top).statistics == str(top / "vecnormalize.pkl")
+        assert sbformat.find_agent(top).problem == ""
+
+
+def test_a_contradiction_of_settings_and_observation_is_an_error(tmp_path: Path) -> None:
+    top = make_trained(tmp_path, "normalize: false")
+    message = "was trained with VecNormalize, but normalize in its settings says that it was not"
+    assert message in sbformat.find_agent(top).problem
+    with pytest.raises(sbformat.UnsupportedError, match="was trained with VecNormalize"):
+        sbformat.load_policy(top)
+    assert act(top, vecnormalize=False) == PLAIN
+
+
+def make_trained(top: Path, config: str | None) -> Path:
+    """A folder with statistics, and an agent whose last observation is beyond the bounds of its space."""
+    agent = with_last_observation(([0.5, -1.7, 1.0], "f4"), ([0.6, 0.7, 1.1], "f4"))
+    sbformat.write(agent, top / "a.zip")
+    files = {"vecnormalize.pkl": STATISTICS} | ({} if config is None else {"config.yml": config.encode()})
+    return make_folder(top, files)
 
 
 def test_settings_that_cannot_be_read_are_warned_of(tmp_path: Path) -> None:

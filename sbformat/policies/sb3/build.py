@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.formats.vecnormalize.evidence import was_normalized
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features
 from sbformat.policies.sb3.inference import infer_policy_class, infer_settings
 from sbformat.policies.sb3.network import Network
-from sbformat.policies.sb3.normalized import was_normalized
 from sbformat.policies.sb3.off_policy import (
     build_ars,
     build_deterministic_actor,

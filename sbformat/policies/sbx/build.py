@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.sbx import SbxArchive
+from sbformat.formats.vecnormalize.evidence import was_normalized
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb2.actions import add_choice, add_choices
 from sbformat.policies.sb3.actions import finish_box_action, require_outputs
-from sbformat.policies.sb3.normalized import was_normalized
 from sbformat.policies.sb3.settings import read_number
 from sbformat.policies.sbx.agents import Agent, open_branch
 from sbformat.policies.sbx.branches import Branch, Weights

@@ -12,10 +12,12 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
+from sbformat.values.space_types import Space as BaseSpace
 from sbformat.values.types import Box, DictSpace
 
 if TYPE_CHECKING:
@@ -33,6 +35,20 @@ _WHOLE: Final = ("b", "i", "u")
 """Kinds of dtypes that no normalized observation has."""
 _MARGIN: Final = 1e-3
 """Of a bound: environments round differently than their space."""
+
+
+def is_surely_normalized(archive: Archive) -> bool:
+    """Return whether it is certain that the observations of an agent were normalized.
+
+    :param archive: of any kind
+    """
+    if archive.format not in SB3_ARCHIVES or archive.data.get(_ORIGINAL) is None:
+        return False
+    try:
+        space = archive.decode("observation_space")
+    except (SbformatError, KeyError):
+        return False
+    return isinstance(space, BaseSpace) and was_normalized(archive, space)
 
 
 def was_normalized(archive: Archive, space: Space) -> bool:
