@@ -82,9 +82,10 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     if args.in_place and archive.format != "sb3":
         message = "--in-place needs an archive; write the edited archive to another file with -o"
         raise UnsupportedError(message)
+    assigned = parse_assignments(args, _files.make_limits(args))
     edited, problems = edit(
         archive,
-        assign=parse_assignments(args, _files.make_limits(args)),
+        assign=assigned,
         unset=args.unset,
         weights=_weights(args),
         drop_optimizer=args.drop_optimizer,
@@ -92,6 +93,11 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         unknown_keys=args.unknown_keys,
         allow_mismatch=args.allow_mismatch,
     )
+    for key, value in assigned:
+        if type(value) is float and type(edited.data.get(key)) is int:
+            _streams.write_remark(
+                f"{escape(key)}: {value} is written as {edited.data[key]}, because SB3 needs an integer"
+            )
     changes = list_changes(diff(archive, edited).changes)
     with (
         _streams.open_output(output, ".zip") as target,

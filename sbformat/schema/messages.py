@@ -17,7 +17,7 @@ _TYPE_NAMES: Final = {
     "boolean": "true, false", "null": "null",
 }  # fmt: skip
 _BOUNDS: Final = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-_DESCRIBED: Final = frozenset({"type", "pattern", "enum", "const", "anyOf", *_BOUNDS})
+_DESCRIBED: Final = frozenset({"type", "pattern", "enum", "const", "anyOf", "multipleOf", *_BOUNDS})
 
 
 def describe_value(value: object) -> str:
@@ -59,7 +59,8 @@ def _describe_alternatives(schema: dict[str, Any]) -> Iterator[str]:
         names = schema.get("type", ["value"])
         details = _describe_bounds(schema) + (f" that matches {schema['pattern']}" if "pattern" in schema else "")
         for name in [names] if isinstance(names, str) else names:
-            yield _TYPE_NAMES.get(name, "a value") + ("" if name == "null" else details)
+            kind = "a whole number" if "multipleOf" in schema else _TYPE_NAMES.get(name, "a value")
+            yield kind + ("" if name == "null" else details)
 
 
 def _describe_bounds(schema: dict[str, Any]) -> str:

@@ -166,13 +166,16 @@ def _definitions(schema: str) -> dict[str, Any]:
 
 @cache
 def _validator_class() -> Any:
-    """Return a validator class in which a tuple is an array, as it is when ``data`` is written."""
+    """Return a validator class in which a tuple is an array, as it is when ``data`` is written, and 1.0 no integer."""
     from jsonschema import Draft202012Validator, validators
 
     def is_array(_: object, value: object) -> bool:
         return isinstance(value, (list, tuple))
 
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("array", is_array)
+    def is_integer(_: object, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine_many({"array": is_array, "integer": is_integer})
     return validators.extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
 
 
@@ -180,6 +183,18 @@ def _known_keys(definition: dict[str, Any]) -> Iterator[str]:
     yield from definition.get("properties", ())
     for parent in definition.get("allOf", ()):
         yield from _known_keys(parent)
+
+
+def make_integer(key: str, value: Any, algorithm: str | None) -> Any:
+    """Return a whole float as an integer if the schema of SB3 has an integer for its key; anything else unchanged."""
+    if type(value) is not float or not value.is_integer():
+        return value
+    validator = make_validator(SB3, algorithm)[0]
+    is_wrong, would_be = (
+        any(error.absolute_path and error.absolute_path[0] == key for error in validator.iter_errors({key: number}))
+        for number in (value, int(value))
+    )
+    return int(value) if is_wrong and not would_be else value
 
 
 def known_keys(algorithm: str | None) -> frozenset[str]:

@@ -26,6 +26,7 @@ from sbformat.pth.mismatches import Mismatch, fit_all
 from sbformat.reader import read
 from sbformat.schema import Problem, iter_problems, known_keys
 from sbformat.schema.assigned import encode_assigned, find_release
+from sbformat.schema.schemas import make_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ def edit(
         (``/policy_kwargs/net_arch``); checked against the schema. Either a mapping or pairs, where a location may occur
         twice: ``/policy_kwargs/net_arch/-`` appends. ``learning_rate``, ``clip_range`` and the other schedules may also
         be a :class:`~sbformat.LinearSchedule` or :class:`~sbformat.ConstantSchedule`, or the same as JSON:
-        ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``.
+        ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``. A whole float becomes an integer where SB3 needs one.
     :param unset: keys, or JSON pointers, to remove
     :param weights: arrays by the names of the policy's tensors, or by address
         (``policy.optimizer:state/[0]/exp_avg``); they replace all tensors of a state dict, whose names and shapes they
@@ -144,11 +145,13 @@ def _edit_data(
     archive: Archive, assign: Iterable[tuple[str, Any]], unset: Sequence[str], *, unknown_keys: bool
 ) -> dict[str, Any]:
     data: dict[str, Any] = thaw(archive.data)
-    known = known_keys(infer(data, tuple(archive.entries)).name)
+    algorithm = infer(data, tuple(archive.entries)).name
+    known = known_keys(algorithm)
     release = find_release(archive.stable_baselines3_version)
     for target, given in assign:
         path = _parse_target(target)
         value = encode_assigned(path[0], given, release) if len(path) == 1 else given
+        value = make_integer(path[0], value, algorithm) if len(path) == 1 else value
         if len(path) == 1 and path[0] not in data and path[0] not in known and not unknown_keys:
             raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
         container = _find_container(data, path)

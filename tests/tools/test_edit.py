@@ -138,6 +138,24 @@ def test_values_against_the_schema_are_refused_together() -> None:
     assert is_terminal_safe(str(caught.value))
 
 
+def test_integers_are_written_without_a_fraction() -> None:
+    """SB3 counts with them: ``range(1000.0)`` is a TypeError."""
+    for key, given, written in (
+        ("n_steps", 1e3, 1000),
+        ("n_epochs", 5.0, 5),
+        ("num_timesteps", 1e6, 1e6),
+        ("gamma", 1.0, 1.0),
+    ):
+        value = edit(PPO, assign={key: given}).archive.data[key]
+        assert (value, type(value)) == (written, type(written)), key
+    with pytest.raises(ValidationError, match="expected an integer >= 1 or a serialized value, got 1.5"):
+        edit(PPO, assign={"n_steps": 1.5})
+    with pytest.raises(ValidationError, match="expected a whole number >= 0 or a serialized value, got 1.5"):
+        edit(PPO, assign={"num_timesteps": 1.5})
+    (problem,) = sbformat.iter_problems(with_data(lambda data: data.update(n_steps=1000.0)))
+    assert problem.message == "expected an integer >= 1 or a serialized value, got 1000.0"
+
+
 def test_errors_that_were_there_do_not_hinder_other_edits() -> None:
     broken = sbformat.reads(with_data(lambda data: data.update(gamma="high", n_steps=[1])))
     edited, problems = edit(broken, assign={"seed": 3})
