@@ -250,7 +250,7 @@ def values() -> Iterator[Vector]:
     )
     yield scans(rule, "env-text", b'{"env": "evil_module:Env-v0"}', "dangerous", "dangerous-name")
     yield scans(rule, "env-null", b'{"env": null}', "clean")
-    rule = Rule("14.1", "SB3 connects to an address under `tensorboard_log` (dangerous)")
+    rule = Rule("14.1", "SB3 connects to an address under `tensorboard_log` (dangerous;")
     log = b'{"tensorboard_log": "%s"}'
     yield scans(rule, "tensorboard-address", log % b"ftp://host/logs", "dangerous", "dangerous-name")
     yield scans(rule, "tensorboard-folder", log % b"logs/ppo", "clean")

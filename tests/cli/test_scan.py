@@ -91,7 +91,7 @@ def test_a_finding_says_what_is_called_with_which_arguments(capsys: pytest.Captu
     _, out = run(capsys, "scan", tmp_path / "a.zip")
     assert message in out
     assert f"sbformat inspect {tmp_path / 'a.zip'} --blobs lr_schedule shows all that is called" in out
-    assert "dangerous (harmful): loading the file names something that runs code" in out.splitlines()[-1]
+    assert "dangerous (harmful): loading the file may run code" in out.splitlines()[-1]
     assert "not known" not in out
     _, (report,) = run_json(capsys, "scan", tmp_path / "a.zip")
     assert message in report["findings"][1]["message"]
@@ -103,7 +103,7 @@ def test_a_finding_says_what_is_called_with_which_arguments(capsys: pytest.Captu
 def test_what_not_known_means_is_explained_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     write(tmp_path, a_pkl=NAMED.replace(b".", b"(tR."), b_pkl=NAMED.replace(b".", b"(tR."))
     _, out = run(capsys, "scan", tmp_path)
-    assert out.count("dangerous (not known): loading the file calls something that sbformat does not know") == 1
+    assert out.count("dangerous (not known): loading the file uses something that sbformat does not know") == 1
     assert "harmful" not in out
 
 
