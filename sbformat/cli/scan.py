@@ -25,7 +25,7 @@ VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
 """Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
-    "offset", "names", "message",
+    "offset", "line", "names", "message",
 )  # fmt: skip
 """A row for each finding; one for a file without findings."""
 NEVER: Final = "never"
@@ -192,6 +192,7 @@ def _to_json(report: ScanReport) -> dict[str, Any]:
                 "entry": row.entry,
                 "key": row.key,
                 "offset": row.offset,
+                "line": row.line,
                 "names": list(row.names),
                 "message": row.message,
             }

@@ -99,7 +99,7 @@ def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Itera
         try:
             opened = opened.with_limits(limits).load()
         except SbformatError as error:
-            scanner.add(_FILE.broken(error))
+            _scan_unread(scanner, opened, _FILE, error)
             return _make_report(scanner, "unknown", None, 0)
     return _scan_content(opened, scanner)
 
@@ -193,7 +193,7 @@ def _scan_file(
     except UnsupportedError:  # a device, not a file
         raise
     except SbformatError as error:
-        scanner.add(_FILE.broken(error))
+        _scan_unread(scanner, large, _FILE, error)
         return _make_report(scanner, "unknown", None, 0), b""
     report = _scan_content(opened, scanner, is_sidecar=is_sidecar, progress=progress)
     return report, bytes(opened.view(0, min(opened.size, _HEAD_BYTES)))
@@ -218,6 +218,17 @@ def _scan_content(
         if progress is not None:
             progress(len(piece))
     return _make_report(scanner, kind, digest.hexdigest(), opened.size)
+
+
+def _scan_unread(scanner: FileScanner, large: Source | None, location: Location, error: SbformatError) -> None:
+    """Report a file that cannot be read into memory; YAML tags are looked for in one that is too large for it."""
+    scanner.add(location.broken(error))
+    if large is not None:
+        try:
+            scanner.grant(large.size)
+            scanner.scan_tags(large, location)
+        except SbformatError as changed:
+            scanner.add(location.broken(changed))
 
 
 def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
@@ -357,7 +368,7 @@ def _scan_sidecar(path: str, name: str, scanner: FileScanner, remote: RemoteSour
             return large.size, b""
         opened = remote.load() if remote is not None else open_source(path, budget=scanner.budget)
     except SbformatError as error:
-        scanner.add(Location(name).broken(error))
+        _scan_unread(scanner, large, Location(name), error)
         return 0, b""
     if large is None:
         scanner.grant(opened.size)
