@@ -4,9 +4,9 @@ Levels: ``dangerous`` and ``broken`` are errors, ``code`` is a warning, ``unknow
 subset of SARIF that GitHub displays (docs.github.com, "SARIF support for code scanning") and that Microsoft's
 ``sarif-multitool`` checks:
 
-- What is found is in base64 within JSON within a zip, so it is at no line of the file, and the result is at line 1,
-  because GitHub requires a line. Only a YAML tag has a line. The entry and the key are a logical location, the offset of
-  the opcode is a property.
+- What is found is in base64 within JSON within a zip, so it is at no line of the file. The result is at line 1,
+  because GitHub requires a line. Only a YAML tag has a line. The entry and the key are a logical location, the offset
+  of the opcode is a property.
 - Of ``partialFingerprints``, GitHub reads ``primaryLocationLineHash``. What it computes by itself, from the text of
   line 1, would be the same for all findings of a rule in a file, and another after each training.
 - Paths are relative to the folder that the scan ran in, usually the workspace of the continuous integration.

@@ -34,7 +34,7 @@ _CONTAINERS: Final = frozenset({
 })  # fmt: skip
 """Classes that may be called, because they only store their arguments."""
 
-_AFTER_TAG: Final = ".,:;?'()[]"
+_AFTER_TAG: Final = ",:;?'()[]"
 """Characters that follow a tag in a text. No name ends with them, so a loader fails if they are part of the tag."""
 
 _SCRIPT_SUFFIXES: Final = (

@@ -30,7 +30,7 @@ from urllib.parse import unquote
 from sbformat.io.source import iter_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.io.source import Source
 
@@ -38,7 +38,7 @@ NAMESPACE: Final = "tag:yaml.org,2002:python/"
 """The beginning of the tags of Python objects."""
 MAX_OPENINGS: Final = 8
 """Openings that are looked for in one file."""
-LONGEST: Final = 2048
+LONGEST: Final = 1024
 """Bytes of a suffix, and of each part of a directive, that are examined; no name that sbformat knows needs as many."""
 
 _OVERLAP: Final = 8 * LONGEST
@@ -55,8 +55,8 @@ _DIRECTIVE: Final = re.compile(
 _TOO_LONG: Final = ("", "")
 _AFTER_PREFIX: Final = "()"
 """First bytes of the line ends U+2028 and U+2029 in UTF-16 with the least significant byte first."""
-_BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
-_CONTROL: Final = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x01-\x08\x0b\x0c\x10-\x1a\x1c-\x1f\x7f]")
+"""Control characters that no loader accepts and no encoding uses (ISO 2022: ESC, SO, SI)."""
 _CHECKED_BYTES: Final = 4096
 _ENCODINGS: Final = (
     (re.compile(rb"\0\0\xfe\xff|\0\0\0.", re.DOTALL), codecs.utf_32_be_decode),
@@ -65,7 +65,8 @@ _ENCODINGS: Final = (
     (re.compile(rb"\xff\xfe|.\0", re.DOTALL), codecs.utf_16_le_decode),
     (re.compile(rb""), codecs.latin_1_decode),
 )
-"""How a file starts (YAML 1.2.2, 5.2), and its decoder: a function, because codecs by name are imported when used."""
+"""How a file starts (YAML 1.2.2, 5.2), and its decoder: a function, because codecs by name are imported when used. Only
+the number of a line depends on it, and whether a large file is searched."""
 
 
 class Tag(NamedTuple):
@@ -87,8 +88,8 @@ def contains_tags(source: Source) -> bool:
     Source: PyYAML ``reader.py`` (``check_printable``, of 4,096 characters at a time).
     """
     head = bytes(source.view(0, min(source.size, _CHECKED_BYTES)))
-    is_refused = _CONTROL.search(head) and not head.startswith(_BYTE_ORDER_MARKS)
-    return not is_refused and any(True for _ in iter_python_tags(source))
+    text = _choose_decoder(head)(head, "replace")[0]
+    return _CONTROL.search(text) is None and any(True for _ in iter_python_tags(source))
 
 
 def iter_python_tags(source: Source) -> Iterator[Tag]:
@@ -118,11 +119,14 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
                 yield Tag("", copy(lines).count_to(directive.start(), data))
             else:
                 openings.append(_Opening(*pair))
+                openings.sort(key=lambda opening: -len(opening.text))
                 finder = _compile_finder(openings)
+                seen.clear()
         for found in finder.finditer(data):
             if found.start() >= end:
                 break
-            text = found[0] + data[found.end() : found.end() + 1]
+            is_followed = data[found.end() : found.end() + 1] == b"!"
+            text = found[0] + b"!" * is_followed
             if text in seen:
                 yield REPEATED
                 continue
@@ -140,25 +144,28 @@ class _Opening:
     :param prefix: what it stands for, decoded
     """
 
-    __slots__ = ("_start", "pattern")
+    __slots__ = ("_regex", "_start", "pattern", "text")
 
     def __init__(self, text: str, prefix: str) -> None:
+        self.text = text
         parts = [re.escape(char) for char in text]
         for char in NAMESPACE[len(prefix) :]:
             digits = (f"[{digit}{digit.upper()}]" for digit in f"{ord(char):02x}")
             parts.append(f"(?:{re.escape(char)}|{_ZEROS.join(('%', *digits))})")
         self.pattern = f"{_ZEROS.join(parts)}([{_URI}]{{1,{LONGEST}}})"
         """An expression for the opening, what the prefix lacks of the namespace, and the rest of the suffix."""
+        self._regex = re.compile(self.pattern.encode())
         self._start = prefix[len(NAMESPACE) :]
 
     def read_name(self, text: bytes) -> str:
         """Return what follows the namespace in a tag and the character after it; empty if it has another opening."""
-        found = re.match(self.pattern.encode(), text)
+        found = self._regex.match(text)
         suffix = _decode(found[1]) if found else ""
-        return suffix and self._start + unquote(suffix) + ("!" if text.endswith(b"!") else "")
+        return suffix and self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
 
 
 def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
+    """Return an expression for all openings, the longest first: what it finds contains the tags of shorter ones."""
     return re.compile("|".join(opening.pattern for opening in openings).encode())
 
 
@@ -175,15 +182,18 @@ def _decode(text: bytes) -> str:
     return text.replace(b"\0", b"").decode("ascii")
 
 
+def _choose_decoder(head: bytes) -> Callable[[bytes | memoryview, str], tuple[str, int]]:
+    return next(decode for pattern, decode in _ENCODINGS if pattern.match(head))
+
+
 class _Lines:
-    """Counts the lines of a file that is read in pieces; only this depends on its encoding.
+    """Counts the lines of a file that is read in pieces.
 
     :param source: the file
     """
 
     def __init__(self, source: Source) -> None:
-        head = bytes(source.view(0, min(source.size, 4)))
-        self._decode = next(decode for pattern, decode in _ENCODINGS if pattern.match(head))
+        self._decode = _choose_decoder(bytes(source.view(0, min(source.size, 4))))
         self._at = 0
         self._number = 1
         self._is_after_cr = False

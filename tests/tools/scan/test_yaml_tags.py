@@ -186,6 +186,7 @@ def test_what_rl_zoo_writes_is_no_finding(text: bytes, tmp_path: Path) -> None:
         ("tuple:x", "in a way that sbformat does not know"),
         ("tuple!x", "in a way that sbformat does not know"),
         ("object/apply:dict!my.thing", "dict! is called by a YAML tag"),
+        ("object/apply:dict.'", "dict. is called by a YAML tag in line 2, which imports dict"),
         ("name:os.%73ystem],", "os.system is imported by a YAML tag in line 2: it runs commands"),
     ],
 )
@@ -199,7 +200,7 @@ def test_a_tag_that_is_not_known_is_dangerous(tag: str, words: str, tmp_path: Pa
 
 
 def test_known_names_in_prose_are_no_finding() -> None:
-    text = b"A tuple (`!!python/tuple`, '!!python/tuple') or [!!python/object/apply:collections.OrderedDict]."
+    text = b"A tuple (`!!python/tuple`, '!!python/tuple') or [!!python/object/apply:collections.OrderedDict]"
     assert [row.rule for row in sbformat.scan(text).findings] == ["unknown-entry"]  # a text, not an archive
 
 
@@ -207,6 +208,13 @@ def test_a_tag_behind_many_known_ones_is_found() -> None:
     known = "".join(f"!!python/%{ord(c):02x}uple !!python/tuple{'.' * n} " for n in range(1000) for c in "tT")
     report = sbformat.scan(f"{known.replace('%54', 't')}\n!!python/name:os.system".encode())
     assert (report.verdict, report.reason) == ("dangerous", "harmful")
+
+
+def test_openings_that_overlap() -> None:
+    first = "%TAG !e! tag:yaml.org,2002:python/\n--- !e!tuple []\n...\n"
+    assert names(f"{first}%TAG !e! tag:yaml.org,2002:python/name:os.\n--- !e!tuple") == ["tuple", "name:os.tuple"]
+    first = "%TAG ! tag:yaml.org,2002:python/m\n%TAG !e! tag:yaml.org,2002:python\n"
+    assert NAME in names(f"{first}--- !e!/name:os.system 1")
 
 
 def test_a_name_can_be_allowed() -> None:
@@ -271,9 +279,9 @@ def test_a_large_member_is_searched() -> None:
 
 def test_control_characters_at_the_start_of_a_large_file() -> None:
     tag = "!!python/tuple"
-    for text in (f"a\0{tag}", f"\x04{tag}", "\t\r\n" + tag):
-        assert contains_tags(BytesSource(text.encode("utf-16")))
-        assert contains_tags(BytesSource(text.encode())) is ("\x04" not in text)
+    for text in (f"a\0{tag}", f"\x04{tag}", f"\t\r\n{tag}", f"a: Ж\n{tag}", f'\x1b$B$"\x1b(B{tag}'):
+        for encoding in ("utf-8", "utf-16", "utf-16-be", "utf-32-le"):
+            assert contains_tags(BytesSource(text.encode(encoding))) is ("\x04" not in text), encoding
 
 
 @pytest.mark.parametrize(
