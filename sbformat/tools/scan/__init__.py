@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
+from sbformat.archive.folder import ONLY_POINTERS, FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
@@ -124,7 +124,8 @@ def scan_in_tree(
     if is_remote(path) and is_folder(path):
         return _scan_remote_folder(path, scanner)
     if not is_remote(path) and os.path.isdir(path):
-        return _scan_folder(path, scanner, roots)
+        report = _scan_folder(path, scanner, roots)
+        return "lfs-pointer" if [row.message for row in report.findings] == [ONLY_POINTERS] else report
     remote = _open_remote(path, limits)
     if is_large_and_unknown(path, limits) if remote is None else is_large_and_unknown_remote(remote):
         return "large"
@@ -294,7 +295,7 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
         try:
             entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
         except SbformatError as error:
-            scanner.add(_FILE.broken(error))
+            scanner.add(_judge_unopened(error))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
     scanner.scan_entries(entries, _FILE, 0)
@@ -320,6 +321,12 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     return _make_report(scanner, "folder", None, size, skipped)
 
 
+def _judge_unopened(error: SbformatError) -> Finding:
+    """Return the finding for a folder whose archive cannot be opened: only pointers of Git LFS, or broken."""
+    is_other = isinstance(error, UnsupportedError)
+    return _FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error)
+
+
 def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
     """Scan every file of a remote folder: the entries of an unzipped archive, and all others."""
     from sbformat.io.remote.listing import pin_folder, walk_folder
@@ -331,7 +338,7 @@ def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
         try:
             entries = open_folder(url, scanner.budget)
         except SbformatError as error:
-            scanner.add(_FILE.broken(error))
+            scanner.add(_judge_unopened(error))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
     scanner.scan_entries(entries, _FILE, 0)

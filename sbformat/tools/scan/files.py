@@ -40,7 +40,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.folder import FileEntries
-from sbformat.archive.kinds import detect_kind, detect_zip_kind, is_safetensors
+from sbformat.archive.kinds import describe_other, detect_kind, detect_zip_kind, is_safetensors
 from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import (
     ARRAYS_ENTRY,
@@ -82,7 +82,6 @@ _TAG_COST: Final = 16
 """Cost of a YAML tag, in bytes of a pickle."""
 _FINDING_COST: Final = 400
 """Cost of a YAML tag that is not known, in bytes of a pickle."""
-_NOT_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
 
 
 class FileScanner(TorchScanner):
@@ -157,7 +156,7 @@ class FileScanner(TorchScanner):
             self.scan_data(data, location, depth)
         elif _is_text(data):
             if is_file:
-                message = f"{_NOT_ARCHIVES.get(kind, 'text')}, not an archive"
+                message = f"expected an archive, got {describe_other(kind) or describe_other('text')}"
                 self.add(location.finding("unknown-entry", message))
         elif not is_sidecar and not _is_bundled(location, data):
             self.add(location.finding("unknown-entry", "the bytes are of a type that sbformat does not know"))

@@ -152,7 +152,8 @@ class _Opening:
         for char in NAMESPACE[len(prefix) :]:
             digits = (f"[{digit}{digit.upper()}]" for digit in f"{ord(char):02x}")
             parts.append(f"(?:{re.escape(char)}|{_ZEROS.join(('%', *digits))})")
-        self.pattern = f"{_ZEROS.join(parts)}([{_URI}]{{1,{LONGEST}}})"
+        first = f"{_URI}!" if prefix.startswith(NAMESPACE) else _URI
+        self.pattern = f"{_ZEROS.join(parts)}({_ZEROS}[{first}][{_URI}]{{0,{LONGEST - 1}}})"
         """An expression for the opening, what the prefix lacks of the namespace, and the rest of the suffix."""
         self._regex = re.compile(self.pattern.encode())
         self._start = prefix[len(NAMESPACE) :]

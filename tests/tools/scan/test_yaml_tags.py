@@ -213,6 +213,7 @@ def test_a_tag_behind_many_known_ones_is_found() -> None:
 def test_openings_that_overlap() -> None:
     first = "%TAG !e! tag:yaml.org,2002:python/\n--- !e!tuple []\n...\n"
     assert names(f"{first}%TAG !e! tag:yaml.org,2002:python/name:os.\n--- !e!tuple") == ["tuple", "name:os.tuple"]
+    assert names("%TAG !! tag:yaml.org,2002:python/name:os.\n--- !!!x 1") == ["name:os.!x"]
     first = "%TAG ! tag:yaml.org,2002:python/m\n%TAG !e! tag:yaml.org,2002:python\n"
     assert NAME in names(f"{first}--- !e!/name:os.system 1")
 
