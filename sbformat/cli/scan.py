@@ -165,10 +165,10 @@ def scan_one(
         with _progress.count_file("scanning", path, passes=2) as progress:
             if path not in roots:
                 source = _streams.open_input(path, limits)
-                done = scan(source, limits=limits, allow=allow, progress=progress)
-                if describe_other(done.format) and [row.rule for row in done.findings] == ["unknown-entry"]:
-                    raise UnsupportedError(done.findings[0].message)
-                return _to_json(done)
+                found = scan(source, limits=limits, allow=allow, progress=progress)
+                if describe_other(found.format) and [row.rule for row in found.findings] == ["unknown-entry"]:
+                    raise UnsupportedError(found.findings[0].message)
+                return _to_json(found)
             done = scan_in_tree(path, roots[path], limits=limits, allow=allow, progress=progress)
             return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
 

@@ -125,7 +125,7 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
         for found in finder.finditer(data):
             if found.start() >= end:
                 break
-            is_followed = data[found.end() : found.end() + 1] == b"!"
+            is_followed = bytes(data[found.end() : found.end() + 1]) == b"!"
             text = found[0] + b"!" * is_followed
             if text in seen:
                 yield REPEATED
@@ -161,8 +161,9 @@ class _Opening:
     def read_name(self, text: bytes) -> str:
         """Return what follows the namespace in a tag and the character after it; empty if it has another opening."""
         found = self._regex.match(text)
-        suffix = _decode(found[1]) if found else ""
-        return suffix and self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
+        if found is None or not (suffix := _decode(found[1])):
+            return ""
+        return self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
 
 
 def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:

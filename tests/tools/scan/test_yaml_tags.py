@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any, Final
@@ -295,6 +296,18 @@ def test_hostile_text_takes_little_work(piece: str, part: int) -> None:
     with count_calls() as calls:
         assert len(names(text)) <= MAX_OPENINGS
     assert calls.number < 5 * len(text)
+
+
+@check_each("start", ["!!python/", "!!python/%41", "!<", "%TAG !", "%TAG ! ", "'", '"', "a: |\n  ", "!", "#"])
+def test_the_search_takes_constant_memory(start: str) -> None:
+    for piece in ("a", "%41", "!", " ", "''", '\\"'):
+        text = BytesSource((start + piece * (4_000_000 // len(piece) // 10)).encode())
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in iter_python_tags(text)) <= text.size
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        finally:
+            tracemalloc.stop()
 
 
 # -- PyYAML as the oracle -------------------------------------------------------------------------------
