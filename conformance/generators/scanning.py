@@ -417,22 +417,27 @@ def broken() -> Iterator[Vector]:
 
 
 def yaml() -> Iterator[Vector]:
-    rule = Rule("14.2", "Text of any name is read as YAML")
+    rule = Rule("14.2", "A file or entry of any name is searched for YAML tags")
     called, text_ = b"!!python/object/apply:os.system ['true']\n", "unknown-entry"
     for name, data in {
         "yaml-tag": called,
         "yaml-tag-verbatim": b"a: !<tag:yaml.org,2002:python/object/apply:os.system> ['true']\n",
         "yaml-tag-escaped": b"a: !!%70ython/object/apply:os.system ['true']\n",
         "yaml-tag-with-a-handle": b"%TAG !e! tag:yaml.org,2002:pyth\n---\na: !e!on/object/apply:os.system ['true']\n",
+        "yaml-tag-with-a-handle-of-another-document": b"%TAG ! t\n--- 1\n--- !ag:yaml.org,2002:python/name:os.system 1\n",
         "yaml-tag-in-utf-16": called.decode().encode("utf-16"),
+        "yaml-tag-in-utf-16-without-a-mark": called.decode().encode("utf-16-be"),
+        "yaml-tag-in-utf-32": called.decode().encode("utf-32"),
     }.items():
         rules = ("python-tag", text_)
         yield scans(rule, name, data, "dangerous", *rules)
     archive = sb3_archive(entries={"config.yml": called})
     yield scans(rule, "yaml-tag-in-an-entry", archive, "dangerous", "python-tag")
-    rule = Rule("14.2", "Comments, quoted texts and block scalars contain no tags.")
-    quoted = b"# !!python/name:os.system\na: '!!python/name:os.system'\nb: |\n  !!python/name:os.system\n"
-    yield scans(rule, "yaml-no-tag", quoted, "unknown", text_)
+    rule = Rule("14.2", "whatever is spelled as a tag of a Python object MUST be judged as one")
+    comment = b'# \xc2\x85a: "\nb: !!python/object/apply:os.system [x]\n# "\n'
+    yield scans(rule, "yaml-tag-in-one-of-two-encodings", comment, "dangerous", "python-tag", text_)
+    yield scans(rule, "yaml-tag-in-a-comment", b"# " + called, "dangerous", "python-tag", text_)
+    yield scans(rule, "yaml-no-tag", b"!python/name:os.system\n!!str python/name:os.system\n", "unknown", text_)
     rule = Rule("14.2", "except for calls of `collections.OrderedDict`")
     plain = b"!!python/object/apply:collections.OrderedDict\n- - - a\n    - !!python/tuple [1]\n"
     yield scans(rule, "yaml-ordered-dict", plain, "unknown", text_)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sbformat.archive.kinds import LFS_POINTER, is_lfs_pointer
 from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.container.records import STORED, Entry, Member
-from sbformat.errors import ContainerError, MissingEntryError, quote
+from sbformat.errors import ContainerError, MissingEntryError, UnsupportedError, quote
 from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url
 from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
 from sbformat.io.urls import join_url
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path, Source
     from sbformat.limits import Budget, LimitName, Limits
+
+ONLY_POINTERS: Final = f"expected an archive, got a folder of which each file is {LFS_POINTER}"
+_LARGEST_POINTER: Final = 1024
+"""Pointers of Git LFS are shorter, in bytes."""
 
 
 class FileEntries:
@@ -137,6 +142,7 @@ def open_folder(
     :param progress: called with a number of bytes whenever that many of a file were read into memory
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
+    :raises UnsupportedError: when SB3's entries are all pointers of Git LFS
     """
     if is_remote(path):
         return _open_remote_folder(path, budget, in_memory=in_memory, progress=progress)
@@ -153,6 +159,19 @@ def open_folder(
             sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
         else:
             sources[name] = FileSource(paths[name], limits=budget.limits)
+    return _make_entries(sources, budget)
+
+
+def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
+    """Return the entries of a folder; of an archive that is not there, only pointers of Git LFS, none.
+
+    :raises UnsupportedError: when SB3's entries are all pointers
+    """
+    names = [name for name in sources if is_sb3_name(name)]
+    pointers = [name for name in names if sources[name].size < _LARGEST_POINTER and is_lfs_pointer(sources[name])]
+    if pointers and pointers == names:
+        raise UnsupportedError(ONLY_POINTERS)
+    sources |= {name: _Pointer(name, sources[name].size) for name in pointers}
     budget.grant(sum(source.size for source in sources.values()))
     return FileEntries(sources, budget)
 
@@ -191,8 +210,7 @@ def _open_remote_folder(
         else:
             remote = open_url(path, budget.limits)
             sources[name] = remote.load(progress) if in_memory else remote
-    budget.grant(sum(source.size for source in sources.values()))
-    return FileEntries(sources, budget)
+    return _make_entries(sources, budget)
 
 
 def is_entry_name(name: str) -> bool:
@@ -207,6 +225,28 @@ def is_entry_name(name: str) -> bool:
 def is_sb3_name(name: str) -> bool:
     """Return whether SB3 reads a file of this name."""
     return name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX)
+
+
+class _Pointer:
+    """A pointer of Git LFS to an entry, which is refused when it is read.
+
+    :param name: of the entry
+    :param size: of the pointer, in bytes
+    """
+
+    __slots__ = ("_name", "size")
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self.size = size
+
+    def view(self, offset: int, length: int) -> memoryview:  # noqa: ARG002 -- as of every source
+        """Refuse to read.
+
+        :raises UnsupportedError: always
+        """
+        message = f"expected an entry, got {LFS_POINTER}"
+        raise UnsupportedError(message, entry=self._name)
 
 
 class _LazySource:

@@ -87,6 +87,11 @@ def detect_kind(source: Source) -> Kind:
     return "text" if _is_text(head) else "unknown"
 
 
+def is_lfs_pointer(source: Source) -> bool:
+    """Return whether a file is a pointer of Git LFS to one that was not fetched."""
+    return bytes(source.view(0, min(source.size, len(_LFS)))) == _LFS
+
+
 def is_safetensors(head: bytes, size: int) -> bool:
     """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON.
 
@@ -125,17 +130,29 @@ def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoRe
     :raises UnsupportedError: for valid files of another format
     :raises ContainerError: for other files
     """
-    head = bytes(source.view(0, min(source.size, 40))).decode("utf-8", "replace")
-    if kind in ("empty", "empty-zip", "text", "html", "unknown"):
-        message = {
-            "empty": "expected an archive, got an empty file",
-            "html": f"expected an archive, got an HTML page (a failed download?); it starts with {quote(head)}",
-            "text": f"expected an archive, got a text file that starts with {quote(head)}",
-            "empty-zip": "expected an archive, got an empty zip",
-            "unknown": _describe_unknown(bytes(source.view(0, min(source.size, _HEAD_BYTES))), head),
-        }[kind]
-        raise ContainerError(message, offset=0)
+    head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
+    shown = head[:40].decode("utf-8", "replace")
+    if kind == "unknown":
+        raise ContainerError(_describe_unknown(head, shown), offset=0)
+    if kind in _NOT_ARCHIVES:
+        message = f"expected an archive, got {_NOT_ARCHIVES[kind]}"
+        raise ContainerError(f"{message}; it starts with {quote(shown)}" if shown else message, offset=0)
     raise UnsupportedError(_SOMETHING_ELSE.get(kind) or _other_zip(names))
+
+
+def describe_other(kind: str) -> str | None:
+    """Return what a file is, and what to do, if it is one of the kinds that people have instead of an archive."""
+    return LFS_POINTER if kind == "lfs-pointer" else _NOT_ARCHIVES.get(kind)
+
+
+LFS_POINTER: Final = "a Git LFS pointer: fetch the file with 'git lfs pull', or download it again"
+"""What is in the place of a file that was not fetched."""
+_NOT_ARCHIVES: Final[dict[str, str]] = {
+    "empty": "an empty file: download it again",
+    "empty-zip": "an empty zip",
+    "html": "an HTML page, as of a failed download: download it again",
+    "text": "a text file: if it is a download, download it again",
+}
 
 
 _MAGIC: Final = (
@@ -171,7 +188,7 @@ def _describe_unknown(head: bytes, shown: str) -> str:
 
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {
-    "lfs-pointer": "expected an archive, got a Git LFS pointer to one: fetch the file with 'git lfs pull'",
+    "lfs-pointer": f"expected an archive, got {LFS_POINTER}",
     "npz": "expected an archive of Stable-Baselines3, got a .npz file of numpy",
     "safetensors": "expected an archive of Stable-Baselines3, got a .safetensors file",
     "sb2-zip": "expected an archive of Stable-Baselines3, got one of Stable Baselines 2 (TensorFlow)",

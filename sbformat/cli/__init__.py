@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 from importlib import import_module
+from itertools import takewhile
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ import sbformat
 from sbformat.cli import _streams
 from sbformat.cli._files import EXIT_COULD_NOT
 from sbformat.cli._options import is_verbose, set_options
-from sbformat.errors import escape
+from sbformat.errors import escape, quote
 from sbformat.parallel import WorkersError
 
 if TYPE_CHECKING:
@@ -153,6 +154,10 @@ def _parse_arguments(arguments: list[str]) -> argparse.Namespace:
         from sbformat.cli._hints import explain_command
 
         parser.error(explain_command(arguments[0], _COMMANDS))
+    for argument in takewhile(lambda argument: argument != "--", arguments):
+        if argument[:1] == "-" and len(argument) > 1 and os.path.lexists(argument):
+            name = quote(argument)
+            parser.error(f"{name} is an option, and a file here: '--' before the names of files makes them files")
     args, extra = parser.parse_known_args(arguments)
     if extra:
         from sbformat.cli._hints import explain_options

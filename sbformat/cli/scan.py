@@ -9,10 +9,11 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.archive.kinds import LFS_POINTER, describe_other
 from sbformat.cli import _files, _many, _output, _progress, _streams
 from sbformat.cli._options import is_quiet, is_verbose
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +26,7 @@ VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
 """Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
-    "offset", "names", "message",
+    "offset", "line", "names", "message",
 )  # fmt: skip
 """A row for each finding; one for a file without findings."""
 NEVER: Final = "never"
@@ -101,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
             if report["outcome"] == "ok":
                 report["names"] = found.names.get(report["path"], [])
             reports.append(report)
-    status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports))
+    pointers = [row["path"] for row in skipped if row["reason"] == "lfs-pointer"]
+    status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports, pointers))
     for report in reports:
         if report["outcome"] != "ok":
             _output.report_failure(report, lists_problems=False)
@@ -119,15 +121,21 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _report_empty_folders(folders: Mapping[str, frozenset[str]], reports: list[dict[str, Any]]) -> int:
-    """Name the folders of the command line in which nothing was judged, and return the exit status of that."""
+def _report_empty_folders(
+    folders: Mapping[str, frozenset[str]], reports: list[dict[str, Any]], pointers: list[str]
+) -> int:
+    """Name the folders of the command line in which nothing was judged, and return the exit status of that.
+
+    :param pointers: the files in folders that are pointers of Git LFS
+    """
     judged = {report["path"] for report in reports}
-    empty = [escape(folder, 1000) for folder, paths in folders.items() if judged.isdisjoint(paths)]
+    empty = [folder for folder, paths in folders.items() if judged.isdisjoint(paths)]
     if not reports:
         empty = [""]
     for name in empty:
-        about = f"{name}: " if name else ""
-        _streams.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found")
+        about = f"{escape(name, 1000)}: " if name else ""
+        tail = f", but {LFS_POINTER}" if any(path.startswith(name) for path in pointers) else ""
+        _streams.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found{tail}")
     return _files.EXIT_COULD_NOT if empty else _files.EXIT_FINE
 
 
@@ -157,7 +165,10 @@ def scan_one(
         with _progress.count_file("scanning", path, passes=2) as progress:
             if path not in roots:
                 source = _streams.open_input(path, limits)
-                return _to_json(scan(source, limits=limits, allow=allow, progress=progress))
+                found = scan(source, limits=limits, allow=allow, progress=progress)
+                if describe_other(found.format) and [row.rule for row in found.findings] == ["unknown-entry"]:
+                    raise UnsupportedError(found.findings[0].message)
+                return _to_json(found)
             done = scan_in_tree(path, roots[path], limits=limits, allow=allow, progress=progress)
             return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
 
@@ -192,6 +203,7 @@ def _to_json(report: ScanReport) -> dict[str, Any]:
                 "entry": row.entry,
                 "key": row.key,
                 "offset": row.offset,
+                "line": row.line,
                 "names": list(row.names),
                 "message": row.message,
             }

@@ -82,7 +82,7 @@ class Inflation:
             try:
                 chunk = inflater.decompress(given, most)
             except zlib.error:
-                refuse_member(entry, "its deflate stream is damaged")
+                refuse_member(entry, "its deflate stream is damaged: download the file again")
             self._consumed += len(given) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
             self.produced += len(chunk)
             if self.produced > entry.size:

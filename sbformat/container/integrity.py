@@ -203,7 +203,10 @@ class Checksums:
                 "this zip was saved without CRC-32s (torch does so after set_crc32_options(False)), so that damage "
                 "cannot be detected; pass unchecked_crc=True to read it",
             )
-        refuse_member(entry, f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}: the bytes are damaged")
+        refuse_member(
+            entry,
+            f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}: the bytes are damaged, download the file again",
+        )
 
 
 def crc32_pair(chunks: Iterable[Chunk], size: int, before: int) -> Generator[Chunk, None, tuple[int, int]]:

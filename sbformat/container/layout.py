@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget, LimitName
 
 _LARGEST_COMMENT: Final = 0xFFFF
+_CUT_OFF: Final = "the file is cut off, download it again"
+_CUT_OFF_OR_LONGER: Final = "the file is cut off, download it again, or bytes were appended"
 _LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
 _FLAGS_ALLOWED: Final = 0x2 | 0x4 | FLAG_DESCRIPTOR | FLAG_UTF8  # deflate level, descriptor, UTF-8 names
 _TORCH_PADDING: Final = EXTRA_TORCH_PADDING.to_bytes(2, "little")
@@ -167,7 +169,7 @@ def _find_end(source: Source) -> int:
     size = source.size
     at = size - END.size
     if at < 0:
-        _refuse(f"the file is cut off: expected a zip of at least {END.size} bytes, got {size}", size)
+        _refuse(f"{_CUT_OFF}: expected a zip of at least {END.size} bytes, got {size}", size)
     if bytes(source.view(at, 4)) == END_SIGNATURE:
         last = at
     else:
@@ -175,10 +177,10 @@ def _find_end(source: Source) -> int:
         found = bytes(source.view(start, size - start)).rfind(END_SIGNATURE)
         last = start + found
         if found < 0 or last > at:
-            _refuse("the file is cut off, or bytes were appended: expected the end record of a zip at its end", size)
+            _refuse(f"{_CUT_OFF_OR_LONGER}: expected the end record of a zip at its end", size)
     comment_size = int.from_bytes(source.view(last + END.size - 2, 2), "little")
     if last + END.size + comment_size != size:
-        _refuse("the file is cut off, or bytes were appended: expected the zip to end with its last end record", last)
+        _refuse(f"{_CUT_OFF_OR_LONGER}: expected the zip to end with its last end record", last)
     return last
 
 

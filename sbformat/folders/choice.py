@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.archive.kinds import LFS_POINTER
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.folders.names import BEST, has_usual_suffix, parse_name
@@ -43,12 +44,22 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
 
     :param source: any source of :func:`sbformat.read`
     :param limits: for each file
-    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
+    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer, or instead of
+        agents pointers of Git LFS
     """
     if not is_folder(source) or has_file(source, DATA_ENTRY):
         return None
     report = inspect_folder(source, limits=limits)
+    _refuse_pointers(report)
     return _complete(report, choose_agent(report), limits) if report.agents else None
+
+
+def _refuse_pointers(report: FolderReport) -> None:
+    """Refuse a folder whose agents were not fetched from Git LFS."""
+    pointers = [file.path for file in report.others if LFS_POINTER in file.message]
+    if pointers and not report.agents:
+        message = f"the folder has no agent, and {quote(pointers[0], 100)} is {LFS_POINTER}"
+        raise UnsupportedError(message)
 
 
 def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent:
@@ -64,10 +75,12 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
     :param folder: a path, or a URL such as ``hf://sb3/ppo-CartPole-v1``
     :param limits: for each file, as in :func:`sbformat.read`
     :raises MissingEntryError: when it has no agent
-    :raises UnsupportedError: when it has several, and none of them is the one to prefer
+    :raises UnsupportedError: when it has several, and none of them is the one to prefer, or instead of agents pointers
+        of Git LFS
     :raises OSError: when it cannot be opened
     """
     report = inspect_folder(folder, limits=limits)
+    _refuse_pointers(report)
     if not report.agents:
         names = [file.path for file in report.others]
         raise MissingEntryError(_BEST_FILE, present=names, what="agent")

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from sbformat.cli import build_parser
+from sbformat.cli import build_parser, main
 from tests.helpers.bundled import PPO, ROOT, zipped
 
 yaml = pytest.importorskip("yaml")
@@ -28,7 +28,9 @@ def test_the_hooks_are_commands() -> None:
     assert [hook["id"] for hook in HOOKS] == ["sbformat-scan", "sbformat-validate"]
     for hook in HOOKS:
         parser = build_parser()
-        args = parser.parse_args([*hook["entry"].split()[1:], "a.zip", "b.zip"])
+        files = ["a.zip", "--allow=x.zip", "-q.zip"]
+        args = parser.parse_args([*hook["entry"].split()[1:], *hook["args"], *files])
+        assert args.paths == files
         assert hook["entry"].split()[0] == "sbformat"
         assert args.command == hook["id"].removeprefix("sbformat-")
         assert hook["language"] == "python"
@@ -43,6 +45,20 @@ def test_the_hooks_are_commands() -> None:
 )  # fmt: skip
 def test_the_hooks_run_on_files_that_agents_consist_of(name: str, hooks: int) -> None:
     assert sum(re.search(hook["files"], name) is not None for hook in HOOKS) == hooks
+
+
+def test_a_file_with_the_name_of_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("--allow=os.system.zip", "-q.zip", "--fail-on=never"):
+        Path(name).write_bytes(EVIL)
+        assert main(["scan", "--", name]) == 1
+        assert name in capsys.readouterr().out
+        with pytest.raises(SystemExit) as caught:
+            main(["scan", name])
+        assert caught.value.code == 2
+        assert "is an option, and a file here: '--' before the names" in capsys.readouterr().err
 
 
 # -- with pre-commit ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pytest
 
+import sbformat
 from sbformat import parallel
 from sbformat.archive.kinds import Kind
 from sbformat.cli import main
@@ -283,12 +284,59 @@ def test_files_of_a_tree_are_told_by_their_content(capsys: pytest.CaptureFixture
     assert [os.path.relpath(row["path"], tmp_path) for row in document["skipped"]["files"]] == sorted(NOTHING)
 
 
+OTHERS = {
+    "a.html": "an HTML page, as of a failed download: download it again",
+    "a.md": "a text file: if it is a download, download it again",
+    "a.pth": "a Git LFS pointer: fetch the file with 'git lfs pull', or download it again",
+    "a.py": "a text file: if it is a download, download it again",
+    "empty": "an empty file: download it again",
+    "numbers.txt": "a text file: if it is a download, download it again",
+    "requirements.txt": "a text file: if it is a download, download it again",
+    "words": "a text file: if it is a download, download it again",
+}
+"""Files that the command does not read, and what it says when they are named."""
+
+
 def test_a_file_that_is_named_is_looked_into(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name, content in NOTHING.items():
         (tmp_path / name).write_bytes(content)
-        status, (report,) = run_json(capsys, "scan", tmp_path / name)
-        assert status in (0, 1)
-        assert report["outcome"] == "ok"
+        for level in ("unknown", "dangerous", "never"):
+            status, (report,) = run_json(capsys, "scan", tmp_path / name, "--fail-on", level)
+            if name in OTHERS:
+                assert (status, report["outcome"]) == (2, "unsupported")
+                assert report["message"] == f"expected an archive, got {OTHERS[name]}"
+            else:
+                assert status in (0, 1)
+                assert report["outcome"] == "ok"
+
+
+def test_a_text_with_a_tag_is_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "args.yml").write_bytes(b"a: !!python/name:os.system x")
+    assert run(capsys, "scan", tmp_path / "args.yml")[0] == 1
+
+
+def test_folders_of_pointers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    advice = "a Git LFS pointer: fetch the file with 'git lfs pull', or download it again"
+    agent, zips, mixed = tmp_path / "agent", tmp_path / "zips", tmp_path / "mixed"
+    for name in ("agent/data", "agent/policy.pth", "zips/a.zip", "mixed/policy.pth", "mixed/readme.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(NOTHING["a.pth"])
+    (mixed / "data").write_bytes(entries()["data"])
+    for folder in (agent, zips):
+        for command in ("scan", "inspect", "validate"):
+            assert main([command, str(folder)]) == 2
+            assert advice in capsys.readouterr().err
+        assert main(["predict", str(folder), "--observation", "[0, 0, 0]"]) == 2
+        assert advice in capsys.readouterr().err
+    report = sbformat.scan(agent)
+    assert (report.verdict, [row.rule for row in report.findings]) == ("unknown", ["unknown-entry"])
+    (agent / "args.yml").write_bytes(b"a: !!python/name:os.system x")
+    assert run(capsys, "scan", agent)[0] == 1
+    assert sbformat.read(mixed).decode("gamma") == sbformat.read(PPO).decode("gamma")
+    with pytest.raises(sbformat.UnsupportedError, match="git lfs pull"):
+        _ = sbformat.read(mixed).parameters["policy"]
+    broken = [row for row in sbformat.scan(mixed).findings if row.rule == "broken"]
+    assert advice in broken[0].message
 
 
 def test_the_order_is_that_of_the_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

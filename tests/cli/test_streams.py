@@ -306,8 +306,8 @@ def test_a_file_that_is_cut_off_is_said_to_be_before_where_that_was_found(
     path.write_bytes(PPO.read_bytes()[:9000])
     assert main(["inspect", str(path)]) == 2
     assert capsys.readouterr().err == (
-        f"sbformat: {path}: the file is cut off, or bytes were appended: expected the end record of a zip at its end "
-        "(container failure at byte 9000)\n"
+        f"sbformat: {path}: the file is cut off, download it again, or bytes were appended: expected the end record "
+        "of a zip at its end (container failure at byte 9000)\n"
     )
     assert main(["inspect", str(path), "--format", "json"]) == 2
     (report,) = json.loads(capsys.readouterr().out)["files"]

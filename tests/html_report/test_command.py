@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REASONS = {
     "nowhere.zip": "cannot open: No such file or directory",
-    "nothing.zip": "expected an archive, got an empty file (container failure at byte 0)",
+    "nothing.zip": "expected an archive, got an empty file: download it again (container failure at byte 0)",
     "folder": "missing: the folder has no archive: .zip, .pth, .pkl or the file 'data' of an unzipped one",
     "/dev/null": "unsupported: expected a file, a folder or a pipe, got '/dev/null'",
 }

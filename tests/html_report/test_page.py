@@ -132,7 +132,10 @@ def test_a_file_that_is_not_an_archive_has_a_page(tmp_path: Path) -> None:
     report = sbformat.report([b"hello"], tmp_path / "page.html")
     assert report.broken == ("<bytes>",)
     assert report.reasons == (
-        "container failure: at byte 0: expected an archive, got a text file that starts with 'hello'",
+        (
+            "container failure: at byte 0: expected an archive, got a text file: if it is a download, download it "
+            "again; it starts with 'hello'"
+        ),
     )
     page = (tmp_path / "page.html").read_text("utf-8")
     assert_is_harmless(page)

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
+from sbformat.archive.folder import ONLY_POINTERS, FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
@@ -99,7 +99,7 @@ def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Itera
         try:
             opened = opened.with_limits(limits).load()
         except SbformatError as error:
-            scanner.add(_FILE.broken(error))
+            _scan_unread(scanner, opened, _FILE, error)
             return _make_report(scanner, "unknown", None, 0)
     return _scan_content(opened, scanner)
 
@@ -124,7 +124,8 @@ def scan_in_tree(
     if is_remote(path) and is_folder(path):
         return _scan_remote_folder(path, scanner)
     if not is_remote(path) and os.path.isdir(path):
-        return _scan_folder(path, scanner, roots)
+        report = _scan_folder(path, scanner, roots)
+        return "lfs-pointer" if [row.message for row in report.findings] == [ONLY_POINTERS] else report
     remote = _open_remote(path, limits)
     if is_large_and_unknown(path, limits) if remote is None else is_large_and_unknown_remote(remote):
         return "large"
@@ -193,7 +194,7 @@ def _scan_file(
     except UnsupportedError:  # a device, not a file
         raise
     except SbformatError as error:
-        scanner.add(_FILE.broken(error))
+        _scan_unread(scanner, large, _FILE, error)
         return _make_report(scanner, "unknown", None, 0), b""
     report = _scan_content(opened, scanner, is_sidecar=is_sidecar, progress=progress)
     return report, bytes(opened.view(0, min(opened.size, _HEAD_BYTES)))
@@ -218,6 +219,17 @@ def _scan_content(
         if progress is not None:
             progress(len(piece))
     return _make_report(scanner, kind, digest.hexdigest(), opened.size)
+
+
+def _scan_unread(scanner: FileScanner, large: Source | None, location: Location, error: SbformatError) -> None:
+    """Report a file that cannot be read into memory; YAML tags are looked for in one that is too large for it."""
+    scanner.add(location.broken(error))
+    if large is not None:
+        try:
+            scanner.grant(large.size)
+            scanner.scan_tags(large, location)
+        except SbformatError as changed:
+            scanner.add(location.broken(changed))
 
 
 def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
@@ -283,7 +295,7 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
         try:
             entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
         except SbformatError as error:
-            scanner.add(_FILE.broken(error))
+            scanner.add(_judge_unopened(error))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
     scanner.scan_entries(entries, _FILE, 0)
@@ -309,6 +321,12 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     return _make_report(scanner, "folder", None, size, skipped)
 
 
+def _judge_unopened(error: SbformatError) -> Finding:
+    """Return the finding for a folder whose archive cannot be opened: only pointers of Git LFS, or broken."""
+    is_other = isinstance(error, UnsupportedError)
+    return _FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error)
+
+
 def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
     """Scan every file of a remote folder: the entries of an unzipped archive, and all others."""
     from sbformat.io.remote.listing import pin_folder, walk_folder
@@ -320,7 +338,7 @@ def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
         try:
             entries = open_folder(url, scanner.budget)
         except SbformatError as error:
-            scanner.add(_FILE.broken(error))
+            scanner.add(_judge_unopened(error))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
     scanner.scan_entries(entries, _FILE, 0)
@@ -357,7 +375,7 @@ def _scan_sidecar(path: str, name: str, scanner: FileScanner, remote: RemoteSour
             return large.size, b""
         opened = remote.load() if remote is not None else open_source(path, budget=scanner.budget)
     except SbformatError as error:
-        scanner.add(Location(name).broken(error))
+        _scan_unread(scanner, large, Location(name), error)
         return 0, b""
     if large is None:
         scanner.grant(opened.size)

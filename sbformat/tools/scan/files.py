@@ -7,7 +7,7 @@ In come the bytes of a file, or the entries of a folder; out come findings, and 
 loaders decide in the same way; names count only for the entries of an archive, which SB3 looks up by name.
 :meth:`FileScanner.scan_content` tries, in the order of the loaders that would accept the bytes:
 
-1. YAML tags, in any text (:mod:`~sbformat.tools.scan.sidecars`)
+1. YAML tags, in any bytes (:mod:`~sbformat.tools.scan.sidecars`)
 2. a tar header, which torch looks for first; the bytes may be something else as well
 3. a zip: an archive of SB3 or SB2, a torch zip, or any other, member by member
 4. a legacy torch file; a ``.npy`` array, whose content is a pickle unless its header describes plain numbers or text; a
@@ -40,7 +40,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.folder import FileEntries
-from sbformat.archive.kinds import detect_kind, detect_zip_kind, is_safetensors
+from sbformat.archive.kinds import describe_other, detect_kind, detect_zip_kind, is_safetensors
 from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import (
     ARRAYS_ENTRY,
@@ -62,9 +62,9 @@ from sbformat.tools.scan import recover
 from sbformat.tools.scan.members import first_bytes, open_large_member, read_large_member, read_member
 from sbformat.tools.scan.pickles import MAX_DEPTH, is_marked
 from sbformat.tools.scan.sb3_effects import judge_attribute_path
-from sbformat.tools.scan.sidecars import judge_yaml
+from sbformat.tools.scan.sidecars import judge_tag
 from sbformat.tools.scan.torch_files import HEAD_BYTES, TorchScanner
-from sbformat.tools.scan.yaml_tags import may_hold_tags
+from sbformat.tools.scan.yaml_tags import REPEATED, iter_python_tags
 
 if TYPE_CHECKING:
     from sbformat.archive.entries import Entries
@@ -78,7 +78,10 @@ _TAR_FILES: Final = ("\0", "0", "5")
 _MAX_ZIP_DEPTH: Final = 2
 _END_WINDOW: Final = 1 << 17
 """Readers look for the end record of a zip in the last 65,557 bytes, some in more."""
-_NOT_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
+_TAG_COST: Final = 16
+"""Cost of a YAML tag, in bytes of a pickle."""
+_FINDING_COST: Final = 400
+"""Cost of a YAML tag that is not known, in bytes of a pickle."""
 
 
 class FileScanner(TorchScanner):
@@ -104,8 +107,7 @@ class FileScanner(TorchScanner):
         if depth > MAX_DEPTH:
             self.add(location.finding("broken", f"files are nested in files more than {MAX_DEPTH} levels deep"))
             return
-        if may_hold_tags(data) and self.charge(len(data), location):
-            self.add(*judge_yaml(data, location, self.allow))
+        self.scan_tags(BytesSource(data), location)
         head = bytes(data[:512])
         is_tar = recover.is_tar(data)
         if is_tar:
@@ -127,6 +129,15 @@ class FileScanner(TorchScanner):
         if not head.startswith(LOCAL_SIGNATURE):
             self.scan_end(data, location, depth)
 
+    def scan_tags(self, source: Source, location: Location) -> None:
+        """Judge whatever may be a YAML tag of a Python object, in a file of any type and size."""
+        for tag in iter_python_tags(source):
+            finding = None if tag is REPEATED else judge_tag(tag, location, self.allow)
+            if finding is not None:
+                self.add(finding)
+            if not self.charge(_TAG_COST if finding is None else _FINDING_COST, location):
+                return
+
     def scan_large_file(self, source: Source, location: Location) -> bool:
         """Scan a file without reading it into memory, if it is one pickle; return whether it is one."""
         head, end = source.view(0, 512), max(source.size - _END_WINDOW, 0)
@@ -145,7 +156,7 @@ class FileScanner(TorchScanner):
             self.scan_data(data, location, depth)
         elif _is_text(data):
             if is_file:
-                message = f"{_NOT_ARCHIVES.get(kind, 'text')}, not an archive"
+                message = f"expected an archive, got {describe_other(kind) or describe_other('text')}"
                 self.add(location.finding("unknown-entry", message))
         elif not is_sidecar and not _is_bundled(location, data):
             self.add(location.finding("unknown-entry", "the bytes are of a type that sbformat does not know"))
@@ -254,7 +265,10 @@ class FileScanner(TorchScanner):
         elif is_marked(head) and not is_tar and self.scan_large_pickle(source, inner, depth + 1):
             pass
         else:
-            self.scan_content(read_large_member(self, source, inner), inner, depth + 1)
+            data = read_large_member(self, source, inner)
+            if len(data) < source.size:
+                self.scan_tags(source, inner)
+            self.scan_content(data, inner, depth + 1)
 
     def _scan_recovered(self, data: memoryview, location: Location, depth: int) -> None:
         """Scan whatever can be recovered from a damaged zip."""

@@ -24,6 +24,7 @@ from sbformat.limits import Budget
 from sbformat.pkl.lenient import attempt
 from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar
 from sbformat.tools.scan.report import Skipped
+from sbformat.tools.scan.yaml_tags import contains_tags
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -152,7 +153,7 @@ def is_unzipped_archive(names: Collection[str]) -> bool:
 
 
 def is_large_and_unknown(path: str, limits: Limits) -> bool:
-    """Return whether a file is large, and neither its start nor its end is that of anything to scan.
+    """Return whether a file is large, its start and end are not those of anything to scan, and it has no YAML tags.
 
     :param path: of a regular file
     :param limits: for the bytes at its start
@@ -165,13 +166,13 @@ def is_large_and_unknown(path: str, limits: Limits) -> bool:
             if size <= LARGE_FILE_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
                 return False
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                return not _may_contain_pickles(data, limits)
+                return not (_may_contain_pickles(data, limits) or contains_tags(BytesSource(data)))
     except (OSError, ValueError):  # the scan reports it; ValueError: the file was truncated to nothing in the meantime
         return False
 
 
 def is_large_and_unknown_remote(remote: RemoteSource) -> bool:
-    """Return the same of a remote file, of which the start and the end are fetched.
+    """Return the same of a remote file, of which the start and the end are fetched, and all if it may be YAML.
 
     A pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only.
     """
@@ -184,7 +185,7 @@ def is_large_and_unknown_remote(remote: RemoteSource) -> bool:
     if head.startswith(NPY_MAGIC):
         return find_npy_pickle(memoryview(head)) is None
     end = bytes(remote.view(max(0, remote.size - _ZIP_TAIL_BYTES), _ZIP_TAIL_BYTES))
-    return END_SIGNATURE not in end
+    return END_SIGNATURE not in end and not contains_tags(remote)
 
 
 def _may_contain_pickles(data: mmap, limits: Limits) -> bool:

@@ -35,6 +35,7 @@ class Location(NamedTuple):
         verdict: Verdict | None = None,
         reason: Reason | None = None,
         offset: int | None = None,
+        line: int | None = None,
     ) -> Finding:
         """Return a finding at this location; verdict and reason are by default those of the rule."""
         verdict = verdict or RULES[rule][0]
@@ -45,6 +46,7 @@ class Location(NamedTuple):
             entry=escape(self.entry, 1000),
             key=escape(self.key, SHOWN),
             offset=offset,
+            line=line,
             names=tuple(escape(name, SHOWN) for name in names),
             message=message,
         )

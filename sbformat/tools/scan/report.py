@@ -121,6 +121,8 @@ class Finding:
     """The key of ``data`` that contains the value, or empty."""
     offset: int | None
     """Byte offset of the opcode in the pickle, or of the fault in the entry."""
+    line: int | None
+    """Line of a YAML tag in the entry, from 1; None for findings that are not about text."""
     names: tuple[str, ...]
     """The dotted names involved, as CPython resolves them."""
     message: str

@@ -188,9 +188,10 @@ RULE_HELP: Final[dict[Rule, RuleHelp]] = {
         9.5,
     ),
     "python-tag": RuleHelp(
-        "A YAML file contains a tag that names a Python object. rl_zoo3 loads `args.yml` and `config.yml` with an "
+        "A file contains a YAML tag that names a Python object. rl_zoo3 loads `args.yml` and `config.yml` with an "
         "unsafe loader, which imports what a tag names and calls it. The tags that rl_zoo3 itself writes are "
-        "recognized and have no finding.",
+        "recognized and have no finding. A comment or text that is spelled as a tag has one, because another encoding "
+        "or reader may see a tag in it.",
         "Remove the tag or the file, or load it with `yaml.safe_load`. Do not run rl_zoo3 in this folder.",
         "high",
         8.8,

@@ -4,8 +4,9 @@ Levels: ``dangerous`` and ``broken`` are errors, ``code`` is a warning, ``unknow
 subset of SARIF that GitHub displays (docs.github.com, "SARIF support for code scanning") and that Microsoft's
 ``sarif-multitool`` checks:
 
-- What is found is in base64 within JSON within a zip, so it is at no line of the file. Each result is at line 1,
-  because GitHub requires a line. The entry and the key are a logical location, the offset of the opcode is a property.
+- What is found is in base64 within JSON within a zip, so it is at no line of the file. The result is at line 1,
+  because GitHub requires a line. Only a YAML tag has a line. The entry and the key are a logical location, the offset
+  of the opcode is a property.
 - Of ``partialFingerprints``, GitHub reads ``primaryLocationLineHash``. What it computes by itself, from the text of
   line 1, would be the same for all findings of a rule in a file, and another after each training.
 - Paths are relative to the folder that the scan ran in, usually the workspace of the continuous integration.
@@ -231,7 +232,9 @@ def _render_location(report: Mapping[str, Any], index: int, row: Mapping[str, An
     place = paths.locate(report["path"], index)
     if report["format"] == "folder" and row["entry"]:
         place = paths.locate(os.path.join(report["path"], row["entry"].partition("!")[0]))
-    made: dict[str, Any] = {"physicalLocation": {"artifactLocation": place, "region": dict(_LINE)}}
+    is_of_file = row["line"] and "!" not in row["entry"] and (report["format"] == "folder" or not row["entry"])
+    region = {"startLine": row["line"]} if is_of_file else dict(_LINE)
+    made: dict[str, Any] = {"physicalLocation": {"artifactLocation": place, "region": region}}
     if row["entry"] or row["key"]:
         name = row["key"] or row["entry"].rpartition("!")[2]
         full = ":".join(filter(None, (row["entry"], row["key"])))

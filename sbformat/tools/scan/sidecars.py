@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Final
 from sbformat.errors import escape
 from sbformat.globals.dangerous import explain_danger
 from sbformat.tools.scan.location import SHOWN
-from sbformat.tools.scan.yaml_tags import PREFIX, TooManyTokensError, iter_python_tags
 from sbformat.values import is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sbformat.globals.torch import Pair
     from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding
+    from sbformat.tools.scan.yaml_tags import Tag
 
-_MAX_TAGS: Final = 1000
 _PLAIN: Final = frozenset({
     "none", "bool", "str", "unicode", "bytes", "int", "long", "float", "complex", "list", "tuple", "dict",
 })  # fmt: skip
@@ -36,6 +33,9 @@ _CONTAINERS: Final = frozenset({
     )),
 })  # fmt: skip
 """Classes that may be called, because they only store their arguments."""
+
+_AFTER_TAG: Final = ",:;?'()[]"
+"""Characters that follow a tag in a text. No name ends with them, so a loader fails if they are part of the tag."""
 
 _SCRIPT_SUFFIXES: Final = (
     ".py", ".pyw", ".pyc", ".pyo", ".pyx", ".ipynb", ".so", ".pyd", ".dll", ".dylib", ".exe", ".sh", ".bash", ".zsh",
@@ -57,39 +57,38 @@ def is_script(name: str, head: bytes) -> bool:
     return head.startswith(_SCRIPT_HEADS) or name.lower().endswith(_SCRIPT_SUFFIXES)
 
 
-def judge_yaml(data: memoryview, location: Location, allow: frozenset[str]) -> Iterator[Finding]:
-    """Judge the Python tags of a text by what ``yaml.UnsafeLoader`` does with them.
+def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | None:
+    """Judge a YAML tag by what ``yaml.UnsafeLoader`` does with it; None for one that is known.
 
-    :param data: a file of any type
+    :param tag: a tag, or text that is spelled as one
     :param location: of the file
     :param allow: dotted names to treat as known
     """
-    said: set[str] = set()
-    try:
-        for tag in iter_python_tags(data):
-            if tag.name not in said and len(said) < _MAX_TAGS:
-                said.add(tag.name)
-                yield from _judge_tag(tag.name.removeprefix(PREFIX), tag.line, location, allow)
-    except TooManyTokensError:
-        yield location.finding("broken", "the file contains more YAML than is examined")
-
-
-def _judge_tag(tag: str, line: int, location: Location, allow: frozenset[str]) -> Iterator[Finding]:
-    kind, colon, name = tag.partition(":")
-    if tag in _PLAIN or (colon and kind in _CALLS and _split_name(name) in _CONTAINERS):
-        return
-    if colon and kind in (*_IMPORTS, *_CALLS):
-        module, pair = name.rpartition(".")[0], _split_name(name)
-        what, is_called = {**_IMPORTS, **_CALLS}[kind], kind in _CALLS
-        if name in allow or (kind == "name" and is_known(pair)):
-            return
-        why = explain_danger((name, "")) if kind == "module" else explain_danger(pair)
-        tail = f": it {why}" if why else f", which imports {escape(module or 'builtins', SHOWN)}"
-        text = f"{escape(name, SHOWN)} {what} by a YAML tag in line {line}{tail if why or is_called or module else ''}"
-        yield location.finding("python-tag", text, names=(name,), reason="harmful" if why else None)
-    else:
+    tail = tag.name.rstrip(_AFTER_TAG)
+    kind, colon, name = tail.partition(":")
+    pair, line = _split_name(name), tag.line
+    if not tag.name:
+        message = f"the %TAG directive in line {line} may name Python objects, and its tags were not examined"
+        return location.finding("python-tag", message, line=line)
+    if not colon or kind not in (*_IMPORTS, *_CALLS):
+        if tail in _PLAIN:
+            return None
         message = f"a YAML tag in line {line} creates a Python object in a way that sbformat does not know"
-        yield location.finding("python-tag", message, names=(tag,))
+        return location.finding("python-tag", message, names=(tail,), line=line)
+    is_called = kind in _CALLS
+    if name in allow or (pair in _CONTAINERS if is_called else kind == "name" and is_known(pair)):
+        return None
+    why = explain_danger((name, "") if kind == "module" else pair)
+    module = name.rpartition(".")[0]
+    more = (
+        f": it {why}"
+        if why
+        else f", which imports {escape(module or 'builtins', SHOWN)}"
+        if module or is_called
+        else ""
+    )
+    message = f"{escape(name, SHOWN)} {(_IMPORTS | _CALLS)[kind]} by a YAML tag in line {line}{more}"
+    return location.finding("python-tag", message, names=(name,), reason="harmful" if why else None, line=line)
 
 
 def _split_name(name: str) -> Pair:

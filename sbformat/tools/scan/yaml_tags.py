@@ -1,388 +1,215 @@
-"""Find the YAML tags that name Python objects, without constructing anything (SCANNING.md 14.2).
+"""Find what may be a YAML tag of a Python object, anywhere in a file of any size (SCANNING.md 14.2).
 
 ``yaml.UnsafeLoader`` imports and calls what such a tag names, and rl_zoo3 loads the ``args.yml`` and ``config.yml`` of
-an agent with it. In comes text, out come the tags that a loader would resolve. A regular expression over lines is not
-enough: ``!!python/`` in a comment, a quoted scalar or a block scalar is not a tag, and a tag can be written without
-these characters (by a ``%TAG`` directive, ``%70`` for ``p``, ``!<...>``).
+an agent with it. Whether ``!!python/name:os.system`` is a tag or part of a text depends on the grammar, and on the
+encoding that the reader chooses: the bytes C2 85 end a comment in UTF-8, and do not in Windows-1252. So nothing is
+parsed: whatever is spelled as a tag counts as one, also in a comment or a quoted text.
 
-The lexer follows PyYAML's scanner where that decides on the start of a token: indentation, flow level, and where a
-simple key may start. It enforces fewer rules than PyYAML, never more, so it stops at the error at which PyYAML's
-scanner stops, or later, and finds every tag that PyYAML finds. Example::
+A tag consists of ASCII characters, which are the same bytes in every encoding that is looked for, with up to three
+zeros between them in UTF-16 and UTF-32. It is an *opening*, which stands for a *prefix*, and a *suffix*; the prefix in
+a directive and the suffix may be escaped::
 
-    a: !!python/name:os.system ''    # -> tag:yaml.org,2002:python/name:os.system, line 1
-    b: "!!python/name:os.system"     # a quoted scalar
-    c: |
-      !!python/name:os.system        a block scalar: its lines are indented more than its key
+    !!%70ython/name:os.system                            !!    tag:yaml.org,2002:
+    !<tag:yaml.org,2002:python/name:os.system>           !<    (nothing)
+    %TAG !e! tag:yaml.org,2002:py
+    --- !e!thon/name:os.system                           !e!   tag:yaml.org,2002:py
+
+A directive adds an opening for the rest of the file, although YAML limits it to a document. The file is examined in
+pieces, each with the end of the one before it. One regular expression finds the openings, each with what its prefix
+lacks of :data:`NAMESPACE`. Nothing in it is repeated that contains a repetition, so time is linear and memory constant.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from sbformat.io.source import iter_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-PREFIX: Final = "tag:yaml.org,2002:python/"
-"""The beginning of resolved tags of Python objects."""
-MAX_TOKENS: Final = 150_000
+    from sbformat.io.source import Source
 
-_WIDE: Final = {codecs.BOM_UTF16_LE: codecs.utf_16_le_decode, codecs.BOM_UTF16_BE: codecs.utf_16_be_decode}
-"""Functions, because codecs by name are imported at their first use."""
-_STANDARD: Final = {"!": "!", "!!": "tag:yaml.org,2002:"}
-_BREAKS: Final = re.compile("\r\n|[\r\x85\u2028\u2029]")
-_NOT_PRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_LIKELY: Final = tuple(map(re.compile, (
-    rb"!!python/", rb",2002:", rb"%TAG", rb"![!<][^\s\"!<]{0,100}%[0-9A-Fa-f]{2}",
-)))  # fmt: skip
-"""Every text with such a tag contains one of these: without a directive, an escape is close to the ``!``."""
-_SPACE: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:#[^\n]*)?")
-_WORD: Final = r"[0-9A-Za-z_-]"
-_URI: Final = r"(?:[0-9A-Za-z;/?:@&=+$,_.!~*'()\[\]-]|%[0-9A-Fa-f]{2})+"
-_TAG: Final = re.compile(rf"!(?:<(?P<verbatim>{_URI})(?=>)|(?P<handle>{_WORD}*!)?(?P<suffix>{_URI}))")
-_LONE_TAG: Final = re.compile(r"!(?=[ \t\n]|\Z)")
-_TAG_DIRECTIVE: Final = re.compile(rf"%TAG +(?P<handle>!(?:{_WORD}*!)?) +(?P<prefix>{_URI})(?=[ \n]|\Z)[^\n]*\n?")
-_DIRECTIVE: Final = re.compile(rf"%(?!TAG[ \n]){_WORD}+(?=[ \n]|\Z)[^\n]*\n?")
-_NAME: Final = re.compile(rf"[&*]{_WORD}+(?=[ \t\n?:,\]}}%@`]|\Z)")
-_MARKER: Final = re.compile(r"(?:---|\.\.\.)(?=[ \t\n]|\Z)")
-_QUOTED: Final = {
-    "'": re.compile(r"'[^']*(?:''[^']*)*'"),
-    '"': re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL),
-}
-_PLAIN: Final = re.compile(r"(?:[^ \t\n:]+|:(?![ \t\n]|\Z))+")
-_FLOW_PLAIN: Final = re.compile(r"(?:[^ \t\n:,?\[\]{}]+|:(?![ \t\n,\[\]{}]|\Z))+")
-_BLOCK_HEADER: Final = re.compile(r"[|>](?:[+-]?(?P<one>[1-9])?|(?P<two>[1-9])[+-])(?=[ \n]|\Z) *(?:#[^\n]*)?(?:\n|\Z)")
-_INDICATORS: Final = frozenset("-?:,[]{}#&*!|>'\"%@`")
-_LONGEST_KEY: Final = 1024
+NAMESPACE: Final = "tag:yaml.org,2002:python/"
+"""The beginning of the tags of Python objects."""
+MAX_OPENINGS: Final = 8
+"""Openings that are looked for in one file."""
+LONGEST: Final = 1024
+"""Bytes of a suffix, and of each part of a directive, that are examined; no name that sbformat knows needs as many."""
+
+_OVERLAP: Final = 8 * LONGEST
+"""Bytes at the end of a piece that are examined with the next one; longer than a directive, an opening and a suffix."""
+_MOST_SEEN: Final = 1000
+"""Tags and directives that are remembered, so that they are examined once."""
+_ZEROS: Final = r"\0{0,3}"
+_URI: Final = r"#-;=?-Z_a-z~\[\]\0"
+"""Characters of a tag, and of ruamel.yaml's, but not ``!``, which may begin another tag; and the zeros."""
+_DIRECTIVE: Final = re.compile(
+    rf"{_ZEROS.join('%TAG')}[ \t\0]{{1,{LONGEST}}}"
+    rf"(?:(?P<handle>![\w\0-]{{0,{LONGEST}}}!?)[ \t\0]{{0,{LONGEST}}}(?P<prefix>[{_URI}!]{{0,{LONGEST}}}))?".encode()
+)
+_TOO_LONG: Final = ("", "")
+_AFTER_PREFIX: Final = "()"
+"""First bytes of the line ends U+2028 and U+2029 in UTF-16 with the least significant byte first."""
+_CONTROL: Final = re.compile(r"[\x01-\x08\x0b\x0c\x10-\x1a\x1c-\x1f\x7f]")
+"""Control characters that no loader accepts and no encoding uses (ISO 2022: ESC, SO, SI)."""
+_CHECKED_BYTES: Final = 4096
+_ENCODINGS: Final = (
+    (re.compile(rb"\0\0\xfe\xff|\0\0\0.", re.DOTALL), codecs.utf_32_be_decode),
+    (re.compile(rb"\xff\xfe\0\0|.\0\0\0", re.DOTALL), codecs.utf_32_le_decode),
+    (re.compile(rb"\xfe\xff|\0.", re.DOTALL), codecs.utf_16_be_decode),
+    (re.compile(rb"\xff\xfe|.\0", re.DOTALL), codecs.utf_16_le_decode),
+    (re.compile(rb""), codecs.latin_1_decode),
+)
+"""How a file starts (YAML 1.2.2, 5.2), and its decoder: a function, because codecs by name are imported when used. Only
+the number of a line depends on it, and whether a large file is searched."""
 
 
 class Tag(NamedTuple):
-    """A tag of a document."""
+    """What may be a tag of a Python object."""
 
     name: str
-    """Resolved: ``tag:yaml.org,2002:python/tuple``."""
+    """What follows :data:`NAMESPACE`, decoded: ``name:os.system``. Empty: a directive that is too long or one too many,
+    so that its tags are not looked for."""
     line: int
-    """The line of the tag, from 1."""
+    """Its line, from 1."""
 
 
-class TooManyTokensError(ValueError):
-    """The text contains more tokens than are examined."""
+REPEATED: Final = Tag("", 0)
 
 
-def may_hold_tags(data: bytes | memoryview) -> bool:
-    """Return whether a file can contain such a tag, much faster than by reading its tokens."""
-    if bytes(data[:2]) in _WIDE:
-        return True
-    end = _find_end(data)
-    return any(pattern.search(data, 0, end) for pattern in _LIKELY)
+def contains_tags(source: Source) -> bool:
+    """Return whether there is a tag in a file, unless a loader refuses its first bytes: they have control characters.
 
-
-def _find_end(data: bytes | memoryview) -> int:
-    """Return where the first control character is, which is an error to a YAML loader: it reads nothing beyond it."""
-    control = _CONTROL.search(data)
-    return control.start() if control else len(data)
-
-
-def iter_python_tags(data: bytes | memoryview) -> Iterator[Tag]:
-    """Yield the tags of Python objects that a YAML loader finds in a file, up to the first error in it.
-
-    :param data: a file of any type
-    :raises TooManyTokensError: for more than :data:`MAX_TOKENS`
+    Source: PyYAML ``reader.py`` (``check_printable``, of 4,096 characters at a time).
     """
-    wide = _WIDE.get(bytes(data[:2]))
-    text = wide(data, "replace", True)[0] if wide is not None else str(data[: _find_end(data)], "utf-8", "replace")
-    text = text.removeprefix("\ufeff")
-    end = _NOT_PRINTABLE.search(text)
-    text = _BREAKS.sub("\n", text[: end.start()] if end else text)
-    yield from (tag for tag in _Lexer(text).iter_tags() if tag.name.startswith(PREFIX))
+    head = bytes(source.view(0, min(source.size, _CHECKED_BYTES)))
+    text = _choose_decoder(head)(head, "replace")[0]
+    return _CONTROL.search(text) is None and any(True for _ in iter_python_tags(source))
 
 
-class _Key(NamedTuple):
-    """The position of a token that is a key if a colon follows."""
+def iter_python_tags(source: Source) -> Iterator[Tag]:
+    """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one.
 
-    line: int
-    at: int
-    column: int
+    :param source: a file of any type and size
+    """
+    openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
+    pairs: set[tuple[str, str]] = set()
+    finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
+    data, read, is_cut = memoryview(b""), 0, False
+    for piece in iter_views(source, 0, source.size):
+        data = memoryview(bytes(data[-_OVERLAP:]) + piece) if read else piece
+        read += len(piece)
+        end = len(data) if read == source.size else len(data) - _OVERLAP
+        for directive in _DIRECTIVE.finditer(data):
+            if directive.start() >= end or is_cut:
+                break
+            pair = None if directive[0] in seen else _read_directive(directive)
+            if len(seen) < _MOST_SEEN:
+                seen.add(directive[0])
+            if pair is None or pair in pairs:
+                continue
+            pairs.add(pair)
+            if pair == _TOO_LONG or len(openings) == MAX_OPENINGS:
+                is_cut = True
+                yield Tag("", copy(lines).count_to(directive.start(), data))
+            else:
+                openings.append(_Opening(*pair))
+                openings.sort(key=lambda opening: -len(opening.text))
+                finder = _compile_finder(openings)
+                seen.clear()
+        for found in finder.finditer(data):
+            if found.start() >= end:
+                break
+            is_followed = bytes(data[found.end() : found.end() + 1]) == b"!"
+            text = found[0] + b"!" * is_followed
+            if text in seen:
+                yield REPEATED
+                continue
+            if len(seen) < _MOST_SEEN:
+                seen.add(text)
+            for name in filter(None, (opening.read_name(text) for opening in openings)):
+                yield Tag(name, lines.count_to(found.start(), data))
+        lines.end_piece(end, data)
 
 
-class _StopError(Exception):
-    """No token can begin with the character at this position."""
+class _Opening:
+    """The first characters of a tag.
 
-
-class _Lexer:
-    """Splits YAML into tokens, as far as is needed to distinguish tags from text.
-
-    :param text: printable characters, with lines that end in LF
+    :param text: ``!!``, ``!<``, or the handle of a directive
+    :param prefix: what it stands for, decoded
     """
 
-    __slots__ = ("_at", "_handles", "_indent", "_indents", "_keys", "_level", "_line", "_may_start_key", "_pending",
-                 "_start", "_text")  # fmt: skip
+    __slots__ = ("_regex", "_start", "pattern", "text")
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, prefix: str) -> None:
+        self.text = text
+        parts = [re.escape(char) for char in text]
+        for char in NAMESPACE[len(prefix) :]:
+            digits = (f"[{digit}{digit.upper()}]" for digit in f"{ord(char):02x}")
+            parts.append(f"(?:{re.escape(char)}|{_ZEROS.join(('%', *digits))})")
+        first = f"{_URI}!" if prefix.startswith(NAMESPACE) else _URI
+        self.pattern = f"{_ZEROS.join(parts)}({_ZEROS}[{first}][{_URI}]{{0,{LONGEST - 1}}})"
+        """An expression for the opening, what the prefix lacks of the namespace, and the rest of the suffix."""
+        self._regex = re.compile(self.pattern.encode())
+        self._start = prefix[len(NAMESPACE) :]
+
+    def read_name(self, text: bytes) -> str:
+        """Return what follows the namespace in a tag and the character after it; empty if it has another opening."""
+        found = self._regex.match(text)
+        if found is None or not (suffix := _decode(found[1])):
+            return ""
+        return self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
+
+
+def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
+    """Return an expression for all openings, the longest first: what it finds contains the tags of shorter ones."""
+    return re.compile("|".join(opening.pattern for opening in openings).encode())
+
+
+def _read_directive(found: re.Match[bytes]) -> tuple[str, str] | None:
+    """Return the handle and the prefix of a directive whose tags may name Python objects; None for others."""
+    if found.end() - found.start() >= LONGEST:
+        return _TOO_LONG
+    prefix = unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
+    is_python = prefix and (prefix.startswith(NAMESPACE) or NAMESPACE.startswith(prefix))
+    return (_decode(found["handle"]), prefix) if is_python else None
+
+
+def _decode(text: bytes) -> str:
+    return text.replace(b"\0", b"").decode("ascii")
+
+
+def _choose_decoder(head: bytes) -> Callable[[bytes | memoryview, str], tuple[str, int]]:
+    return next(decode for pattern, decode in _ENCODINGS if pattern.match(head))
+
+
+class _Lines:
+    """Counts the lines of a file that is read in pieces.
+
+    :param source: the file
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._decode = _choose_decoder(bytes(source.view(0, min(source.size, 4))))
         self._at = 0
-        self._line = 1
-        self._start = 0
-        """Start of the line."""
-        self._indent = -1
-        self._indents: list[int] = []
-        self._level = 0
-        """Number of open brackets."""
-        self._keys: dict[int, _Key] = {}
-        self._may_start_key = True
-        self._handles = dict(_STANDARD)
-        self._pending: dict[str, str] = {}
-        """Handles of ``%TAG`` directives, which apply to the next document."""
+        self._number = 1
+        self._is_after_cr = False
 
-    def iter_tags(self) -> Iterator[Tag]:
-        """Yield every tag with a known handle."""
-        for _ in range(MAX_TOKENS):
-            try:
-                self._find_token()
-                if self._at >= len(self._text):
-                    return
-                tag = self._take_token()
-            except _StopError:
-                return
-            if tag is not None:
-                yield tag
-        raise TooManyTokensError
+    def count_to(self, at: int, data: memoryview) -> int:
+        """Return the line of a position in a piece, which is not before the last one."""
+        text, size = self._decode(data[self._at : at], "replace")
+        self._number += text.count("\n") + text.count("\r") - text.count("\r\n")
+        self._number -= self._is_after_cr and text.startswith("\n")
+        self._is_after_cr = text.endswith("\r") if text else self._is_after_cr
+        self._at += size
+        return self._number
 
-    # -- positions ------------------------------------------------------------------------------------
-
-    @property
-    def _column(self) -> int:
-        return self._at - self._start
-
-    def _move(self, to: int) -> None:
-        breaks = self._text.count("\n", self._at, to)
-        if breaks:
-            self._line += breaks
-            self._start = self._text.rfind("\n", self._at, to) + 1
-        self._at = to
-
-    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        found = pattern.match(self._text, self._at)
-        if found is None:
-            raise _StopError
-        self._move(found.end())
-        return found
-
-    def _find_token(self) -> None:
-        line = self._line
-        self._match(_SPACE)
-        if self._line != line and not self._level:
-            self._may_start_key = True
-        if not self._level:
-            self._unwind(self._column)
-
-    def _unwind(self, column: int) -> None:
-        while self._indent > column:
-            self._indent = self._indents.pop()
-
-    def _add_indent(self, column: int) -> None:
-        if self._indent < column:
-            self._indents.append(self._indent)
-            self._indent = column
-
-    def _save_key(self) -> None:
-        if self._may_start_key:
-            self._keys[self._level] = _Key(self._line, self._at, self._column)
-
-    # -- tokens ---------------------------------------------------------------------------------------
-
-    def _take_token(self) -> Tag | None:
-        char, following = self._text[self._at], self._text[self._at + 1 : self._at + 2] or "\n"
-        if not self._column and char in "%-." and self._take_mark(char):
-            return None
-        if char == "!":
-            return self._take_tag()
-        if char in _TAKE:
-            _TAKE[char](self)
-        elif char in "-?:" and (following in " \t\n" or (self._level and char != "-")):
-            _TAKE_ENTRY[char](self)
-        elif char in "|>" and not self._level:
-            self._take_block()
-        elif (char in _INDICATORS or char == "\t") and not (char == "-" or (char in "?:" and not self._level)):
-            raise _StopError
-        else:
-            self._take_plain()
-        return None
-
-    def _take_mark(self, char: str) -> bool:
-        """Take a directive, or a marker of the start or end of a document."""
-        if char == "%":
-            found = self._match(_TAG_DIRECTIVE if self._text.startswith("%TAG", self._at) else _DIRECTIVE)
-            if "handle" in found.re.groupindex:
-                self._pending[found["handle"]] = _unescape(found["prefix"])
-        elif _MARKER.match(self._text, self._at) is None:
-            return False
-        else:
-            self._move(self._at + 3)
-            if char == "-":
-                self._handles, self._pending = _STANDARD | self._pending, {}
-        if self._level:
-            raise _StopError
-        self._unwind(-1)
-        self._keys.clear()
-        self._may_start_key = False
-        return True
-
-    def _take_tag(self) -> Tag | None:
-        line = self._line
-        self._save_key()
-        self._may_start_key = False
-        if _LONE_TAG.match(self._text, self._at):
-            self._move(self._at + 1)
-            return None
-        found = self._match(_TAG)
-        if found["verbatim"] is not None:
-            self._move(self._at + 1)
-            return Tag(_unescape(found["verbatim"]), line)
-        handle = "!" + (found["handle"] or "")
-        if handle not in self._handles:
-            raise _StopError
-        return Tag(self._handles[handle] + _unescape(found["suffix"]), line)
-
-    def open_bracket(self) -> None:
-        """Take an opening bracket."""
-        self._save_key()
-        self._level += 1
-        self._may_start_key = True
-        self._at += 1
-
-    def close_bracket(self) -> None:
-        """Take a closing bracket."""
-        if not self._level:
-            raise _StopError
-        self._keys.pop(self._level, None)
-        self._level -= 1
-        self._may_start_key = False
-        self._at += 1
-
-    def take_comma(self) -> None:
-        """Take a comma between brackets."""
-        if not self._level:
-            raise _StopError
-        self._keys.pop(self._level, None)
-        self._may_start_key = True
-        self._at += 1
-
-    def take_item(self) -> None:
-        """Take the dash of a list item, or another indicator with the same rules."""
-        if not self._level:
-            if not self._may_start_key:
-                raise _StopError
-            self._add_indent(self._column)
-        self._keys.pop(self._level, None)
-        self._may_start_key = True
-        self._at += 1
-
-    def take_key(self) -> None:
-        """Take the question mark of a complex key."""
-        self.take_item()
-        self._may_start_key = not self._level
-
-    def take_value(self) -> None:
-        """Take the colon after a key."""
-        key = self._keys.pop(self._level, None)
-        if key is not None and key.line == self._line and self._at - key.at <= _LONGEST_KEY:
-            if not self._level:
-                self._add_indent(key.column)
-            self._may_start_key = False
-            self._at += 1
-        else:
-            self.take_key()
-
-    def take_name(self) -> None:
-        """Take an anchor or an alias."""
-        self._save_key()
-        self._may_start_key = False
-        self._match(_NAME)
-
-    def take_quoted(self) -> None:
-        """Take a quoted scalar."""
-        self._save_key()
-        self._may_start_key = False
-        self._match(_QUOTED[self._text[self._at]])
-
-    def _take_plain(self) -> None:
-        """Take a plain scalar, which continues over lines that are indented more than its parent."""
-        self._save_key()
-        self._may_start_key = False
-        least, text, pattern = self._indent + 1, self._text, _FLOW_PLAIN if self._level else _PLAIN
-        while text[self._at : self._at + 1] != "#" and (found := pattern.match(text, self._at)):
-            self._at = found.end()
-            self._may_start_key = False
-            at, line = self._at, self._line
-            self._skip_spaces()
-            if text[self._at : self._at + 1] == "\n":
-                self._may_start_key = True
-                while text[self._at : self._at + 1] == "\n":
-                    self._move(self._at + 1)
-                    if _MARKER.match(text, self._at):
-                        return
-                    self._skip_spaces()
-            if self._at == at or (self._line != line and not self._level and self._column < least):
-                return
-
-    def _skip_spaces(self) -> None:
-        while self._text[self._at : self._at + 1] == " ":
-            self._at += 1
-
-    def _take_block(self) -> None:
-        """Take a block scalar, which ends at the first line that is indented less than its first line."""
-        self._keys.pop(self._level, None)
-        self._may_start_key = True
-        found = self._match(_BLOCK_HEADER)
-        least, increment = max(self._indent + 1, 1), found["one"] or found["two"]
-        if increment:
-            indent = least + int(increment) - 1
-            self._skip_breaks(indent)
-        else:
-            deepest = 0
-            while self._text[self._at : self._at + 1] in (" ", "\n"):
-                self._skip_spaces()
-                deepest = max(deepest, self._column)
-                if self._text[self._at : self._at + 1] == "\n":
-                    self._move(self._at + 1)
-            indent = max(least, deepest)
-        while self._column == indent and self._at < len(self._text):
-            end = self._text.find("\n", self._at)
-            self._move(len(self._text) if end < 0 else end + 1)
-            self._skip_breaks(indent)
-
-    def _skip_breaks(self, indent: int) -> None:
-        while True:
-            while self._column < indent and self._text[self._at : self._at + 1] == " ":
-                self._at += 1
-            if self._text[self._at : self._at + 1] != "\n":
-                return
-            self._move(self._at + 1)
-
-
-_TAKE: Final[dict[str, Callable[[_Lexer], None]]] = {
-    "[": _Lexer.open_bracket,
-    "{": _Lexer.open_bracket,
-    "]": _Lexer.close_bracket,
-    "}": _Lexer.close_bracket,
-    ",": _Lexer.take_comma,
-    "&": _Lexer.take_name,
-    "*": _Lexer.take_name,
-    "'": _Lexer.take_quoted,
-    '"': _Lexer.take_quoted,
-}
-_TAKE_ENTRY: Final[dict[str, Callable[[_Lexer], None]]] = {
-    "-": _Lexer.take_item,
-    "?": _Lexer.take_key,
-    ":": _Lexer.take_value,
-}
-
-
-def _unescape(text: str) -> str:
-    """Return a URI with its escapes decoded: ``%70`` is ``p``."""
-    if "%" not in text:
-        return text
-    return re.sub("(?:%..)+", lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
+    def end_piece(self, end: int, data: memoryview) -> None:
+        """Count up to the position in a piece where the next one starts."""
+        self.count_to(end, data)
+        self._at -= end

@@ -33,6 +33,7 @@ def finding(rule: str = "dangerous-name", **changed: Any) -> dict[str, Any]:
         "entry": "data",
         "key": "lr_schedule",
         "offset": 2,
+        "line": None,
         "names": ["os.system"],
         "message": "os.system is imported: it runs commands",
     }
@@ -358,3 +359,14 @@ def test_a_real_scan(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeyp
     assert run["results"][0]["properties"]["offset"] == 2
     assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "evil.pkl"
     assert len(run["invocations"][0]["toolExecutionNotifications"]) == 1
+
+
+def test_only_a_tag_of_the_file_itself_has_its_line() -> None:
+    for entry, kind, line in (
+        ("", "text", 3),
+        ("args.yml", "folder", 3),
+        ("args.yml", "zip", 1),
+        ("a.zip!b", "folder", 1),
+    ):
+        (result,) = run_of(report(finding("python-tag", entry=entry, key="", line=3), format=kind))["results"]
+        assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == line

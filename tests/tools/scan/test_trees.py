@@ -185,7 +185,7 @@ def test_pointers_of_git_lfs_are_counted_by_themselves(tmp_path: Path, capsys: p
     put(tmp_path / "policy.zip", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     assert main(["scan", str(tmp_path)]) == 0
     assert "1 Git LFS pointer, whose file is not here: git lfs pull fetches it" in capsys.readouterr().out
-    assert main(["scan", str(tmp_path / "policy.zip")]) == 1  # it was asked for by its name
+    assert main(["scan", str(tmp_path / "policy.zip")]) == 2  # it was asked for by its name
 
 
 def test_a_folder_without_a_file_is_not_clean(tmp_path: Path) -> None:
