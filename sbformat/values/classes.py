@@ -74,7 +74,8 @@ def decode_enum_class(context: Context, node: Call) -> CarriedClass:
     _attributes(context, node)
     load_hooks.describe_class(context, node)
     reference = Reference(module, name)
-    return CarriedClass(module, name, bases, {key: EnumMember(reference, value) for key, value in members.items()})
+    values: dict[str, object] = {key: EnumMember(reference, value) for key, value in members.items()}
+    return CarriedClass(module, name, bases, values, Reference("enum", "EnumMeta"))
 
 
 def decode_filled_class(context: Context, node: Call) -> object:

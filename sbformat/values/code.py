@@ -68,6 +68,8 @@ class Code(NamedTuple):
     digest: str | None
     """SHA-256, in hex, of all parts but ``filename``, ``firstlineno`` and ``linetable``; None when a constant is a
     frozenset, which has no order."""
+    arguments: int = 18
+    """The number of arguments of ``types.CodeType``: 15 before CPython 3.8, 16 before 3.11."""
 
 
 class FunctionParts(NamedTuple):
@@ -106,7 +108,7 @@ def make_code(args: tuple[object, ...]) -> Code | None:
         return None
     digest = _digest([item for name, value in parts.items() if name not in _NOT_EXECUTED for item in (name, value)])
     absent: dict[str, object] = {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""}
-    return Code(**{**absent, **parts}, digest=digest)  # type: ignore[arg-type]
+    return Code(**{**absent, **parts}, digest=digest, arguments=len(args))  # type: ignore[arg-type]
 
 
 def _digest(parts: list[object]) -> str | None:

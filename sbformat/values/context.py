@@ -67,12 +67,18 @@ _PICKLED_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_func
 
 def find_globals(node: Call) -> object:
     """Return what tells the globals of a function pickled by value from others: a dict of the tree, or a module."""
-    index = _GLOBALS_ARGUMENT.get(find_role(node) or "")
+    index = _GLOBALS_ARGUMENT.get(find_maker(node) or "")
     base = node.args[index] if index and type(node.args) is tuple and len(node.args) > index else None
     return base if type(base) is str or base is None else id(base)
 
 
-_GLOBALS_ARGUMENT: Final = {"builtin_type": 1, "function": 1, "skeleton_function": 2}
+_GLOBALS_ARGUMENT: Final = {"function": 1, "skeleton_function": 2}
+
+
+def find_maker(node: Call) -> str | None:
+    """Return the role of a call; that of a function for a call of the type that ``_builtin_type`` returns."""
+    is_made = isinstance(node.func, Call) and find_role(node.func) == "builtin_type"
+    return "function" if is_made else find_role(node)
 
 
 class UnrecognizedError(Exception):
@@ -122,9 +128,27 @@ class Context:
     """
 
     __slots__ = (
-        "_converted", "_names_by_value", "_substitutes", "_uses", "_values", "budget", "checks_unread", "claimed",
-        "fillers", "issues", "lineages", "names_as_values", "pickle", "setters", "shared_globals", "sharing",
-        "storages", "tensors", "understood", "waiting",
+        "_converted",
+        "_names_by_value",
+        "_substitutes",
+        "_uses",
+        "_values",
+        "budget",
+        "checks_unread",
+        "claimed",
+        "fillers",
+        "issues",
+        "lineages",
+        "may_be_changed",
+        "names_as_values",
+        "pickle",
+        "setters",
+        "shared_globals",
+        "sharing",
+        "storages",
+        "tensors",
+        "understood",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +179,8 @@ class Context:
         """Functions pickled by value, also those of which nothing remains, by the globals that they share."""
         self.shared_globals: dict[int, dict[str, object]] = {}
         """What these functions define in their globals, by the ``id()`` of their list."""
+        self.may_be_changed: bool | None = None
+        """Whether other parts of the pickle may change its functions; None until that is asked."""
         self._converted = 0
         self._uses: dict[int, int] = {}
         self._values: dict[int, object] = {}
@@ -170,7 +196,8 @@ class Context:
                 self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
             if role in _PICKLED_BY_VALUE:
                 self._names_by_value = NAMES
-                self.sharing.setdefault(find_globals(node), []).append(node)  # type: ignore[arg-type]
+            if isinstance(node, Call) and find_maker(node) in _GLOBALS_ARGUMENT:
+                self.sharing.setdefault(find_globals(node), []).append(node)
 
     def _resolve_dill(self, node: Call, getter: Call) -> None:
         """Have a call see the name of numpy that dill looks up for it: ``_get_attr(subimport(module), name)``.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import DecodeContext
 
-_STORING_ROLES: Final = frozenset({"cell", "function", "function_state", "record"})
+_STORING_ROLES: Final = frozenset({"cell", "function", "record"})
 _CONTAINERS: Final = frozenset({list, tuple, Dict, Set, FrozenSet})
 """Types of composite values that are not nodes."""
 _NODES_PER_CALL: Final = 5

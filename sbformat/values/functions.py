@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.jax import METHODS
-from sbformat.pkl.tree import LEAVES, Call, Dict, Global
+from sbformat.pkl.tree import LEAVES, Call, Dict, Global, children, walk
 from sbformat.values.base import Contradiction
 from sbformat.values.classes import read_setter_state
 from sbformat.values.code import Code, FunctionParts, make_code
-from sbformat.values.context import find_globals, find_role, reject
+from sbformat.values.context import find_globals, find_maker, find_role, reject
 from sbformat.values.python_objects import find_singleton_type
 from sbformat.values.schedules import find_schedule
 from sbformat.values.types import CarriedClass, Cycle, Described, Function, Module, Reference
@@ -114,8 +114,8 @@ def decode_function(context: Context, node: Call) -> Function:
         attributes, state = read_setter_state(context, setters[0])
     if set(state) - _FUNCTION_STATE or type(name) not in (str, type(None)) or defaults not in (None, ()):
         reject("a function has a state that cloudpickle never writes")
-    _claim_cells(context, args[4] if len(args) == 5 else None)
     closure = state.get("__closure__", cells)
+    _claim_cells(context, args[4] if len(args) == 5 else None, closure)
     parts = FunctionParts(
         code if isinstance(code, Code) else None,
         base,
@@ -136,12 +136,21 @@ def decode_function(context: Context, node: Call) -> Function:
     return made
 
 
-def _claim_cells(context: Context, cells: object) -> None:
-    """Check that no two functions share a cell, which the state of the last one would overwrite."""
-    for cell_of in cells if type(cells) is tuple else ():
+def _claim_cells(context: Context, cells: object, closure: object) -> None:
+    """Check that no two functions share a cell, which the state of the last one would overwrite.
+
+    :param cells: of the function
+    :param closure: the cells that its state copies into them; others may copy the same, unless they are of a function
+    """
+    own = cells if type(cells) is tuple else ()
+    for cell_of in own:
+        if id(cell_of) in context.claimed or ~id(cell_of) in context.claimed:
+            reject("two functions share a cell")
+    for cell_of in closure if closure is not cells and type(closure) is tuple else ():
         if id(cell_of) in context.claimed:
             reject("two functions share a cell")
-        context.claimed.add(id(cell_of))
+        context.claimed.add(~id(cell_of))
+    context.claimed.update(map(id, own))
 
 
 _FUNCTION_STATE: Final = frozenset(
@@ -247,7 +256,77 @@ def _describe_function(context: Context, node: Call, parts: FunctionParts, skele
         globals={**own, **dict.fromkeys(unclear, Contradiction())},
         schedule=schedule,
         keyword_defaults=parts.keyword_defaults if type(parts.keyword_defaults) is dict else {},
+        is_changed=not _has_plain_globals(parts) or _may_be_changed(context),
     )
+
+
+def _has_plain_globals(parts: FunctionParts) -> bool:
+    """Return whether the globals of a function are plain dicts, whose names are those that it uses."""
+    return all(
+        own is None
+        or (own is parts.base_globals and type(own) is str)
+        or (type(own) is dict and all(type(key) is str for key in own))
+        for own in (parts.base_globals, parts.globals)
+    )
+
+
+def _may_be_changed(context: Context) -> bool:
+    """Return whether other parts of the pickle may change its functions: then none of them is understood.
+
+    These are calls whose result nothing uses, other than those that complete a function; changes of what was given to
+    a call before; and globals and cells of a function that are used elsewhere, too.
+    """
+    if context.may_be_changed is None:
+        calls = [node for node in context.pickle.log if type(node) is Call]
+        reached: set[int] = set()
+        own = {id(part): 0 for node in calls for part in _list_own_parts(node)}
+        for root in (context.pickle.value, *filter(_only_completes, calls)):
+            for value in walk(root, reached):
+                for part in children(value):
+                    if id(part) in own:
+                        own[id(part)] += 1
+        for nodes in context.sharing.values():  # they share their globals
+            base = _get_base(nodes[0])
+            own[id(base)] = own.get(id(base), 0) - len({id(node.args) for node in nodes if id(node) in reached}) + 1
+        states = {id(update.value) for node in calls for update in node.updates or ()}
+        states |= {id(part) for node in calls if _only_completes(node) for part in _list_state(node)}
+        context.may_be_changed = (
+            any(id(node) not in reached for node in calls)
+            or any(count > 1 for count in own.values())
+            or not states.isdisjoint(context.pickle.changed)
+        )
+    return context.may_be_changed
+
+
+def _list_own_parts(node: Call) -> list[object]:
+    """Return what belongs to a function alone: its globals, which functions of one module share, and its cells."""
+    if find_maker(node) not in ("function", "skeleton_function"):
+        return []
+    cells = node.args[4] if type(node.args) is tuple and len(node.args) > 4 else ()
+    base = _get_base(node)
+    return [*([base] if isinstance(base, Dict) else []), *(cells if type(cells) is tuple else ())]
+
+
+def _list_state(node: Call) -> list[object]:
+    """Return the dicts and tuples that a call gives a function or class as its state."""
+    found: list[object] = []
+    todo: list[object] = list(node.args[1:]) if type(node.args) is tuple else []
+    for _ in range(3):
+        found += todo
+        todo = [part for value in todo for part in children(value) if type(part) in (Dict, tuple, list)]
+    return found
+
+
+def _only_completes(node: Call) -> bool:
+    """Return whether a call creates or completes a function or class, or a part of one."""
+    role = find_role(node)
+    if role in ("function_state", "class_state", "filled_function", "filled_class"):
+        target = node.args[0] if type(node.args) is tuple and node.args else None
+        return isinstance(target, Call) and find_maker(target) in _BY_VALUE
+    return find_maker(node) in _BY_VALUE or role == "cell"
+
+
+_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
 def _list_unclear_names(context: Context, node: Call, code: Code | None, own: dict[str, object]) -> list[str]:
@@ -262,6 +341,10 @@ def _list_unclear_names(context: Context, node: Call, code: Code | None, own: di
     shared = context.shared_globals.get(id(sharing))
     if shared is None:
         shared = context.shared_globals[id(sharing)] = {}
+        base = _get_base(node)
+        for name, part in base if isinstance(base, Dict) else ():
+            if name not in _MODULE_GLOBALS:
+                shared[name] = part  # type: ignore[index]
         for other in sharing:
             for name, part in _find_given_globals(context, other).items():
                 first = shared.setdefault(name, part)
@@ -276,6 +359,12 @@ def _list_unclear_names(context: Context, node: Call, code: Code | None, own: di
             todo += part.constants
     context.charge_items(len(names))
     return [name for name in names if name in shared and (name not in own or isinstance(shared[name], Contradiction))]
+
+
+def _get_base(node: Call) -> object:
+    """Return the part of the tree that becomes the globals of a function, before its state is set."""
+    index = 2 if find_maker(node) == "skeleton_function" else 1
+    return node.args[index] if type(node.args) is tuple and len(node.args) > index else None
 
 
 def _find_given_globals(context: Context, node: Call) -> dict[str, object]:

@@ -163,6 +163,8 @@ class Function(Value):
     schedule: Schedule | None
     """What it computes, when it is a published schedule function, unchanged."""
     keyword_defaults: dict[str, object] = {}
+    is_changed: bool = False
+    """Whether other parts of the pickle may change what it computes, or its globals are not a plain dict."""
 
     @property
     def digest(self) -> str | None:

@@ -22,7 +22,7 @@ class ComputedSchedule(Value):
     function: object
     """The function of the file, as :func:`sbformat.values.decode` returns it."""
     python: str
-    """The releases of CPython that may have compiled it: ``3.6 to 3.9``."""
+    """The releases of CPython that may have compiled it: ``3.8 and 3.9``."""
 
     def sample(self, progress: float) -> float:
         """Return the value at a remaining progress from 1 (start of the training) to 0 (its end).

@@ -14,10 +14,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.values.computed.arithmetic import Number
-from sbformat.values.computed.errors import NotUnderstoodError, refuse
-from sbformat.values.computed.machine import Machine
+from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
+from sbformat.values.computed.machine import INEXACT, Machine
 from sbformat.values.computed.objects import Closure, Known, Method, Object, Unusable, convert
-from sbformat.values.computed.opcodes import PYTHON_3_14, list_releases
+from sbformat.values.computed.opcodes import PYTHON_3_5, PYTHON_3_14, list_releases
 from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ _TOLERANCE: Final = 1e-9
 """Of the greatest value: rounding errors of a few operations are below 1e-12."""
 _MOST_STEPS: Final = 10_000
 """Instructions and decisions of all runs. A schedule that is computed in a loop takes 3,000."""
+_NOISE: Final = 1e-10
+"""Rounding errors of a result, of the greatest one, from which on it is no line."""
 _MOST_RUNS: Final = 400
-_NARROW: Final = 1e-12
-"""The width of the gaps between pieces that rounding leaves."""
+_NARROW: Final = 1e-14
+"""The width of the gaps between pieces that rounding leaves: no training has as many steps."""
 _LEAST: Final = 1e-15
 """Of the points that are tried beside 0: one step of a training is more."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
@@ -71,12 +73,14 @@ def analyze(function: object) -> tuple[ConstantSchedule | LinearSchedule | None,
     callee = convert(function)
     found: list[_Found] = []
     reasons: list[str] = []
+    is_certain = False
     for release in _list_releases(callee):
         try:
             found.append(_Analysis(callee, release).find())
         except NotUnderstoodError as error:
             reasons.append(str(error))
-    if not found:
+            is_certain |= not (isinstance(error, OtherReleaseError) or release is PYTHON_3_5)
+    if not found or is_certain:  # a release that may have compiled it does something else
         refuse(min(reasons, key=_vagueness))
     if any(other[:2] != found[0][:2] for other in found[1:]):
         refuse("it means something else in another release of CPython")
@@ -165,6 +169,13 @@ class _Analysis:
             todo = [float((left + right) / 2) for left, right in self._list_gaps()]
         if not self.is_regular:
             self._run_all([*todo, *GRID, *self._list_constants()])
+        greatest = max(map(abs, self.values.values()))
+        noises = [part for part in self.results if not part.noise <= _NOISE * greatest]
+        if any(not part.is_exact for part in noises):
+            refuse(INEXACT)
+        if noises and self.is_regular:
+            self.is_regular = False
+            self._run_all([*GRID, *self._list_constants()])
         schedule = self._find_schedule() if self.is_regular else None
         return _Found(schedule, tuple(sorted(self.values.items())), self.machine.release)
 
@@ -191,8 +202,8 @@ class _Analysis:
         for decision in result.decisions:
             slope: Any = decision.slope
             root = point - decision.value / slope
-            margin = decision.noise / abs(slope) + _LEAST
-            self.is_regular &= margin <= _TOLERANCE
+            margin = decision.margin + _LEAST
+            self.is_regular &= margin <= _NARROW
             is_narrow |= abs(root - point) <= margin
             if root < point:
                 left = max(left, (root, decision), key=_get_root)
@@ -207,8 +218,8 @@ class _Analysis:
         ]
         low, high = max(ends[0], _ZERO), min(ends[1], _ONE)
         self.pieces.append(_Piece(low, high, at, value, Fraction(slope_of_result or 0)))
-        for end in () if is_narrow else {float(low), float(high)} - {0.0, 1.0}:
-            if all(abs(end - other) > _NARROW for other in self.ends):  # not only rounded in another way
+        for end in () if is_narrow else {float(low), float(high)}:
+            if all(abs(end - other) > _ULPS * math.ulp(end) for other in self.ends):  # not only rounded in another way
                 self.ends.append(end)
                 yield from _list_near(end)
 

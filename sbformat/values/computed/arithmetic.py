@@ -26,6 +26,8 @@ Plain: TypeAlias = int | float
 FAILS: Final = "it has no finite value"
 """The reason where Python raises an error, or a number is not finite; followed by the progress."""
 EPSILON: Final = 2.0**-52
+_TINY: Final = 2.0**-1074
+"""What rounding adds to numbers next to 0."""
 _LOST: Final = 4
 """Units in the last place by which functions of a C library or of numpy may differ between machines."""
 _BITS: Final = 256
@@ -33,6 +35,10 @@ _BITS: Final = 256
 _EXACT: Final = 1 << 53
 
 PYTHON: Final = ("bool", "int", "float")
+ANY: Final = "any"
+"""A float of Python or a float64, which the file does not tell."""
+TRUTH: Final = "truth"
+"""The result of a comparison with such a number: a bool of Python or of numpy."""
 _WIDTHS: Final = (1, 2, 4, 8)
 INTEGERS: Final = {f"{sign}{width}": (sign, 8 * width) for sign in "iu" for width in _WIDTHS}
 """numpy's integers: whether they have a sign, and their bits."""
@@ -70,9 +76,9 @@ def make_number(value: Plain) -> Number:
 def check_value(value: object, kind: str) -> Plain:
     """Return a result that is a finite number of bounded size, as its type holds it."""
     if type(value) is float:
-        if not math.isfinite(value):
+        if math.isnan(value):
             refuse(FAILS)
-        return value
+        return value  # an infinite one is no error of Python
     if not isinstance(value, int):
         return refuse(FAILS)
     if kind in INTEGERS:
@@ -89,14 +95,16 @@ def convert(number: Number, kind: str) -> Number:
     if number.kind == kind:
         return number
     value, slope, noise = number.value, number.slope, number.noise
-    if kind in ("float", "f8"):
+    if kind in ("float", "f8", ANY):
         found: Plain = _to_float(value)
     elif kind in _FORMATS:
+        if number.kind in ("i8", "u8") and abs(value) > _EXACT:
+            refuse("it computes with an integer that is too long for its dtype")  # float64 would round it first
         try:
             found = struct.unpack(_FORMATS[kind], struct.pack(_FORMATS[kind], _to_float(value)))[0]
         except OverflowError:
             refuse(FAILS)
-        noise += abs(found) * _PRECISION[kind]
+        noise += 0.0 if is_constant(number) else abs(found) * _PRECISION[kind]
         slope = _stepped(slope)
     elif kind in ("bool", "b1"):
         return Number(bool(value), kind, _stepped(slope))
@@ -133,7 +141,7 @@ def _to_float(value: Plain) -> float:
 def promote(one: str, other: str) -> str:
     """Return the type in which numpy combines two types, of which one is numpy's; refuse where releases differ."""
     if one == other:
-        return one
+        return one if one != TRUTH else refuse("it computes with the result of a comparison that may be numpy's")
     for kind, partner in ((one, other), (other, one)):
         if kind == "bool":
             return partner
@@ -143,6 +151,8 @@ def promote(one: str, other: str) -> str:
 
 
 def _promote_python(kind: str, partner: str) -> str:
+    if partner == ANY:
+        return ANY
     if partner == "f8" or (kind == "float" and (partner in INTEGERS or partner == "b1")):
         return "f8"
     if kind == "int" and partner in ("i8", "b1"):
@@ -152,6 +162,10 @@ def _promote_python(kind: str, partner: str) -> str:
 
 
 def _promote_numpy(one: str, other: str) -> str:
+    if TRUTH in (one, other):
+        refuse("it computes with the result of a comparison that may be numpy's")
+    if ANY in (one, other):
+        return ANY if "f8" in (one, other) else refuse("it computes with a number that may be numpy's")
     if "b1" in (one, other):
         return other if one == "b1" else one
     floats = [kind for kind in (one, other) if kind[0] == "f"]
@@ -195,10 +209,13 @@ def combine(symbol: str, one: Number, other: Number) -> Number:
         one, other, kind = _prepare(symbol, convert(one, kind), convert(other, kind))
     elif symbol in "&|^" and "float" in (one.kind, other.kind):
         refuse(FAILS)
-    try:
-        value = OPERATORS[symbol](one.value, other.value)
-    except (ArithmeticError, ValueError, TypeError):
-        refuse(FAILS)
+    if kind and other.value == 0 and symbol in ("/", "//", "%"):
+        value = _divide_by_zero(symbol, one.value, other.value, kind)
+    else:
+        try:
+            value = OPERATORS[symbol](one.value, other.value)
+        except (ArithmeticError, ValueError, TypeError):
+            refuse(FAILS)
     if not kind:
         kind = type(value).__name__
     elif kind in _FORMATS:
@@ -206,6 +223,15 @@ def combine(symbol: str, one: Number, other: Number) -> Number:
     elif kind == "b1":
         value = bool(value)
     return _make(symbol, one, other, check_value(value, kind), kind)
+
+
+def _divide_by_zero(symbol: str, value: Plain, zero: Plain, kind: str) -> Plain:
+    """Return what numpy computes, without an error."""
+    if kind in INTEGERS:
+        return 0
+    if symbol != "/" or not value:
+        refuse(FAILS)
+    return math.copysign(math.inf, value) * math.copysign(1.0, zero)
 
 
 def _prepare(symbol: str, one: Number, other: Number) -> tuple[Number, Number, str]:
@@ -223,6 +249,8 @@ def _prepare(symbol: str, one: Number, other: Number) -> tuple[Number, Number, s
         refuse(FAILS)
     if symbol in ("//", "%", "**") and kind in _FORMATS:
         refuse(f"it computes {symbol} of float{8 * int(kind[1])}")
+    if symbol in ("/", "//", "%") and kind == ANY and other.value == 0:
+        refuse("it divides a number that may be numpy's by 0")
     return one, other, kind
 
 
@@ -232,7 +260,7 @@ def _make(symbol: str, one: Number, other: Number, value: Plain, kind: str) -> N
     is_power = symbol == "**" and type(value) is float and not (other.slope == 0 and other.value in (0, 1))
     if is_constant(one) and is_constant(other) and not is_power:
         return Number(value, kind)
-    noise = EPSILON * abs(value) if type(value) is float else 0.0
+    noise = EPSILON * abs(value) + _TINY if type(value) is float else 0.0
     if symbol in "+-":
         noise += one.noise + other.noise
     elif symbol == "*":
@@ -242,10 +270,8 @@ def _make(symbol: str, one: Number, other: Number, value: Plain, kind: str) -> N
     elif is_power:
         is_exact = False  # computed by the C library
         noise = _measure_noise(operator.pow, (one, other), value) + _LOST * EPSILON * abs(value)
-    else:
-        noise = _measure_noise(OPERATORS[symbol], (one, other), value)
-        if noise > abs(other.value) / 2 and not is_exact:
-            noise = math.inf
+    elif not is_exact and _measure_noise(OPERATORS[symbol], (one, other), value) > abs(other.value) / 2:
+        noise = math.inf
     slope = None if kind in INTEGERS else _find_slope(symbol, one, other)
     slope = 0.0 if one.slope == other.slope == 0 else _check_slope(slope)
     return Number(value, kind, slope, noise, is_exact=is_exact)
@@ -265,7 +291,7 @@ def _find_slope(symbol: str, one: Number, other: Number) -> float | None:
         return left + right if symbol == "+" else left - right
     if right == 0:
         if symbol == "/":
-            return left / other.value
+            return left / other.value if other.value else None
         return left * other.value if symbol == "*" or (symbol == "**" and other.value in (0, 1)) else None
     return right * one.value if symbol == "*" and left == 0 else None
 
@@ -291,7 +317,7 @@ def _measure_noise(function: Callable[..., Plain], operands: tuple[Number, ...],
 
 def negate(number: Number) -> Number:
     """Return ``-x``."""
-    if number.kind == "b1":
+    if number.kind in ("b1", TRUTH):
         refuse("it computes with conditions of numpy")
     slope = number.slope if number.slope is None else -number.slope
     kind = "int" if number.kind == "bool" else number.kind
@@ -310,11 +336,11 @@ def apply_function(function: Callable[..., Plain], operands: tuple[Number, ...],
         refuse(FAILS)
     if how and all(map(is_constant, operands)):
         return Number(value, kind)
-    noise = _measure_noise(function, operands, value)
     is_exact = bool(how) and all(part.is_exact for part in operands)
-    if how == "steps" and noise and not is_exact:
+    noise = 0.0 if how == "steps" and is_exact else _measure_noise(function, operands, value)
+    if how == "steps" and noise:
         noise = math.inf
-    noise += (EPSILON if how else _LOST * EPSILON) * abs(value)
+    noise += (EPSILON if how else _LOST * EPSILON) * abs(value) + _TINY
     slope = None if any(part.slope != 0 for part in operands) else 0.0
     return Number(value, kind, slope, noise, is_exact=is_exact)
 
@@ -331,7 +357,9 @@ def align(one: Number, other: Number) -> tuple[Number, Number]:
     kinds = (one.kind, other.kind)
     if not any(map(is_numpy, kinds)):
         return one, other
-    if all(kind in INTEGERS or kind in ("int", "bool", "b1") for kind in kinds):
+    if all(kind in INTEGERS or kind in ("int", "bool", "b1", TRUTH) for kind in kinds):
+        if TRUTH in kinds:
+            refuse("it computes with the result of a comparison that may be numpy's")
         if "u8" in kinds and max(abs(one.value), abs(other.value)) > _EXACT:
             refuse("it compares integers of numpy that are long")
         return one, other
@@ -353,6 +381,11 @@ class Decision(NamedTuple):
     def is_close(self) -> bool:
         """Whether rounding errors may decide it."""
         return not abs(self.value) > self.noise  # which can be NaN
+
+    @property
+    def margin(self) -> float:
+        """How far from the root rounding may move it."""
+        return self.noise / abs(self.slope) if self.slope else math.inf
 
     def find_root(self, progress: float) -> Fraction:
         """Return the progress for which the numbers are equal, if they have these slopes from a progress on."""

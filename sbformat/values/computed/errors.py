@@ -9,6 +9,10 @@ class NotUnderstoodError(Exception):
     """A function is not a pure function of numbers, or not one that is known here; never leaves the package."""
 
 
+class OtherReleaseError(NotUnderstoodError):
+    """Bytecode is not what a release of CPython compiles."""
+
+
 def refuse(reason: str) -> NoReturn:
     """Raise a reason.
 

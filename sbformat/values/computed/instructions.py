@@ -20,11 +20,11 @@ Example, ``lambda p: p * 3e-4`` of CPython 3.13::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.values.code import Code
 from sbformat.values.computed.arithmetic import make_number
-from sbformat.values.computed.errors import NotUnderstoodError, refuse
+from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
 from sbformat.values.computed.objects import convert
 from sbformat.values.computed.opcodes import EXTENDED_ARG, PYTHON_3_5, PYTHON_3_14, Opcode, load_opcodes
 
@@ -105,10 +105,15 @@ def _split(bytecode: bytes, release: Release) -> Any:
             continue
         end = offset + 2 * opcode.caches
         if any(bytecode[offset:end]) or end > len(bytecode) or number == 0:
-            refuse("its bytecode is not that of a known release of CPython")
+            _refuse_release()
         yield _Raw(opcode.name, arg, start, end)
         offset = start = end
         extended = 0
+
+
+def _refuse_release() -> NoReturn:
+    message = "its bytecode is not that of a known release of CPython"
+    raise OtherReleaseError(message)
 
 
 def _check_prologue(raws: list[_Raw]) -> None:
@@ -118,7 +123,7 @@ def _check_prologue(raws: list[_Raw]) -> None:
             if raw.name != "RESUME" or raw.arg:
                 break
             return
-    refuse("its bytecode is not that of a known release of CPython")
+    _refuse_release()
 
 
 class Target(NamedTuple):
@@ -137,12 +142,10 @@ class _Context:
         self.release = release
         self.positions: dict[int, int] = {}
         self.constants: dict[int, Any] = {}
-        self.keywords: tuple[str, ...] = ()
-        """Of KW_NAMES, for the next call."""
         own_cells = tuple(name for name in code.cellvars if name not in code.varnames)
-        if len({*code.varnames, *own_cells, *code.freevars}) != len(code.varnames + own_cells + code.freevars):
-            refuse("two of its variables have one name")
         everything = code.varnames + own_cells + code.freevars
+        if len(set(everything)) != len(everything) or len(set(code.cellvars)) != len(code.cellvars):
+            refuse("two of its variables have one name")
         self.locals = everything if release.has_caches else code.varnames
         self.cells = everything if release.has_caches else code.cellvars + code.freevars
 
@@ -260,16 +263,16 @@ def _load_attribute(raw: _Raw, context: _Context) -> list[Instruction]:
 
 def _load_method(raw: _Raw, context: _Context) -> list[Instruction]:
     load = Instruction("attribute", context.name(raw.arg))
-    return _add_null_to_method(load, context) if context.release.has_caches else [load]
+    return _add_null_to_method(load, context)
 
 
 def _add_null_to_method(load: Instruction, context: _Context) -> list[Instruction]:
     """Return the load of a method: the object is on the stack already, so NULL goes below it by an exchange."""
     null = Instruction("const", NULL)
-    return [load, null, Instruction("swap", 2)] if context.release.null == "below" else [load, null]
+    return [load, null] if context.release.null == "above" else [load, null, Instruction("swap", 2)]
 
 
-def _compare(raw: _Raw, context: _Context) -> Instruction:
+def _compare(raw: _Raw, context: _Context) -> Instruction | list[Instruction]:
     shift = context.release.compare_shift
     index = raw.arg >> shift
     if index >= len(_COMPARISONS) or (not shift and context.release.has_caches and index >= _ORDERINGS):
@@ -279,9 +282,12 @@ def _compare(raw: _Raw, context: _Context) -> Instruction:
         return Instruction("contains", symbol == "not in")
     if symbol in ("is", "is not"):
         return Instruction("is", symbol == "is not")
-    return Instruction("compare", symbol)
+    compare = Instruction("compare", symbol)
+    return [compare, Instruction("to_bool", None)] if context.release.needs_bool and raw.arg & _AS_BOOL else compare
 
 
+_AS_BOOL: Final = 16
+"""The bit of COMPARE_OP that makes a bool of the result (3.13)."""
 _COMPARISONS: Final = ("<", "<=", "==", "!=", ">", ">=", "in", "not in", "is", "is not")
 _ORDERINGS: Final = 6
 """Comparisons that are still COMPARE_OP since 3.9."""
@@ -304,16 +310,14 @@ _IN_PLACE: Final = 13
 def _call(raw: _Raw, context: _Context) -> Instruction:
     if raw.arg >= _MOST_ARGUMENTS:
         refuse("it calls with too many arguments, or by name")
-    keywords, context.keywords = context.keywords, ()
-    return Instruction("call", (raw.arg, context.release.null, keywords))
+    return Instruction("call", (raw.arg, context.release.null))
 
 
 def _keyword_names(raw: _Raw, context: _Context) -> list[Instruction]:
     names = context.pick(context.code.constants, raw.arg)
     if type(names) is not tuple or any(type(name) is not str for name in names):
         refuse("its bytecode has invalid names of arguments")
-    context.keywords = names
-    return []
+    return [Instruction("keywords", names)]
 
 
 def _intrinsic(raw: _Raw, _: _Context) -> Instruction:
@@ -359,7 +363,7 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "CALL_FUNCTION_KW": lambda raw, _: Instruction("call_keywords", (raw.arg, "")),
     "CALL_INTRINSIC_1": _intrinsic,
     "CALL_KW": lambda raw, context: Instruction("call_keywords", (raw.arg, context.release.null)),
-    "CALL_METHOD": _call,
+    "CALL_METHOD": lambda raw, _: Instruction("call", (raw.arg, "below")),
     "COMPARE_OP": _compare,
     "CONTAINS_OP": lambda raw, _: Instruction("contains", bool(raw.arg)),
     "CONTINUE_LOOP": lambda raw, context: Instruction("continue", _jump(raw, context)),
@@ -436,7 +440,7 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "STORE_GLOBAL": _plain("unsupported", "it changes a global variable"),
     "STORE_SUBSCR": _plain("unsupported", "it changes a list or dict"),
     "SWAP": _number("swap"),
-    "TO_BOOL": lambda *_: [],
+    "TO_BOOL": _plain("to_bool"),
     "UNARY_NEGATIVE": _plain("unary", "-"),
     "UNARY_NOT": _plain("not"),
     "UNARY_POSITIVE": _plain("unary", "+"),

@@ -16,6 +16,7 @@ from sbformat.values.computed.arithmetic import INTEGERS, Number, apply_function
 from sbformat.values.computed.errors import refuse
 from sbformat.values.computed.objects import (
     MOST_ITEMS,
+    ArrayNumber,
     Iterator,
     Library,
     List,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from sbformat.values.computed.machine import Machine
 
+_NOTHING: Final = make_number(0)
+_RELATIVE: Final = make_number(1e-9)
 PACKAGES: Final = ("math", "numpy", "builtins", "operator")
 
 
@@ -84,7 +87,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
         )
     },
     "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
-    "rint": lambda x: float(round(x)),
+    "rint": lambda x: math.copysign(round(x), x),
 }  # fmt: skip
 """Functions with a float as their result."""
 _OF_TWO: Final = ("fmod", "copysign", "hypot", "atan2", "pow")
@@ -109,6 +112,8 @@ def _function(name: str, kind: str) -> Callable[..., Number]:
         if len(args) != count and not (kind == "float" and name == "log" and len(args) == 2):
             refuse(f"it calls {name} with {len(args)} arguments")
         numbers = tuple(_as_float(part, kind) for part in args)
+        if kind == "f8" and name in ("fmod", "sign", "fabs") and require_number(args[0]).kind not in ("float", "f8"):
+            refuse("it computes with integers of numpy")
         for limit in _LIMITS.get(name, ()):
             machine.note_limit(numbers[-1 if name == "fmod" else 0], limit)
         how = "exact" if name in _EXACT else "steps" if name in ("sign", "rint") else ""
@@ -120,7 +125,7 @@ def _function(name: str, kind: str) -> Callable[..., Number]:
 def _as_float(value: Any, kind: str) -> Number:
     """Return a number as a float; numpy computes with short integers and conditions in shorter floats."""
     number = require_number(value)
-    if kind == "f8" and number.kind not in ("int", "float", "i4", "i8", "u4", "u8", "f8"):
+    if kind == "f8" and number.kind not in ("int", "float", "i4", "i8", "u4", "u8", "f8", arithmetic.ANY):
         refuse("it calls a function of numpy with short numbers or conditions")
     return arithmetic.convert(number, kind)
 
@@ -130,8 +135,8 @@ def _to_int(function: Callable[[float], int], name: str) -> Callable[..., Number
 
     def call(machine: Machine, value: Any, /) -> Number:
         number = require_number(value)
-        if is_numpy(number.kind) and number.kind[0] != "f":
-            refuse(f"it calls {name} with an integer of numpy")
+        if number.kind not in ("float", "int", "f8"):
+            refuse(f"it calls {name} with an unusual number")
         return machine.check_handlers(apply_function(function, (number,), "int", how="steps"))
 
     return call
@@ -142,7 +147,9 @@ def _step_of_numpy(name: str) -> Callable[..., Number]:
         number = require_number(value)
         if number.kind not in ("float", "f8"):
             refuse(f"it calls numpy.{name} with something other than a float")  # integers since numpy 2.1
-        return machine.check_handlers(apply_function(lambda x: float(_STEPS[name](x)), (number,), "f8", how="steps"))
+        return machine.check_handlers(
+            apply_function(lambda x: math.copysign(_STEPS[name](x), x), (number,), "f8", how="steps")
+        )
 
     return call
 
@@ -203,6 +210,7 @@ def _float_extremum(symbol: str) -> Callable[..., Number]:
         kind = arithmetic.promote(left.kind, right.kind)
         if kind == "b1":
             refuse("it computes with conditions of numpy")
+        _refuse_zeros(left, right)
         return machine.choose(symbol, arithmetic.convert(left, kind), arithmetic.convert(right, kind))
 
     return call
@@ -212,10 +220,17 @@ def _array_extremum(symbol: str) -> Callable[..., Any]:
     """Return numpy's ``min`` or ``max`` of a list: a second argument would be an axis."""
 
     def call(machine: Machine, items: Any, /) -> Any:
-        numbers = [_as_float(part, "f8") for part in _require_array(items)]
+        numbers = _require_floats(items)
+        _refuse_zeros(*numbers)
         return _extremum(symbol)(machine, tuple(numbers))
 
     return call
+
+
+def _refuse_zeros(*numbers: Number) -> None:
+    """Refuse zeros of both signs, of which the releases of numpy do not choose the same."""
+    if len({math.copysign(1.0, part.value) for part in numbers if part.value == 0}) > 1:
+        refuse("it compares zeros of both signs, as the releases of numpy do differently")
 
 
 def _clip(machine: Machine, value: Any, /, a_min: Any, a_max: Any) -> Number:
@@ -237,6 +252,14 @@ def _require_array(value: Any) -> list[Any]:
     return require_items(value)
 
 
+def _require_floats(value: Any) -> list[Number]:
+    """Return the numbers of an array of float64: without a float, numpy makes one of integers."""
+    numbers = [require_number(part) for part in _require_array(value)]
+    if not any(part.kind in ("float", "f8") for part in numbers):
+        refuse("it computes with integers of numpy")
+    return [_as_float(part, "f8") for part in numbers]
+
+
 def _require_some_items(value: Any) -> list[Any]:
     """Return the items of something from which Python takes them later, or not all of them."""
     items = require_items(value)
@@ -245,9 +268,9 @@ def _require_some_items(value: Any) -> list[Any]:
     return items
 
 
-def _sum(machine: Machine, items: Any, /, start: Any = None) -> Number:
+def _sum(machine: Machine, items: Any, /, start: Any = _NOTHING) -> Number:
     """``sum``, which adds floats with a compensation of rounding errors since 3.12, and integers to them since 3.14."""
-    total = make_number(0) if start is None else require_number(start)
+    total = require_number(start)
     compensated = ("float", "int", "bool")[: machine.release.compensated_sum]
     lost = 0.0
     for part in map(require_number, require_items(items)):
@@ -273,7 +296,7 @@ _PAIRWISE: Final = 8
 
 
 def _array_sum(machine: Machine, items: Any, /) -> Number:
-    numbers = [_as_float(part, "f8") for part in _require_array(items)]
+    numbers = _require_floats(items)
     if len(numbers) >= _PAIRWISE:
         refuse("it adds a long array")
     total = Number(0.0, "f8")
@@ -361,15 +384,16 @@ def _round(machine: Machine, value: Any, /, ndigits: Any = None) -> Number:
     return machine.check_handlers(apply_function(lambda x: round(x, digits), (number,), number.kind, how="steps"))
 
 
-def _round_of_numpy(machine: Machine, value: Any, /, decimals: Any = None) -> Number:
+def _round_of_numpy(machine: Machine, value: Any, /, decimals: Any = _NOTHING) -> Number:
     """``numpy.round``, which multiplies by a power of 10, rounds, and divides."""
-    digits = 0 if decimals is None else require_int(decimals)
+    digits = require_int(decimals)
     number = require_number(value)
     if not 0 <= digits <= _MOST_DECIMALS or number.kind not in ("float", "f8"):
         refuse("it rounds to an unusual number of digits")
     scale = 10.0**digits
-    rounded = (lambda x: round(x * scale) / scale) if digits else (lambda x: float(round(x)))
-    return machine.check_handlers(apply_function(rounded, (number,), "f8", how="steps"))
+    return machine.check_handlers(
+        apply_function(lambda x: math.copysign(round(x * scale) / scale, x), (number,), "f8", how="steps")
+    )
 
 
 _MOST_DECIMALS: Final = 15
@@ -391,26 +415,32 @@ _TYPE_NAMES: Final = frozenset({"int", "float", "bool", "tuple", "list", "str"})
 
 def _absolute(machine: Machine, value: Any, /) -> Number:
     number = require_number(value)
-    if number.kind in ("bool", "b1"):
+    if number.kind in ("bool", "b1", arithmetic.TRUTH):
         refuse("it computes with the sign of a condition")
     if not machine.compare("<", number, make_number(0)):
         return Number(abs(number.value), number.kind, number.slope, number.noise, is_exact=number.is_exact)  # not -0.0
     return arithmetic.negate(number)
 
 
-def _is_close(machine: Machine, one: Any, other: Any, /, *, rel_tol: Any = None, abs_tol: Any = None) -> Number:
+def _is_close(
+    machine: Machine, one: Any, other: Any, /, *, rel_tol: Any = _RELATIVE, abs_tol: Any = _NOTHING
+) -> Number:
     """``math.isclose`` of finite numbers."""
-    left, right = _as_float(one, "float"), _as_float(other, "float")
-    relative = make_number(1e-9) if rel_tol is None else _as_float(rel_tol, "float")
-    absolute = make_number(0.0) if abs_tol is None else _as_float(abs_tol, "float")
+    left, right, relative, absolute = (_as_float(part, "float") for part in (one, other, rel_tol, abs_tol))
+    if any(part.value < 0 or part.slope != 0 for part in (relative, absolute)):
+        refuse("it calls isclose with unusual arguments")
     greatest = machine.choose(">", _absolute(machine, left), _absolute(machine, right))
     allowed = machine.choose(">", machine.combine("*", relative, greatest), absolute)
     return make_number(machine.compare("<=", _absolute(machine, machine.combine("-", left, right)), allowed))
 
 
 def _where(machine: Machine, condition: Any, one: Any, other: Any, /) -> Number:
+    """``numpy.where`` of numbers, whose result is an array without dimensions."""
+    if not any(require_number(part).kind in ("float", "f8") for part in (one, other)):
+        refuse("it computes with integers of numpy")
     left, right = _as_float(one, "f8"), _as_float(other, "f8")
-    return left if machine.is_true(require_number(condition)) else right
+    found = left if machine.is_true(require_number(condition)) else right
+    return ArrayNumber(found.value, "f8", found.slope, found.noise, is_exact=found.is_exact)
 
 
 def _of_type(kind: str) -> Callable[..., Number]:

@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.errors import escape
 from sbformat.values.code import Code
 from sbformat.values.computed import arithmetic
-from sbformat.values.computed.arithmetic import FAILS, Decision, Number, make_number
-from sbformat.values.computed.errors import NotUnderstoodError, refuse
+from sbformat.values.computed.arithmetic import ANY, EPSILON, FAILS, TRUTH, Decision, Number, make_number
+from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
 from sbformat.values.computed.instructions import NULL, decode_instructions
 from sbformat.values.computed.library import find_builtin, find_name, find_package
 from sbformat.values.computed.objects import (
     MOST_ITEMS,
     UNBOUND,
+    ArrayNumber,
     Cell,
     Closure,
     Iterator,
@@ -66,9 +67,12 @@ _MOST_STEPS: Final = 4_000
 _MOST_CALLS: Final = 12
 """Calls within calls."""
 _MOST_STACK: Final = 256
+_MOST_VARIABLES: Final = 500
+_DECODED: Final = 16
+"""Bytes that are decoded in the time in which an instruction is executed."""
 _VARARGS: Final = 0x04
 _KEYWORDS: Final = 0x08
-_INEXACT: Final = "it depends on the last digits of a number, which differ between machines"
+INEXACT: Final = "it depends on the last digits of a number, which differ between machines"
 _SUSPENDED: Final = 0x20 | 0x80 | 0x200
 """Flags of generators and coroutines."""
 
@@ -93,6 +97,8 @@ class Machine:
         self.release = release
         self.is_strict = is_strict
         self.decoded: dict[int, list[Instruction]] = {}
+        self.converted: dict[int, Any] = {}
+        """Global values, by the ``id()`` of what the file has."""
         self.has_handlers = False
         """Whether errors may have another effect than to end the function."""
         self.total_steps = 0
@@ -108,7 +114,11 @@ class Machine:
         try:
             found = self.call(function, (Number(progress, "float", 1.0),), {})
         except NotUnderstoodError as error:
-            refuse(f"{FAILS} at progress {progress:.6g}" if str(error) == FAILS else str(error))
+            if str(error) != FAILS:
+                raise
+            refuse(f"{FAILS} at progress {progress:.6g}")
+        except ArithmeticError:  # of numbers that are greater than all that a schedule computes with
+            refuse(f"{FAILS} at progress {progress:.6g}")
         finally:
             self.total_steps += self.steps
         if found is None:
@@ -117,7 +127,7 @@ class Machine:
         if not math.isfinite(number.value):
             refuse(f"{FAILS} at progress {progress:.6g}")
         if self.is_strict and not number.is_exact and not number.noise < math.inf:
-            refuse(_INEXACT)
+            refuse(INEXACT)
         return Result(number, self.decisions, self.is_regular)
 
     # -- decisions ------------------------------------------------------------------------------------
@@ -149,7 +159,7 @@ class Machine:
         left, right = arithmetic.align(one, other)
         decision = arithmetic.make_decision(left, right)
         if self.is_strict and decision.is_close and not decision.is_exact:
-            refuse(_INEXACT)
+            refuse(INEXACT)
         self.note(decision)
         return arithmetic.COMPARE[symbol](left.value, right.value)
 
@@ -162,7 +172,7 @@ class Machine:
         if decision.is_exact or not decision.is_close:
             return found
         if self.is_strict and one.kind != other.kind and {one.kind, other.kind} != {"float", "f8"}:
-            refuse(_INEXACT)
+            refuse(INEXACT)
         kind = found.kind if one.kind == other.kind else "f8"  # either one, whose values are nearly the same
         return Number(found.value, kind, found.slope, decision.noise, is_exact=False)
 
@@ -180,7 +190,7 @@ class Machine:
     def is_true(self, value: Any) -> bool:
         """Return whether a value is true."""
         if isinstance(value, Number):
-            if value.kind in ("bool", "b1"):
+            if value.kind in ("bool", "b1", TRUTH):
                 return bool(value.value)
             return self.compare("!=", value, _ZERO)
         if value is None or isinstance(value, (str, tuple)):
@@ -200,6 +210,9 @@ class Machine:
         if isinstance(function, Closure):
             return self._call_closure(function, args, keywords)
         if isinstance(function, Library):
+            self.steps += sum(len(part.items if isinstance(part, _LISTS) else part) for part in args if _is_list(part))
+            if function.name not in _OF_ARRAYS and any(isinstance(part, ArrayNumber) for part in args):
+                refuse(f"it calls {function.name} with an array without dimensions")
             try:
                 return function.call(self, *args, **keywords)
             except TypeError:
@@ -218,7 +231,7 @@ class Machine:
 
     def _call_schedule(self, known: Known, progress: Number) -> Number:
         """Return what a schedule of SB3 returns."""
-        values: Any = tuple(map(make_number, known.schedule))
+        values: Any = tuple(Number(value, ANY) for value in known.schedule)
         if isinstance(known.schedule, ConstantSchedule):
             return values[0]  # type: ignore[no-any-return]
         start, end, end_fraction = values
@@ -226,7 +239,9 @@ class Machine:
         if self.compare(">", done, end_fraction):
             return end  # type: ignore[no-any-return]
         step = self.combine("*", done, self.combine("-", end, start))
-        return self.combine("+", start, self.combine("/", step, end_fraction))
+        found = self.combine("+", start, self.combine("/", step, end_fraction))
+        noise = found.noise + 4 * EPSILON * max(abs(start.value), abs(end.value))  # libraries compute it in other steps
+        return Number(found.value, ANY, found.slope, noise, is_exact=False)
 
     def _call_closure(self, closure: Closure, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         self.depth += 1
@@ -237,9 +252,12 @@ class Machine:
             refuse("it is a generator")
         instructions = self.decoded.get(id(code))
         if instructions is None:
+            if len(code.varnames) + len(code.cellvars) + len(code.freevars) > _MOST_VARIABLES:
+                refuse("it has too many variables")
             instructions = self.decoded[id(code)] = decode_instructions(code, self.release)
+            self.steps += len(code.bytecode) // _DECODED
         self.has_handlers |= bool(code.exceptiontable)
-        frame = Frame(closure, _bind(closure, args, keywords), instructions)
+        frame = Frame(closure, _bind(closure, args, keywords), instructions, has_caches=self.release.has_caches)
         if self.release.has_caches:  # one numbering: a variable of the closure is a local whose content is the cell
             frame.locals.update((name, frame.cells[name]) for name in code.freevars)
         result = self._execute(frame)
@@ -253,7 +271,8 @@ class Machine:
             if self.steps > _MOST_STEPS:
                 refuse(f"it needs more than {_MOST_STEPS} steps")
             if not 0 <= frame.position < len(instructions):
-                refuse("its bytecode jumps to something other than an instruction")
+                message = "its bytecode jumps to something other than an instruction"
+                raise OtherReleaseError(message)
             op, arg = instructions[frame.position]
             frame.position += 1
             _DO[op](self, frame, arg)
@@ -279,7 +298,21 @@ class Machine:
         """Return what a global name means."""
         if "__builtins__" in closure.globals:
             refuse("it has builtins of its own")
-        return convert(closure.globals[name]) if name in closure.globals else find_builtin(name)
+        if name not in closure.globals:
+            return find_builtin(name)
+        value = closure.globals[name]
+        if id(value) not in self.converted:
+            self.converted[id(value)] = convert(value)
+        return self.converted[id(value)]
+
+
+_LISTS: Final = (List, Row, Iterator)
+_OF_ARRAYS: Final = ("float", "min", "max", "maximum", "minimum", "fmax", "fmin", "clip", "bool", "where")
+"""Functions that take an array without dimensions as they take a number."""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, _LISTS) or type(value) is tuple
 
 
 _ZERO: Final = make_number(0)
@@ -296,11 +329,13 @@ _RUNNING: Final = object()
 class Frame:
     """One call of a function: its stack and its variables."""
 
-    def __init__(self, closure: Closure, local: dict[str, Any], instructions: list[Instruction]) -> None:
+    def __init__(
+        self, closure: Closure, local: dict[str, Any], instructions: list[Instruction], *, has_caches: bool
+    ) -> None:
         code = closure.code
         if any(name not in closure.cells for name in code.freevars):
             refuse("it lacks a variable of its closure")
-        own = {name: Cell(local.get(name, UNBOUND)) for name in code.cellvars}
+        own = {name: Cell(local.pop(name, UNBOUND)) for name in code.cellvars} if not has_caches else {}
         self.closure = closure
         self.locals = local
         self.cells: dict[str, Cell] = {**own, **{name: closure.cells[name] for name in code.freevars}}
@@ -309,6 +344,8 @@ class Frame:
         self.stack: list[Any] = []
         self.loops: list[tuple[int, int]] = []
         """Of SETUP_LOOP and other blocks: where BREAK_LOOP continues, and the height of the stack."""
+        self.keywords: tuple[str, ...] = ()
+        """Of KW_NAMES, for the next call."""
         self.result: Any = _RUNNING
 
     def pop(self) -> Any:
@@ -391,27 +428,26 @@ def _delete(_machine: Machine, frame: Frame, name: str) -> None:
 
 
 def _make_cell(_machine: Machine, frame: Frame, name: str) -> None:
-    """MAKE_CELL: the cells exist since the call; loading the variable gives the cell, for a closure."""
-    frame.locals[name] = _find_cell(frame, name)
+    """MAKE_CELL: from then on, the content of the variable is a cell with its former content."""
+    frame.locals[name] = Cell(frame.locals.get(name, UNBOUND))
 
 
-def _find_cell(frame: Frame, name: str) -> Cell:
-    if name not in frame.cells:
-        refuse("its bytecode uses a cell that its code object lacks")
-    return frame.cells[name]
+def _find_cell(machine: Machine, frame: Frame, name: str) -> Cell:
+    found = (frame.locals if machine.release.has_caches else frame.cells).get(name)
+    return found if isinstance(found, Cell) else refuse("its bytecode uses a cell that its code object lacks")
 
 
-def _deref(_machine: Machine, frame: Frame, name: str) -> None:
-    content = _find_cell(frame, name).content
+def _deref(machine: Machine, frame: Frame, name: str) -> None:
+    content = _find_cell(machine, frame, name).content
     if content is UNBOUND:
         refuse(UNBOUND.reason)
     frame.push(content)
 
 
-def _store_deref(_machine: Machine, frame: Frame, name: str) -> None:
+def _store_deref(machine: Machine, frame: Frame, name: str) -> None:
     if name in frame.closure.code.freevars:
         refuse("it changes a variable that it shares with others")
-    _find_cell(frame, name).content = frame.pop()
+    _find_cell(machine, frame, name).content = frame.pop()
 
 
 def _global(machine: Machine, frame: Frame, name: str) -> None:
@@ -491,7 +527,10 @@ def _jump(_machine: Machine, frame: Frame, target: int) -> None:
 
 def _jump_if(machine: Machine, frame: Frame, arg: Any) -> None:
     target, wanted = arg
-    if machine.is_true(frame.pop()) is wanted:
+    value = frame.pop()
+    if machine.release.needs_bool and not (isinstance(value, Number) and value.kind in ("bool", TRUTH)):
+        refuse("its bytecode tests something other than a condition")
+    if machine.is_true(value) is wanted:
         frame.position = target
 
 
@@ -514,6 +553,8 @@ def _jump_if_none(_machine: Machine, frame: Frame, arg: Any) -> None:
 
 def _iterate(_machine: Machine, frame: Frame, _: Any) -> None:
     value = frame.pop()
+    if isinstance(value, List):
+        object.__setattr__(value, "is_own", False)  # items that are added while it is iterated would be iterated, too
     frame.push(value if isinstance(value, Iterator) else Iterator(require_items(value)))
 
 
@@ -585,8 +626,13 @@ def _continue(_machine: Machine, frame: Frame, target: int) -> None:
 
 
 def _call(machine: Machine, frame: Frame, arg: Any) -> None:
-    count, null, names = arg
+    count, null = arg
+    names, frame.keywords = frame.keywords, ()
     _finish_call(machine, frame, frame.pop_many(count), null, names)
+
+
+def _keywords(_machine: Machine, frame: Frame, names: tuple[str, ...]) -> None:
+    frame.keywords = names
 
 
 def _call_keywords(machine: Machine, frame: Frame, arg: Any) -> None:
@@ -653,7 +699,10 @@ def _return(_machine: Machine, frame: Frame, _arg: Any) -> None:
     frame.result = frame.pop()
 
 
-def _unsupported(_machine: Machine, _frame: Frame, arg: str) -> None:
+def _unsupported(machine: Machine, _frame: Frame, arg: str) -> None:
+    if arg.startswith("opcode") and not machine.release.others >> int(arg.removeprefix("opcode ")) & 1:
+        message = f"it uses {arg}"
+        raise OtherReleaseError(message)
     refuse(f"it uses {arg}" if arg.isupper() or arg.startswith("opcode") else arg)
 
 
@@ -673,8 +722,8 @@ def _binary(machine: Machine, frame: Frame, symbol: str) -> None:
 
 def _in_place(machine: Machine, frame: Frame, symbol: str) -> None:
     """``+=``: of a list, it would change what other variables refer to, too."""
-    if isinstance(frame.peek(2), List):
-        refuse("it changes a list or dict")
+    if isinstance(frame.peek(2), (List, ArrayNumber)):
+        refuse("it changes a list, dict or array")
     _binary(machine, frame, symbol)
 
 
@@ -682,7 +731,7 @@ def _unary(_machine: Machine, frame: Frame, symbol: str) -> None:
     number = require_number(frame.pop())
     if symbol == "-":
         frame.push(arithmetic.negate(number))
-    elif number.kind in ("bool", "b1"):
+    elif number.kind in ("bool", "b1", TRUTH):
         refuse("it computes with the sign of a condition")
     else:
         frame.push(number)
@@ -695,8 +744,19 @@ def _compare(machine: Machine, frame: Frame, symbol: str) -> None:
         return
     left, right = require_number(one), require_number(other)
     found = machine.compare(symbol, left, right)
-    is_numpy = arithmetic.is_numpy(left.kind) or arithmetic.is_numpy(right.kind)
-    frame.push(Number(found, "b1" if is_numpy else "bool"))
+    kinds = (left.kind, right.kind)
+    frame.push(Number(found, TRUTH if ANY in kinds else "b1" if any(map(arithmetic.is_numpy, kinds)) else "bool"))
+
+
+def _to_bool(machine: Machine, frame: Frame, _: Any) -> None:
+    frame.push(make_number(machine.is_true(frame.pop())))
+
+
+def _not(machine: Machine, frame: Frame, _: Any) -> None:
+    value = frame.pop()
+    if machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
+        refuse("its bytecode tests something other than a condition")
+    frame.push(make_number(not machine.is_true(value)))
 
 
 def _is(_machine: Machine, frame: Frame, inverted: Any) -> None:
@@ -717,11 +777,11 @@ def _contains(_machine: Machine, frame: Frame, inverted: Any) -> None:
     item, container = frame.pop_many(2)
     if isinstance(container, Iterator):
         refuse("it searches an iterator")
-    items = list(container.items) if isinstance(container, Table) else list(map(find_key, require_items(container)))
+    items: Any = container.items if isinstance(container, Table) else list(map(find_key, require_items(container)))
     frame.push(make_number((find_key(item) in items) is not inverted))
 
 
-def _subscript(_machine: Machine, frame: Frame, _: Any) -> None:
+def _subscript(machine: Machine, frame: Frame, _: Any) -> None:
     container, key = frame.pop_many(2)
     if isinstance(container, Table):
         found = find_key(key)
@@ -742,7 +802,8 @@ def _subscript(_machine: Machine, frame: Frame, _: Any) -> None:
     if not -len(items) <= index.value < len(items):
         refuse("it uses an item that a list lacks")
     if index.slope is None:
-        _machine.is_regular = False
+        machine.is_regular = False
+        machine.check_handlers(index)
     frame.push(items[int(index.value)])
 
 
@@ -797,7 +858,7 @@ _DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
     "break": _break,
     "call": _call,
     "call_keywords": _call_keywords,
-    "cell": lambda _, frame, name: frame.push(_find_cell(frame, name)),
+    "cell": lambda machine, frame, name: frame.push(_find_cell(machine, frame, name)),
     "compare": _compare,
     "const": lambda _, frame, arg: frame.push(arg),
     "contains": _contains,
@@ -823,9 +884,10 @@ _DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
     "jump_if": _jump_if,
     "jump_if_none": _jump_if_none,
     "jump_or_pop": _jump_or_pop,
+    "keywords": _keywords,
     "list": lambda _, frame, count: frame.push(List(frame.pop_many(count))),
     "make_cell": _make_cell,
-    "not": lambda machine, frame, _: frame.push(make_number(not machine.is_true(frame.pop()))),
+    "not": _not,
     "pop": lambda _machine, frame, _: frame.pop(),
     "pop_block": _pop_block,
     "raise": lambda *_: refuse("it raises an error for some progress"),
@@ -839,6 +901,7 @@ _DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
     "store_deref": _store_deref,
     "subscript": _subscript,
     "swap": _swap,
+    "to_bool": _to_bool,
     "to_tuple": lambda _machine, frame, _: frame.push(tuple(require_items(frame.pop()))),
     "tuple": lambda _, frame, count: frame.push(tuple(frame.pop_many(count))),
     "unary": _unary,

@@ -44,6 +44,12 @@ _CHARACTERS: Final = 1000
 _LEVELS: Final = 6
 
 
+class ArrayNumber(Number):
+    """A number of numpy in an array without dimensions, which is not everywhere the same as a float64."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Closure:
     """A function whose bytecode is executed."""
@@ -214,13 +220,17 @@ def _convert_array(value: ArrayInfo, _: _Conversion) -> Any:
     if any(isinstance(item, float) and math.isnan(item) for item in items):
         return Unusable("it computes with NaN")
     numbers = tuple(Number(item, value.dtype[1:]) for item in items)
-    return Row(numbers) if value.shape else numbers[0]
+    if value.shape:
+        return Row(numbers)
+    return numbers[0] if value.is_scalar else _ARRAY  # an array can be changed
 
 
 _ARRAY: Final = Unusable("it uses an array that is not a short one of numbers")
 
 
 def _convert_function(value: Function, conversion: _Conversion) -> Any:
+    if value.is_changed:
+        return Unusable("other parts of the pickle may change what it computes")
     if value.schedule is not None:
         return conversion.convert(value.schedule)
     if value.code is None:
@@ -283,6 +293,8 @@ def _is_plain_class(cls: CarriedClass, others: list[Any]) -> bool:
         and all(isinstance(base, Reference) and base.pair in _PLAIN_BASES for base in others)
         and all(name in _PASSIVE or not name.startswith("__") for name in cls.attributes)
         and not any(isinstance(part, (CarriedObject, Call)) for part in cls.attributes.values())
+        and not cls.attributes.get("__abstractmethods__")
+        and len(cls.attributes) <= MOST_ITEMS
     )
 
 
@@ -290,7 +302,7 @@ _METACLASSES: Final = (Reference("builtins", "type"), Reference("abc", "ABCMeta"
 _PLAIN_BASES: Final = frozenset({("builtins", "object"), ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")})
 _PASSIVE: Final = frozenset(
     {
-        "__call__", "__init__", "__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__",
+        "__call__", "__init__", "__module__", "__doc__", "__qualname__", "__annotations__",
         "__annotate__", "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__",
         "__type_params__", "__abstractmethods__", "__orig_bases__", "__parameters__", "__slotnames__", "__repr__",
         "__str__", "__eq__", "__ne__", "__hash__", "__reduce__", "__reduce_ex__", "__getstate__", "__len__", "__bool__",
@@ -376,8 +388,8 @@ def require_int(value: Any) -> int:
 
     :raises NotUnderstoodError: when it is something else
     """
-    if not isinstance(value, Number) or value.kind != "int" or abs(value.value) > _MOST_COUNT:
-        refuse("it counts with something other than integers")
+    if not isinstance(value, Number) or value.kind != "int" or abs(value.value) > _MOST_COUNT or value.slope != 0:
+        refuse("it counts with something other than integers that do not depend on the progress")
     return int(value.value)
 
 

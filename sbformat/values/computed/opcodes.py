@@ -37,17 +37,27 @@ class Release(NamedTuple):
     """Where the NULL of a call without an object is: nowhere, ``below`` the callable, or ``above`` it."""
     skipped: int
     """Code units that FOR_ITER skips at the end of the loop, after its argument."""
+    others: int = 0
+    """A bit for each opcode that the release has, where bytecode may be that of this release or of another."""
     compensated_sum: int = 0
     """Of ``float``, ``int`` and ``bool``, how many kinds of numbers ``sum`` adds with a compensation of errors."""
 
+    @property
+    def needs_bool(self) -> bool:
+        """Whether only a bool can be tested, so that another instruction makes one (3.13)."""
+        return self.compare_shift == 5
+
 
 PYTHON_3_5: Final = Release("3.5", 0, 1, False, 0, "", 0)
-PYTHON_3_9: Final = Release("3.6 to 3.9", 0, 1, False, 0, "", 0)
+PYTHON_3_7: Final = Release("3.6 and 3.7", 0, 1, False, 0, "", 0)
+PYTHON_3_9: Final = Release("3.8 and 3.9", 0, 1, False, 0, "", 0)
 PYTHON_3_10: Final = Release("3.10", 0, 2, False, 0, "", 0)
-PYTHON_3_11: Final = Release("3.11", 1, 2, True, 0, "below", 0)
-PYTHON_3_12: Final = Release("3.12", 2, 2, True, 4, "below", 1, 1)
-PYTHON_3_13: Final = Release("3.13", 3, 2, True, 5, "above", 2, 1)
-PYTHON_3_14: Final = Release("3.14", 4, 2, True, 5, "above", 1, 3)
+PYTHON_3_11: Final = Release("3.11", 1, 2, True, 0, "below", 0, 0x1F87D39BF5FFF7DFDFFFFFFFC0CF0307E003BC2009E07)
+PYTHON_3_12: Final = Release(
+    "3.12", 2, 2, True, 4, "below", 1, 0x7FFFE000000000000001F83C39EFFFFFFFC7FFFFEA80CB030FE003BCE029A3F, 1
+)
+PYTHON_3_13: Final = Release("3.13", 3, 2, True, 5, "above", 2, 0, 1)
+PYTHON_3_14: Final = Release("3.14", 4, 2, True, 5, "above", 1, 0, 3)
 
 _TABLE: Final = """
 opcode                            <=3.10 3.11   3.12   3.13   3.14
@@ -182,6 +192,10 @@ class Opcode(NamedTuple):
     """Code units that follow it, all zero in a code object that was pickled."""
 
 
+_BLOCKS: Final = ("BREAK_LOOP", "CONTINUE_LOOP", "SETUP_EXCEPT", "SETUP_LOOP")
+"""Opcodes up to 3.7; their numbers have another meaning since."""
+
+
 @cache
 def load_opcodes(release: Release) -> Mapping[int, Opcode]:
     """Return the opcodes of a release by their number."""
@@ -189,7 +203,7 @@ def load_opcodes(release: Release) -> Mapping[int, Opcode]:
     for row in _TABLE.splitlines()[2:]:
         name, *cells = row.split()
         number, _, caches = cells[release.column].partition("+")
-        if number != "-":
+        if number != "-" and (name not in _BLOCKS or release in (PYTHON_3_5, PYTHON_3_7)):
             found[int(number)] = Opcode(name, int(caches or 0))
     return found
 
@@ -198,4 +212,10 @@ def list_releases(code: Code) -> tuple[Release, ...]:
     """Return the releases that may have compiled a code object, by what is not its bytecode."""
     if code.qualname is not None:
         return PYTHON_3_11, PYTHON_3_12, PYTHON_3_13, PYTHON_3_14
-    return (PYTHON_3_10,) if sum(code.linetable[::2]) == len(code.bytecode) else (PYTHON_3_9, PYTHON_3_5)
+    if code.arguments == _ARGUMENTS_UNTIL_3_7:
+        return PYTHON_3_7, PYTHON_3_5
+    return (PYTHON_3_10 if sum(code.linetable[::2]) == len(code.bytecode) else PYTHON_3_9,)
+
+
+_ARGUMENTS_UNTIL_3_7: Final = 15
+"""Of a code object."""

@@ -222,7 +222,7 @@ add("continues_in_finally", "any", continues_in_finally)
 
 # -- rounding, and pieces that are easily missed -------------------------------------------------------------
 
-add("overflow", "none", lambda p: 1e-3 if p * 1e300 * 1e300 > 1 else 5.0)
+add("overflow", "any", lambda p: 1e-3 if p * 1e300 * 1e300 > 1 else 5.0)
 add("cancelled", "any", lambda p: 1e-3 if (p * 3 + 1e16) - 1e16 > 3.5 else 5.0)
 add("cancelled_value", "computed", lambda p: (p * 3 + 1e16) - 1e16)
 add("equal_but_for_rounding", "computed", lambda p: 1e-3 if p / 49 * 49 == p else 5.0)
