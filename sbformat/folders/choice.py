@@ -34,7 +34,8 @@ class ChosenAgent(NamedTuple):
     remark: str
     """Which files were chosen, as a sentence."""
     warning: str
-    """Which statistics were left out and why, or that settings were not read; empty when nothing is uncertain."""
+    """Which statistics, files and folders were left out and why, or that settings were not read; empty when nothing is
+    uncertain."""
 
 
 def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent | None:
@@ -120,7 +121,10 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
             else f", and its statistics {names} are not used: {normalization.why}"
         )
     path = join_path(report.path, agent.path)
-    return ChosenAgent(path, statistics, normalization.is_normalized, remark, describe_doubt(agent, normalization))
+    doubts = [describe_doubt(agent, normalization)]
+    doubts += [f"{quote(file.path)} is left out: {file.message}" for file in report.unreadable if file.is_unopened]
+    warning = "; ".join(filter(None, doubts))
+    return ChosenAgent(path, statistics, normalization.is_normalized, remark, warning)
 
 
 def describe_doubt(agent: AgentFiles, normalization: Normalization) -> str:
