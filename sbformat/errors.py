@@ -144,6 +144,10 @@ def _rebuild(cls: type[SbformatError], fields: dict[str, Any]) -> SbformatError:
     return error
 
 
+COULD_NOT_OPEN: Final = "cannot open"
+"""The outcome of a path that the operating system cannot open, which is an OSError and not an error of ours."""
+
+
 class FormatError(SbformatError, ValueError):
     """The bytes break the format; the subclass says which layer rejected them."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
-from sbformat.errors import LimitError, SbformatError
+from sbformat.errors import COULD_NOT_OPEN, LimitError, SbformatError, escape
 from sbformat.formats.opener import open_archive, open_once
 from sbformat.io.opening import is_folder, is_remote, open_url
 from sbformat.io.urls import hide_secrets, is_url
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sbformat.tools.scan import ScanReport
 
 T = TypeVar("T")
-
-COULD_NOT_OPEN: Final = "cannot open"
-"""The outcome of a path that the operating system cannot open."""
 
 
 class Failure(NamedTuple):
@@ -128,7 +125,7 @@ def collect_file(
         inspected=inspected,
         scanned=scanned,
         size=None if remote is None else remote.size,
-        version=None if remote is None else remote.version,
+        version=None if remote is None or remote.version is None else escape(remote.version),
     )
 
 

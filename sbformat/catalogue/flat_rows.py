@@ -6,6 +6,8 @@ table of ``report`` and ``inspect`` as well; here it gets names and types for SQ
 
 from __future__ import annotations
 
+import json
+import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sbformat.archive.kinds import OBJECTS
@@ -13,6 +15,7 @@ from sbformat.catalogue.column_names import name_columns
 from sbformat.catalogue.rows import FACTS, MOST_KEYS, SENTENCE, Scalar, make_cells, make_text
 from sbformat.errors import escape
 from sbformat.folders.places import AGENTS
+from sbformat.rendering import write_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +33,7 @@ COLUMNS: Final[dict[str, type]] = {
     "gym_version": str, "policy_class": str, "observation_space": str, "action_space": str, "layers": int,
     "network": str, "parameters": int, "timesteps": int, "mean_reward": float, "episodes": int, "statistics": str,
     "verdict": str, "reason": str, "finding": str, "findings": int, "problems": int, "problem": str, "outcome": str,
-    "error": str, "sbformat": str,
+    "error": str, "sbformat": str, "checksum": int,
 }  # fmt: skip
 """The columns that every row has, in their order, with the type of their values."""
 BUNDLED: Final = "bundled"
@@ -110,12 +113,32 @@ def make_failed_row(state: SourceState, outcome: str, message: str, *, made_by: 
 
 
 def encode_name(name: str) -> str:
-    """Return the name of a source as a text that every format of tables can store."""
+    """Return the name of a file as a text of a table: escaped whole, so that it is one line of UTF-8."""
+    return escape(name, len(name))
+
+
+def compute_checksum(row: Row) -> int:
+    """Return the checksum of the values of a row: CRC-32, the same for every format of tables.
+
+    Formats differ in what is an integer, a number with a fraction or a truth value, and in how they store NaN.
+
+    :raises UnicodeError: for half a character
+    :raises OverflowError: for an integer that has more than 1,024 bits
+    """
+    values = {
+        name: value if isinstance(value, str) else write_number(value + 0.0)
+        for name, value in row.items()
+        if value is not None and name != "checksum"
+    }
+    return zlib.crc32(json.dumps(values, ensure_ascii=False, sort_keys=True).encode())
+
+
+def is_as_written(row: Row) -> bool:
+    """Return whether a row that was read from a table is the one that was written."""
     try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:  # bytes of a path that are not UTF-8
-        return name.encode("utf-8", "backslashreplace").decode("utf-8")
-    return name
+        return row["checksum"] == compute_checksum(row)
+    except (UnicodeError, OverflowError):
+        return False
 
 
 def update_statistics(row: Row, statistics: str | None) -> None:

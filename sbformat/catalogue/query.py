@@ -8,9 +8,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.catalogue.files.columns import find_columns
-from sbformat.catalogue.files.formats import find_format
-from sbformat.catalogue.files.sqlite_file import TABLE, fill_table, open_read_only
-from sbformat.errors import MissingEntryError, UnsupportedError, escape
+from sbformat.catalogue.files.formats import read_table, refuse_rest
+from sbformat.catalogue.files.sqlite_file import TABLE, fill_table, open_read_only, quote_name
+from sbformat.errors import MissingEntryError, UnsupportedError, escape, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import Scalar
 
 _NO_COLUMN: Final = re.compile(r"no such column: \"?(?:\w+\.)?(.+?)\"?(?: - .*)?")
+_TOKEN: Final = re.compile(
+    r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.DOTALL
+)
+"""A text, a quoted name, or a comment of SQL; the first group is a name in double quotes."""
 _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
@@ -73,8 +77,8 @@ def search(
         try:
             cursor = database.execute(query)
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise _explain(error, names) from None
-        yield Found(chosen, _fetch(cursor, names))
+            raise _explain(error, names, path) from None
+        yield Found(chosen, _fetch(cursor, names, path))
 
 
 _STEPS: Final = 1_000_000
@@ -83,18 +87,22 @@ _STEPS: Final = 1_000_000
 
 def _open(path: str) -> sqlite3.Connection:
     """Open a catalogue as a database: one of SQLite itself, of another format a temporary copy."""
-    table = find_format(path)
-    next(table.read(path), None)  # whether it is one
+    next(read_table(path), None)  # whether it is one
     if path.lower().endswith(".sqlite"):
         return open_read_only(path)
     database = sqlite3.connect("", isolation_level=None)  # a temporary file, which SQLite removes
     try:
         database.execute("PRAGMA journal_mode = OFF")
         database.execute("BEGIN")
-        fill_table(database, table.read(path), find_columns(table.read(path)))
+        fill_table(database, read_table(path), find_columns(read_table(path)))
         database.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         database.close()
+        if isinstance(error, sqlite3.Error):  # names of columns that are equal but for their case, a full disk
+            message = f"{quote(path)} cannot be searched: {escape(str(error))}"
+            raise UnsupportedError(message) from None
+        if isinstance(error, (UnicodeError, OverflowError)):  # half a character; an integer of more than 64 bits
+            raise refuse_rest(path) from None
         raise
     return database
 
@@ -103,16 +111,23 @@ def _make_query(
     columns: Sequence[str], where: str | None, sort: str | None, *, is_reversed: bool, most: int | None
 ) -> str:
     direction = "DESC" if is_reversed else "ASC"
-    query = f'SELECT {", ".join(map(_quote, columns))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
+    query = f'SELECT {", ".join(map(quote_name, columns))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
     if where is not None:
-        query += f" WHERE (\n{where}\n)"
-    order = f"{_quote(sort)} IS NULL, {_quote(sort)} {direction}, rowid" if sort is not None else f"rowid {direction}"
+        query += f" WHERE (\n{_TOKEN.sub(_requote, where)}\n)"
+    order = (
+        f"{quote_name(sort)} IS NULL, {quote_name(sort)} {direction}, rowid"
+        if sort is not None
+        else f"rowid {direction}"
+    )
     return f"{query} ORDER BY {order}" + (f" LIMIT {most}" if most is not None else "")
 
 
-def _quote(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+def _requote(token: re.Match[str]) -> str:
+    """Return a name in double quotes in grave accents: with those, SQLite never takes a wrong name for a text."""
+    if token[1] is None:
+        return token[0]
+    name = token[1].replace('""', '"').replace("`", "``")
+    return f"`{name}`"
 
 
 def _authorize(action: int, argument: str | None, name: str | None, *_: object) -> int:
@@ -121,17 +136,21 @@ def _authorize(action: int, argument: str | None, name: str | None, *_: object) 
     return sqlite3.SQLITE_OK if action in _ALLOWED and not is_function else sqlite3.SQLITE_DENY
 
 
-def _fetch(cursor: sqlite3.Cursor, names: Sequence[str]) -> Iterator[tuple[Scalar, ...]]:
+def _fetch(cursor: sqlite3.Cursor, names: Sequence[str], path: str) -> Iterator[tuple[Scalar, ...]]:
     try:
         yield from cursor
     except sqlite3.Error as error:
-        raise _explain(error, names) from None
+        raise _explain(error, names, path) from None
 
 
-def _explain(error: Exception, names: Sequence[str]) -> MissingEntryError | UnsupportedError:
+def _explain(error: Exception, names: Sequence[str], path: str) -> MissingEntryError | UnsupportedError:
     """Return the error for a condition: that of a column that is not there names the nearest one."""
+    if "malformed" in str(error):
+        return refuse_rest(path)
     found = _NO_COLUMN.fullmatch(str(error))
     if found is not None:
-        return MissingEntryError(found[1], present=names, what="column")
+        missing = MissingEntryError(found[1], present=names, what="column")
+        missing.message += "; texts are in single quotes"
+        return missing
     what = "it may only read the table" if "not authorized" in str(error) else escape(str(error))
     return UnsupportedError(f"the condition is not SQL that SQLite accepts: {what}")

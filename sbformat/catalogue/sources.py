@@ -86,7 +86,7 @@ def find_url_state(url: str) -> tuple[int | None, str | None]:
         opened = open_url(url)
     except (OSError, SbformatError):
         return None, None
-    return opened.size, opened.version
+    return opened.size, None if opened.version is None else escape(opened.version)
 
 
 def _expand_glob(path: str) -> Iterable[str]:
@@ -95,7 +95,18 @@ def _expand_glob(path: str) -> Iterable[str]:
         return [path]
     import glob
 
-    return sorted(glob.glob(path, recursive=True)) or [path]
+    found = glob.glob(path, recursive=True)
+    if "**" in path:  # which leaves out folders that cannot be listed
+        found += find_unlisted(os.path.dirname(path[: min(path.find(mark) for mark in _GLOB if mark in path)]) or ".")
+    return sorted(set(found)) or [path]
+
+
+def find_unlisted(top: str) -> list[str]:
+    """Return the folders below a folder that cannot be listed."""
+    errors: list[OSError] = []
+    for _ in os.walk(top, onerror=errors.append):
+        pass
+    return [str(error.filename) for error in errors]
 
 
 def describe_path(path: str, finder: StatisticsFinder | None = None) -> CatalogSource:
@@ -112,7 +123,7 @@ def describe_path(path: str, finder: StatisticsFinder | None = None) -> CatalogS
 def find_state(path: str) -> tuple[int | None, str | None]:
     """Return the size in bytes and the time of the last modification of a file, or of all files of a folder.
 
-    :return: two None if there is no such file
+    :return: two None if there is no such file, or a folder cannot be listed
     """
     try:
         status = os.stat(path)
@@ -120,6 +131,8 @@ def find_state(path: str) -> tuple[int | None, str | None]:
         return None, None
     if not stat.S_ISDIR(status.st_mode):
         return status.st_size, str(status.st_mtime_ns)
+    if find_unlisted(path):
+        return None, None
     size = latest = 0
     for folder, _, names in os.walk(path):
         for name in names:

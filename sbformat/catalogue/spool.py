@@ -14,9 +14,17 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.flat_rows import OK, SourceState, update_statistics
+from sbformat.catalogue.files.sqlite_file import make_system_error
+from sbformat.catalogue.flat_rows import (
+    OK,
+    SourceState,
+    compute_checksum,
+    encode_name,
+    is_as_written,
+    update_statistics,
+)
 from sbformat.catalogue.sources import CatalogSource
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.io.opening import is_remote
 from sbformat.io.urls import Url
 
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".partial"
 """What follows the name of the output in that of the spool."""
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 """Version of the tables below; another one is not read."""
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
@@ -37,14 +45,15 @@ _ROWS: Final = 200
 _FETCHED: Final = 500
 _SOURCES: Final = (
     "CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB, "
-    "is_private INTEGER, size INTEGER, version TEXT, statistics BLOB)"
+    "is_private INTEGER, size INTEGER, version TEXT, statistics BLOB, source TEXT)"
 )
+_INDEX: Final = "CREATE INDEX IF NOT EXISTS by_source ON sources (source)"
 _DONE: Final = (
     "CREATE TABLE IF NOT EXISTS done (name BLOB PRIMARY KEY, size INTEGER, version TEXT, made_by TEXT, outcome TEXT, "
     "row TEXT) WITHOUT ROWID"
 )
 _MATCHES: Final = "done.name = sources.name AND done.size IS sources.size AND done.version IS sources.version"
-_PASSING: Final = ("cannot open", "process ended", "internal error")
+_PASSING: Final = (COULD_NOT_OPEN, "process ended", "internal error")
 """Outcomes that may be others in the next run."""
 
 
@@ -63,13 +72,16 @@ class Spool:
         self._made_by = made_by
         self._uncommitted = 0
         self._committed = time.monotonic()
-        if not os.path.exists(self.path):
+        is_new = not os.path.exists(self.path)
+        if is_new:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # URLs may have tokens
         self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         try:
             self._prepare(fresh=fresh)
         except sqlite3.DatabaseError as error:
             self._database.close()
+            if is_new:
+                os.unlink(self.path)
             raise self._explain(error) from None
 
     def _prepare(self, *, fresh: bool) -> None:
@@ -85,7 +97,7 @@ class Spool:
         if version != _FORMAT or fresh:
             run("DROP TABLE IF EXISTS sources")
             run("DROP TABLE IF EXISTS done")
-        for statement in (_SOURCES, _DONE):
+        for statement in (_SOURCES, _DONE, _INDEX):
             run(statement)
         run(f"PRAGMA application_id = {_APPLICATION}")
         run(f"PRAGMA user_version = {_FORMAT}")
@@ -96,15 +108,17 @@ class Spool:
         run("COMMIT")
         run("BEGIN")
 
-    def _explain(self, error: sqlite3.DatabaseError) -> UnsupportedError:
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+    def _explain(self, error: sqlite3.DatabaseError) -> UnsupportedError | OSError:
+        if "locked" in str(error):
             return UnsupportedError(f"another run writes this catalogue: {quote(self.path)} is locked")
+        if isinstance(error, sqlite3.OperationalError):
+            return make_system_error(error, self.path)
         return UnsupportedError(f"{quote(self.path)} is not what an unfinished run left: {error}; remove it")
 
     # -- what is to be done ---------------------------------------------------------------------------
 
-    def add_sources(self, sources: Iterable[CatalogSource]) -> int:
-        """Add the sources of the run, each once, and return how many there are."""
+    def add_sources(self, sources: Iterable[CatalogSource]) -> None:
+        """Add the sources of the run, each once."""
         lines = (
             (
                 os.fsencode(state.name),
@@ -113,31 +127,50 @@ class Spool:
                 state.size,
                 state.version,
                 _encode(state.statistics),
+                encode_name(state.name),
             )
             for state, target in sources
         )
         self._database.executemany(
-            "INSERT OR IGNORE INTO sources (name, target, is_private, size, version, statistics) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO sources (name, target, is_private, size, version, statistics, source) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             lines,
         )
         self._commit()
-        return int(self._count("sources"))
 
     def take_over(self, rows: Iterable[Row]) -> None:
-        """Add the rows of an earlier catalogue whose sources are the same; those of this spool are kept."""
-        query = "SELECT size, version FROM sources WHERE name = ? AND version = ?"
+        """Add the rows of an earlier catalogue whose sources are the same; those of this spool are kept.
+
+        A row that is not as it was written is left out, and its source read again. Rows of files in a folder that
+        cannot be listed now are kept with their sources, after all others.
+        """
+        names = self._database.execute("SELECT name FROM sources WHERE size IS NULL")
+        unlisted = tuple(os.path.join(name, b"") for (name,) in names if os.path.isdir(name))
+        query = "SELECT name, size, version FROM sources WHERE source = ? AND version = ?"
         for row in rows:
+            if not is_as_written(row):
+                continue
+            if str(row["source"]).encode().startswith(unlisted):
+                self._keep(row)
+                continue
             if row["sbformat"] != self._made_by or row["outcome"] in _PASSING:
                 continue
-            name = str(row["source"]).encode("utf-8", "surrogatepass")
-            found = self._database.execute(query, (name, row["version"])).fetchone()
-            if found is not None and found[0] in (None, row["size"]):
-                self._insert("IGNORE", name, row, *found)
+            found = self._database.execute(query, (str(row["source"]), str(row["version"]))).fetchall()
+            if len(found) == 1 and found[0][1] in (None, row["size"]):  # two names may be one when they are escaped
+                ((name, *state),) = found
+                self._insert("IGNORE", name, row, *state)
 
-    def has_any(self) -> bool:
-        """Return whether there is a source that was found."""
-        return bool(self._count("sources WHERE size IS NOT NULL"))
+    def _keep(self, row: Row) -> None:
+        """Add a row with its source, unless that was found."""
+        source = str(row["source"])
+        state: Any = row["size"], row["version"]
+        query = "INSERT OR IGNORE INTO sources (name, target, size, version, source) VALUES (?, ?, ?, ?, ?)"
+        if self._database.execute(query, (source.encode(), source.encode(), *state, source)).rowcount:
+            self._insert("REPLACE", source.encode(), row, *state)
+
+    def count_sources(self) -> int:
+        """Return how many sources there are."""
+        return int(self._count("sources"))
 
     def count_pending(self) -> int:
         """Return how many sources have no row."""
@@ -188,7 +221,13 @@ class Spool:
             row: Row = json.loads(text)
             if not is_remote(row["source"]):  # those of a remote agent are found when it is read
                 update_statistics(row, _decode(statistics))
+            row["checksum"] = compute_checksum(row)
             yield row
+
+    def count_failures(self) -> int:
+        """Return how many sources have an entry that could not be read, or could not be read at all."""
+        query = f"SELECT count(*) FROM sources JOIN done ON {_MATCHES} WHERE outcome <> ?"  # noqa: S608
+        return int(self._database.execute(query, (OK,)).fetchone()[0])
 
     def failures(self) -> Iterator[Row]:
         """Yield the rows of sources that could not be read, or that have an entry that could not be, in their order."""
@@ -201,10 +240,16 @@ class Spool:
     # -- the end --------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit what was added, if the disk has room for it, and leave the spool to the next run."""
+        """Commit what was added, if the disk has room for it, and leave the spool to the next run if it has a row."""
+        is_empty = False
         with contextlib.suppress(sqlite3.Error):
             self._database.execute("COMMIT")
+        with contextlib.suppress(sqlite3.Error):
+            self._database.rollback()
+            is_empty = not self._count("done")
         self._database.close()
+        if is_empty:
+            os.unlink(self.path)
 
     def remove(self) -> None:
         """Remove the spool, when the output is written."""

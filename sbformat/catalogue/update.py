@@ -8,15 +8,18 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import os
 import sqlite3
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.catalogue.catalog import make_lost_row, make_work
 from sbformat.catalogue.files.columns import find_columns
-from sbformat.catalogue.files.formats import find_format
+from sbformat.catalogue.files.formats import DamagedTableError, find_format, read_table
+from sbformat.catalogue.files.sqlite_file import make_system_error
+from sbformat.catalogue.flat_rows import OK
 from sbformat.catalogue.sources import list_sources
 from sbformat.catalogue.spool import SUFFIX, Spool
 from sbformat.errors import UnsupportedError
@@ -88,25 +91,33 @@ def update_catalog(
     table.require_packages()
     work = make_work(limits, tuple(allow))
     made_by = work.keywords["made_by"]
-    is_catalogue = check_output(output, table, overwrite=overwrite)
+    is_catalogue = check_output(output, overwrite=overwrite)
     had_spool = os.path.exists(output + SUFFIX)
     spool = Spool(output, made_by=made_by, fresh=fresh)
     try:
-        count = spool.add_sources(list_sources(sources, limits, finds_states=(is_catalogue or had_spool) and not fresh))
-        if not count:
+        spool.add_sources(list_sources(sources, limits, finds_states=(is_catalogue or had_spool) and not fresh))
+        if not spool.count_sources():
             spool.remove()
             return None
-        if is_catalogue and not (overwrite or spool.has_any()):
-            message = "none of the sources was found: the table is left as it is; --force replaces it"
-            raise UnsupportedError(message)
         if is_catalogue and not fresh:
-            spool.take_over(table.read(output))
+            with contextlib.suppress(DamagedTableError):  # what it lacks is read again
+                spool.take_over(read_table(output))
         pending = spool.count_pending()
         _read_pending(spool, pending, work, map_rows)
-        columns, failed, failures = _write_output(spool, output, table)
+        count, failed = spool.count_sources(), spool.count_failures()
+        listed = islice(spool.failures(), _LISTED)
+        failures = tuple((str(row["source"]), str(row["outcome"]), str(row["error"])) for row in listed)
+        if failed == count and is_catalogue and not overwrite and _has_good_row(output):
+            spool.remove()
+            source, outcome, error = failures[0]
+            message = (
+                f"no source can be read ({source}: {outcome}: {error}): the table is left as it is; --force replaces it"
+            )
+            raise UnsupportedError(message)
+        columns = _write_output(spool, output, table)
     except sqlite3.Error as error:
         spool.close()
-        raise OSError(errno.EIO, f"cannot be written ({error})", spool.path) from None
+        raise make_system_error(error, spool.path) from None
     except BaseException:
         spool.close()
         raise
@@ -115,7 +126,7 @@ def update_catalog(
     return CatalogReport(output, count, pending, resumed, columns, failed, failures, os.path.getsize(output))
 
 
-def check_output(output: str, table: TableFormat, *, overwrite: bool) -> bool:
+def check_output(output: str, *, overwrite: bool) -> bool:
     """Return whether there is a catalogue at the output, whose rows can be taken over.
 
     :raises UnsupportedError: when there is another file, unless it is overwritten
@@ -123,7 +134,9 @@ def check_output(output: str, table: TableFormat, *, overwrite: bool) -> bool:
     if not os.path.lexists(output):
         return False
     try:
-        next(table.read(output), None)
+        next(read_table(output), None)
+    except DamagedTableError:
+        return True
     except UnsupportedError as error:
         if not overwrite:
             message = f"{error.message}; --force replaces it"
@@ -148,14 +161,16 @@ def _read_pending(spool: Spool, count: int, work: Any, map_rows: RowMapper) -> N
         spool.add_row(under_way.popleft(), row)
 
 
-def _write_output(spool: Spool, output: str, table: TableFormat) -> tuple[int, int, tuple[tuple[str, str, str], ...]]:
-    """Write the output from the spool; return the number of columns, that of failures, and the first of these."""
+def _has_good_row(output: str) -> bool:
+    """Return whether a catalogue has the row of a file that could be read."""
+    with contextlib.suppress(DamagedTableError):
+        return any(row["outcome"] == OK for row in read_table(output))
+    return False
+
+
+def _write_output(spool: Spool, output: str, table: TableFormat) -> int:
+    """Write the output from the spool; return the number of columns."""
     columns = find_columns(spool.rows())
     with new_file(output, overwrite=True) as temporary:
         table.write(os.fspath(temporary), spool.rows(), columns)
-    failed, found = 0, []
-    for row in spool.failures():
-        failed += 1
-        if failed <= _LISTED:
-            found.append((str(row["source"]), str(row["outcome"]), str(row["error"])))
-    return len(columns.names), failed, tuple(found)
+    return len(columns.names)

@@ -12,6 +12,7 @@ from sbformat.cli._limits import add_limit_option, name_option
 from sbformat.cli._options import add_output_options, is_verbose
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
+    COULD_NOT_OPEN,
     ContainerError,
     LimitError,
     MissingEntryError,
@@ -46,8 +47,6 @@ _ROWS: Final = ("problems", "findings")
 EXIT_FINE: Final = 0
 EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
-COULD_NOT_OPEN: Final = "cannot open"
-"""Outcome of a path that the operating system cannot open."""
 COULD_NOT_WRITE: Final = "cannot write"
 """Outcome of an output that exists, or that the operating system cannot write."""
 PROCESS_ENDED: Final = "process ended"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
@@ -155,6 +156,8 @@ class Rich(Plain):
             if color
             else Console(file=stream, highlight=False, color_system=None)
         )
+        if not self._console.width:  # rich takes COLUMNS=0 for a width
+            self._console.width = shutil.get_terminal_size().columns
 
     def heading(self, *parts: str) -> None:
         """Print the name of a file."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, LOCAL_SIGNATURE
-from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.errors import COULD_NOT_OPEN, SbformatError, UnsupportedError
 from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.folders.other_zips import is_other_zip, is_zip_of_agent
 from sbformat.formats.opener import open_archive
@@ -187,4 +187,4 @@ def classify_file(path: str, limits: Limits, name: str | None = None) -> ListedF
             return ListedFile(name, None, "", "a zip of other files")
         return ListedFile(name, None, error.outcome, str(error))
     except OSError as error:
-        return ListedFile(name, None, "cannot open", error.strerror or type(error).__name__)
+        return ListedFile(name, None, COULD_NOT_OPEN, error.strerror or type(error).__name__)

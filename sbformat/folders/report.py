@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.archive.kinds import KIND_TITLES
-from sbformat.errors import require_type
+from sbformat.errors import COULD_NOT_OPEN, require_type
 from sbformat.folders.listing import list_files
 from sbformat.folders.names import BEST, describe_name, order_key, parse_name
 from sbformat.folders.places import AGENTS, Index
@@ -54,6 +54,11 @@ class OtherFile(NamedTuple):
     """``ok``, or the kind of error of a file that could not be read."""
     message: str
     """Why it is not read."""
+
+    @property
+    def is_unopened(self) -> bool:
+        """Whether the operating system cannot open it: a file, or a folder with files that are not known."""
+        return self.outcome == COULD_NOT_OPEN
 
 
 class FolderReport(NamedTuple):

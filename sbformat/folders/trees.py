@@ -18,7 +18,8 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
     """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive.
 
     An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with. Names
-    are sorted in each folder; one without an archive is yielded itself, so that reading it gives the error.
+    are sorted in each folder. A folder without an archive is yielded itself, and so is one below it that cannot be
+    listed: reading it gives the error.
 
     :param paths: files and folders
     """
@@ -26,24 +27,31 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
         if is_remote(path):
             yield from _expand_url(path)
             continue
-        if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
-            yield path
+        found = _walk(path) if os.path.isdir(path) else iter(())
+        yield next(found, path)
+        yield from found
+
+
+def _walk(top: str) -> Iterator[str]:
+    """Yield the archives of a folder, and the folders below it that cannot be listed."""
+    pending = [top]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(folder) as items:
+                folders = {item.name: item.is_dir() and not item.is_symlink() for item in items}
+        except OSError:
+            yield folder
             continue
-        found = False
-        for folder, below, files in os.walk(path):
-            below[:] = sorted(name for name in below if not name.startswith("."))
-            if DATA_ENTRY in files:
-                found = True
-                yield folder
-                below.clear()
-                continue
-            for name in sorted(files):
-                file = os.path.join(folder, name)
-                if os.path.isfile(file) and (name.lower().endswith(ARCHIVE_SUFFIXES) or _is_other_name(file)):
-                    found = True
-                    yield file
-        if not found:
-            yield path
+        if folders.get(DATA_ENTRY) is False:
+            yield folder
+            continue
+        names = sorted(folders)
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and (name.lower().endswith(ARCHIVE_SUFFIXES) or _is_other_name(path)):
+                yield path
+        pending += [os.path.join(folder, name) for name in names[::-1] if folders[name] and not name.startswith(".")]
 
 
 def _expand_url(url: str) -> Iterator[str]:

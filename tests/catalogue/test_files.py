@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sbformat.catalogue.files.columns import MOST_COLUMNS, OTHER, drop_empty, find_columns
-from sbformat.catalogue.files.formats import SUFFIXES, find_format
+from sbformat.catalogue.files.formats import SUFFIXES, find_format, read_table
 from sbformat.catalogue.flat_rows import COLUMNS, SourceState, make_empty_row
 from sbformat.errors import UnsupportedError
 from tests.helpers.sampling import more_examples
@@ -36,7 +36,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> bytes:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return list(find_format(str(path)).read(str(path)))
+    return list(read_table(str(path)))
 
 
 ROWS = [

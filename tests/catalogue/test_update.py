@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbformat.catalogue.files.formats import SUFFIXES, find_format
+from sbformat.catalogue.files.formats import SUFFIXES, read_table
 from sbformat.catalogue.spool import Spool
 from sbformat.catalogue.update import update_catalog
 from sbformat.errors import UnsupportedError
@@ -43,7 +43,7 @@ def run(folder: Path, output: Path, **options: Any) -> CatalogReport:
 
 
 def read(output: Path) -> list[dict[str, Any]]:
-    return list(find_format(str(output)).read(str(output)))
+    return list(read_table(str(output)))
 
 
 def spoil(path: Path) -> None:

@@ -12,7 +12,7 @@ from sbformat.catalogue.flat_rows import COLUMNS
 from sbformat.rendering import read_number, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from sbformat.catalogue.flat_rows import Row
     from sbformat.catalogue.rows import Scalar
@@ -83,7 +83,7 @@ def join_other(row: Row) -> Row:
     """Return a row that was read with the values of its column ``other`` as columns of their own."""
     rest = row.pop(OTHER, None)
     if isinstance(rest, str):
-        row.update((name, read_number(value)) for name, value in json.loads(rest).items())
+        row.update((name, read_number(value)) for name, value in dict(json.loads(rest)).items())
     return row
 
 
@@ -92,7 +92,6 @@ def drop_empty(row: Row) -> Row:
     return {name: value for name, value in row.items() if value is not None or name in COLUMNS}
 
 
-def read_rows(names: list[str], values: Iterable[Iterable[Scalar]]) -> Iterator[Row]:
-    """Yield the rows of a table."""
-    for line in values:
-        yield drop_empty(join_other(dict(zip(names, line))))
+def read_row(names: list[str], values: Iterable[Scalar]) -> Row:
+    """Return a row of a table."""
+    return drop_empty(join_other(dict(zip(names, values))))

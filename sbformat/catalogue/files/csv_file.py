@@ -6,8 +6,8 @@ import csv
 import re
 from typing import TYPE_CHECKING, Final
 
-from sbformat.catalogue.files.columns import OTHER, read_rows
-from sbformat.catalogue.files.formats import refuse_file, require_columns
+from sbformat.catalogue.files.columns import OTHER, read_row
+from sbformat.catalogue.files.formats import refuse_rest, require_columns
 from sbformat.catalogue.flat_rows import COLUMNS
 from sbformat.rendering import protect_text, read_number, unprotect_text, write_number
 
@@ -46,15 +46,22 @@ def read(path: str) -> Iterator[Row]:
     """Yield the rows of a file; see :class:`.formats.TableFormat`."""
     csv.field_size_limit(_LONGEST)
     with open(path, encoding="utf-8", newline="") as file:
-        try:
-            reader = csv.reader(file, strict=True)
-            names = next(reader, [])
-            require_columns(names, path)
-            is_text = [COLUMNS.get(name) is str or name == OTHER for name in names]
-            lines = ([_decode(cell, is_typed=is_typed) for cell, is_typed in zip(line, is_text)] for line in reader)
-            yield from read_rows(names, lines)
-        except (csv.Error, ValueError):  # not UTF-8, or not CSV
-            raise refuse_file(path) from None
+        names = next(csv.reader(file, strict=True), [])
+        require_columns(names, path)
+        is_text = [COLUMNS.get(name) is str or name == OTHER for name in names]
+        for number, line in enumerate(csv.reader(_require_ends(file, path), strict=True), 2):
+            if len(line) != len(names):
+                raise refuse_rest(path, f"line {number}")
+            values = [_decode(cell, is_typed=is_typed) for cell, is_typed in zip(line, is_text)]
+            yield read_row(names, values)
+
+
+def _require_ends(lines: Iterable[str], path: str) -> Iterator[str]:
+    """Yield the lines of a file, each of which ends: the last cell of one that does not may be cut off."""
+    for line in lines:
+        if not line.endswith(("\n", "\r")):
+            raise refuse_rest(path, "its last line")
+        yield line
 
 
 def _encode(value: Scalar, *, is_typed: bool) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import os
+import sqlite3
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sbformat.catalogue.flat_rows import COLUMNS
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import SbformatError, UnsupportedError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,11 +44,7 @@ class TableFormat(Protocol):
         """
 
     def read(self, path: str) -> Iterator[Row]:
-        """Yield the rows of a file.
-
-        :raises UnsupportedError: when it is not a catalogue
-        :raises OSError: when it cannot be opened
-        """
+        """Yield the rows of a file; :func:`read_table` calls it, and makes errors of the format ours."""
 
 
 def find_format(path: str) -> TableFormat:
@@ -62,6 +60,27 @@ def find_format(path: str) -> TableFormat:
     return module  # type: ignore[no-any-return]
 
 
+class DamagedTableError(UnsupportedError):
+    """A catalogue whose rows are not those that were written: it was cut off, or changed by another program."""
+
+
+def read_table(path: str) -> Iterator[Row]:
+    """Yield the rows of a catalogue.
+
+    :raises DamagedTableError: when it is one up to a row
+    :raises UnsupportedError: when it is not one
+    :raises OSError: when it cannot be opened
+    """
+    row = None
+    try:
+        for row in find_format(path).read(path):
+            yield row
+    except SbformatError:
+        raise
+    except (ValueError, LookupError, TypeError, RecursionError, csv.Error, sqlite3.Error):
+        raise refuse_file(path) if row is None else refuse_rest(path) from None
+
+
 def require_columns(names: Iterable[str], path: str) -> None:
     """Check that a table is a catalogue.
 
@@ -75,3 +94,13 @@ def require_columns(names: Iterable[str], path: str) -> None:
 def refuse_file(path: str) -> UnsupportedError:
     """Return the error for a file that is not a catalogue."""
     return UnsupportedError(f"{quote(path)} is not a catalogue that sbformat wrote")
+
+
+def refuse_rest(path: str, place: str = "") -> DamagedTableError:
+    """Return the error for a catalogue that is damaged.
+
+    :param place: the row, if it is known: ``line 7``
+    """
+    where = f" in {place}" if place else ""
+    repair = "'sbformat catalog SOURCE -o TABLE' repairs it"
+    return DamagedTableError(f"{quote(path)} was cut off, or changed by another program{where}; {repair}")

@@ -37,11 +37,8 @@ def write(path: str, rows: Iterable[Row], columns: Columns) -> None:
 def read(path: str) -> Iterator[Row]:
     """Yield the rows of a file; see :class:`.formats.TableFormat`."""
     with open(path, encoding="utf-8") as file:
-        try:
-            while line := file.readline(_LONGEST):
-                yield _read_line(line, path)
-        except (ValueError, RecursionError):  # not UTF-8, or not JSON
-            raise refuse_file(path) from None
+        while line := file.readline(_LONGEST):
+            yield _read_line(line, path)
 
 
 def _read_line(line: str, path: str) -> Row:
@@ -49,5 +46,6 @@ def _read_line(line: str, path: str) -> Row:
     if not isinstance(found, dict) or any(isinstance(value, (list, dict)) for value in found.values()):
         raise refuse_file(path)
     require_columns(found, path)
-    row = {name: value if name in COLUMNS or name == OTHER else read_number(value) for name, value in found.items()}
+    is_text = {name: COLUMNS.get(name) is str or name == OTHER for name in found}
+    row = {name: value if is_text[name] else read_number(value) for name, value in found.items()}
     return drop_empty(join_other(row))

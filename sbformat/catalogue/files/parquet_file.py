@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from sbformat.catalogue.files.columns import OTHER, drop_empty, join_other
 from sbformat.catalogue.files.formats import refuse_file, require_columns
@@ -105,20 +105,26 @@ def read(path: str) -> Iterator[Row]:
     """Yield the rows of a file; see :class:`.formats.TableFormat`."""
     require_packages()
     import pyarrow as pa
+
+    with open(path, "rb") as stream:
+        try:
+            yield from _read_groups(stream, path)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(*error.args) from None
+
+
+def _read_groups(stream: BinaryIO, path: str) -> Iterator[Row]:
     from pyarrow import parquet
 
-    try:
-        with open(path, "rb") as stream, parquet.ParquetFile(stream) as file:
-            schema = file.schema_arrow
-            if _KEY not in (schema.metadata or {}):
-                raise refuse_file(path)
-            require_columns(schema.names, path)
-            split = json.loads(schema.metadata[_KEY])["texts"]
-            for batch in file.iter_batches(_GROUP):
-                for row in batch.to_pylist():
-                    for name, text in split.items():
-                        found = row.pop(text)
-                        row[name] = row[name] if found is None else found
-                    yield drop_empty(join_other(row))
-    except (pa.ArrowException, ValueError, KeyError, TypeError):
-        raise refuse_file(path) from None
+    with parquet.ParquetFile(stream) as file:
+        schema = file.schema_arrow
+        if _KEY not in (schema.metadata or {}):
+            raise refuse_file(path)
+        require_columns(schema.names, path)
+        split = json.loads(schema.metadata[_KEY])["texts"]
+        for batch in file.iter_batches(_GROUP):
+            for row in batch.to_pylist():
+                for name, text in split.items():
+                    found = row.pop(text)
+                    row[name] = row[name] if found is None else found
+                yield drop_empty(join_other(row))

@@ -361,3 +361,20 @@ def test_a_random_schedule_is_what_its_cpython_and_its_numpy_compute(file: Path)
             is_same = math.isnan(result) if value is None else abs(result - value) <= allowed
             assert is_same, (row["source"], progress, result, value)
     assert min(kinds[kind] for kind in KINDS) >= len(found["schedules"]) / 20
+
+
+def test_an_adversarial_schedule_is_refused_or_what_its_cpython_computes() -> None:
+    path = Path(__file__).parent / "adversarial" / "schedules.json.gz"
+    wrong, understood = [], 0
+    for name, row in json.loads(gzip.decompress(path.read_bytes())).items():
+        schedule = understand(decode_blob(base64.b64decode(row["pickle"]), Budget()))
+        understood += schedule is not None
+        greatest = max((abs(value) for _, value in row["values"] if value is not None), default=0)
+        allowed = greatest * (1e-11 if isinstance(schedule, ComputedSchedule) else 1e-9)
+        for progress, value in row["values"] if schedule else ():
+            found = value_at(schedule, progress)
+            if not (math.isnan(found) if value is None else abs(found - value) <= allowed):
+                wrong.append((name, progress, found, value))
+                break
+    assert wrong == []
+    assert understood > 50
