@@ -34,14 +34,10 @@ class ChosenAgent(NamedTuple):
     remark: str
     """Which files were chosen, as a sentence."""
     warning: str
-<<<<<<< HEAD
-    """Which statistics were left out and why, or that settings were not read; empty when nothing is uncertain."""
-    problem: str = ""
-    """Why it has to be given whether the statistics are those of the agent; empty when that is known."""
-=======
     """Which statistics, files and folders were left out and why, or that settings were not read; empty when nothing is
     uncertain."""
->>>>>>> ae1ce07690badd97ff963cc7692b5e7099b6584c
+    problem: str = ""
+    """Why it has to be given whether the statistics are those of the agent; empty when that is known."""
 
 
 def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent | None:
@@ -139,9 +135,10 @@ def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> Chosen
             else f", and its statistics {names} are not used: {normalization.why}"
         )
     path = join_path(report.path, agent.path)
-<<<<<<< HEAD
-    doubt = "" if problem else describe_doubt(agent, normalization)
-    return ChosenAgent(path, statistics, normalization.is_normalized, remark, doubt, problem)
+    doubts = ["" if problem else describe_doubt(agent, normalization)]
+    doubts += [f"{quote(file.path)} is left out: {file.message}" for file in report.unreadable if file.is_unopened]
+    warning = "; ".join(filter(None, doubts))
+    return ChosenAgent(path, statistics, normalization.is_normalized, remark, warning, problem)
 
 
 def find_normalization(top: str, agent: AgentFiles, limits: Limits) -> tuple[Normalization, str]:
@@ -177,12 +174,6 @@ def _is_surely_normalized(path: str, limits: Limits) -> bool:
         return is_surely_normalized(open_archive(path, Budget(limits)))
     except (SbformatError, OSError):
         return False  # what loads the agent says why
-=======
-    doubts = [describe_doubt(agent, normalization)]
-    doubts += [f"{quote(file.path)} is left out: {file.message}" for file in report.unreadable if file.is_unopened]
-    warning = "; ".join(filter(None, doubts))
-    return ChosenAgent(path, statistics, normalization.is_normalized, remark, warning)
->>>>>>> ae1ce07690badd97ff963cc7692b5e7099b6584c
 
 
 def describe_doubt(agent: AgentFiles, normalization: Normalization) -> str:
