@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat.archive.kinds import STATISTICS
 from sbformat.cli import _files
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.folders.listing import ListedFile, classify_file, list_files
 from sbformat.folders.names import describe_name
 from sbformat.folders.places import AGENTS
@@ -95,7 +95,7 @@ def _list_folder(plan: Plan, path: str, start: str, output: str, limits: Limits)
         files = list_files(path, limits, [os.path.realpath(output)])
     except OSError as error:
         message = error.strerror or type(error).__name__
-        plan.failed.append({"path": path, "outcome": _files.COULD_NOT_OPEN, "message": message})
+        plan.failed.append({"path": path, "outcome": COULD_NOT_OPEN, "message": message})
         return []
     if not any(file.kind in AGENTS | STATISTICS or file.outcome for file in files):
         plan.failed.append({"path": path, "outcome": "missing", "message": _files.NO_ARCHIVE})

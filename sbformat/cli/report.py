@@ -12,7 +12,7 @@ from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._hints import require_suffix
 from sbformat.cli._limits import name_option
 from sbformat.cli._options import is_quiet
-from sbformat.errors import MissingEntryError, escape
+from sbformat.errors import COULD_NOT_OPEN, MissingEntryError, escape
 from sbformat.io.atomic import check_new_file
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
     lost = [file for file in found if file.failure is not None and file.failure.outcome == _files.PROCESS_ENDED]
     failed += map(_report_failed, [*find_missing(found), *lost])
     if not is_complete(found):
-        return {"outcome": _files.COULD_NOT_OPEN}
+        return {"outcome": COULD_NOT_OPEN}
     with _streams.open_output(args.output, ".html") as output:
         written = write_report(found, output, title=args.title, overwrite=args.force)
     missing = {report["path"] for report in failed}

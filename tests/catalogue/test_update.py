@@ -65,7 +65,10 @@ def test_what_has_not_changed_is_not_read_again(tmp_path: Path, suffix: str) -> 
     again = run(tmp_path / "runs", output)
     assert (again.rows, again.read, again.failed) == (6, 0, 0)
     assert output.read_bytes() == content
-    assert run(tmp_path / "runs", output, fresh=True).failed == 6
+    with pytest.raises(UnsupportedError, match="the table is left as it is"):
+        run(tmp_path / "runs", output, fresh=True)
+    assert output.read_bytes() == content
+    assert run(tmp_path / "runs", output, fresh=True, overwrite=True).failed == 6
     assert sorted(path.name for path in tmp_path.iterdir()) == [output.name, "runs"]
 
 
