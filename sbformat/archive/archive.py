@@ -419,6 +419,10 @@ class Archive:
             state_dicts[variables] = pytorch_variables
         return self.with_entries(encode_edits(self._entries, self.limits, plain, state_dicts, extra or {}))
 
+    def unchecked(self) -> Archive:
+        """Return the archive without a check of the CRC of each state dict; those of its records are checked."""
+        return Archive(self._entries, self.format, Budget(self.limits), self._options._replace(check_crc=False))
+
     def without(self, *names: str) -> Archive:
         """Return an archive without some entries.
 

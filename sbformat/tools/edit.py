@@ -11,6 +11,7 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUF
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import (
+    ContainerError,
     MissingEntryError,
     UnsupportedError,
     ValidationError,
@@ -271,8 +272,18 @@ def _empty_optimizers(archive: Archive) -> dict[str, StateDict]:
     names = [name for name in archive.parameters if OPTIMIZER_WORD in name]
     if not names:
         raise MissingEntryError(OPTIMIZER_WORD, present=archive.entries, what="entry of an optimizer")
-    made = {name: clear_optimizer(archive.parameters[name]) for name in names}
-    return {name: state_dict for name, state_dict in made.items() if archive.parameters[name].tree["state"]}
+    made = {}
+    for name in names:
+        try:
+            found = archive.parameters[name]
+            is_damaged = False
+        except ContainerError:  # its options may be whole: they are in a record of their own, whose CRC is checked
+            found = archive.unchecked().parameters[name]
+            is_damaged = True
+        cleared = clear_optimizer(found)
+        if is_damaged or found.tree["state"]:
+            made[name] = cleared
+    return made
 
 
 def _resolve_entry(archive: Archive, name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -284,6 +286,24 @@ def test_all_that_does_not_fit_is_listed() -> None:
     assert found["policy:value_net.weight"] == "missing"
     assert found["policy.optimizer:state/[1]/exp_avg"] == "missing"
     assert is_terminal_safe(str(caught.value))
+
+
+def test_an_optimizer_whose_state_is_damaged_can_be_dropped(tmp_path: Path) -> None:
+    data = bytearray(SAC.read_bytes())
+    with zipfile.ZipFile(SAC) as file, zipfile.ZipFile(file.open("actor.optimizer.pth")) as records:
+        tensor = records.read(max(records.infolist(), key=lambda record: record.file_size))
+    data[data.index(tensor) + len(tensor) // 2] ^= 1
+    path = tmp_path / "damaged.zip"
+    path.write_bytes(data)
+    with pytest.raises(sbformat.ContainerError, match=r"actor.optimizer.pth: expected CRC-32"):
+        sbformat.read(path).parameters["actor.optimizer"].check()
+    edited = edit(path, drop_optimizer=True).archive
+    sbformat.write(edited, tmp_path / "edited.zip")
+    sbformat.read(tmp_path / "edited.zip").check()
+    before, after = sbformat.read(SAC).parameters, sbformat.read(tmp_path / "edited.zip").parameters
+    assert after["actor.optimizer"].tree["param_groups"] == before["actor.optimizer"].tree["param_groups"]
+    assert after["actor.optimizer"].tree["state"] == {}
+    sbformat.rebuild(tmp_path / "edited.zip")
 
 
 def test_a_tensor_is_given_once() -> None:
