@@ -36,6 +36,7 @@ WIDE: Final = sbformat.Limits()._replace(
     blob_bytes=1 << 30,
     blobs_bytes=1 << 30,
     json_bytes=1 << 31,
+    memory_bytes=1 << 33,
 )
 """Limits above the defaults, to measure how the cost grows."""
 

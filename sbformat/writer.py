@@ -129,7 +129,9 @@ def write_pth(
             for chunk in _prepare_chunks(made.chunks, made.size, progress)():
                 write_all(file, chunk)
             os.fsync(file.fileno())
-        _check_pth(FileSource(temporary), state_dict.new_budget(), "inert").verify_all()
+        source, budget = FileSource(temporary), state_dict.new_budget()
+        budget.grant(source.size)
+        _check_pth(source, budget, "inert").verify_all()
         if check:
             check()
 
@@ -202,6 +204,7 @@ def _verify_output(source: Source, archive: Archive, encoded: frozenset[str], *,
     :param check_crcs: read everything again and check every CRC, to detect what the disk returns differently
     """
     budget = Budget(archive.limits)
+    budget.grant(source.size)
     container = Container(source, budget=budget)
     if list(container) != _sort_entries(archive.entries):
         message = "the file that was written does not contain the expected entries"

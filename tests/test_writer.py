@@ -791,3 +791,12 @@ def test_numbers_of_any_length_are_written_and_named(value: Any, tmp_path: Path)
     assert len(list(again.parameters["q"].leaves())) == 2
     sbformat.write(again, tmp_path / "o.zip", reencode=True)
     assert sbformat.read(tmp_path / "o.zip") == archive
+
+
+def test_a_policy_of_many_small_tensors_can_be_written(tmp_path: Path) -> None:
+    """What is written may be read again with what a reader is granted for its size."""
+    weights = sbformat.StateDict.from_arrays({f"w{number}": np.full(16, number, "f4") for number in range(3_000)})
+    limits = sbformat.Limits(memory_bytes=12_000_000)
+    archive = sbformat.read(PPO, limits=limits).replace(parameters={"policy": weights})
+    sbformat.write(archive, tmp_path / "many.zip")
+    assert len(sbformat.read(tmp_path / "many.zip", limits=limits).parameters["policy"].tree) == 3_000

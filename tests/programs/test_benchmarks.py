@@ -67,6 +67,12 @@ def test_digests_tell_arrays_apart() -> None:
     assert digest({"a": one, "b": [one]}) == digest({"b": [one], "a": one})
 
 
+def test_files_of_many_tensors_can_be_made(tmp_path: Path) -> None:
+    files.tensors(str(tmp_path / "many.zip"), 10_000)
+    with sbformat.safe_open(tmp_path / "many.zip", limits=files.WIDE) as file:
+        assert len(file.keys()) >= 10_000
+
+
 @pytest.mark.parametrize("kind", files.MAKERS)
 def test_files_that_are_made_are_archives(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "made.zip"
