@@ -1,6 +1,7 @@
 """Write a file or folder completely or not at all: to a temporary name in the same folder, synced, then renamed.
 
-After any failure the target is unchanged, and the temporary file is removed. An OSError in writing names the target: no
+After any failure the target is unchanged, and the temporary file is removed. A process that is killed leaves it; the
+next one that writes a file into the folder removes it when it is a day old. An OSError in writing names the target: no
 caller knows the temporary name.
 """
 
@@ -8,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
+import time
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _BINARY: Final = getattr(os, "O_BINARY", 0)
+_TEMPORARY: Final = re.compile(r"\.[0-9a-f]{16}\.tmp")
+_OLD_SECONDS: Final = 24 * 60 * 60
+"""Seconds since its last change after which no running process writes a temporary file."""
 
 
 def open_new(temporary: Path) -> FileIO:
@@ -31,6 +38,22 @@ def open_new(temporary: Path) -> FileIO:
 
 def _temporary_name(target: Path) -> Path:
     return target.with_name(f".{os.urandom(8).hex()}.tmp")
+
+
+def is_temporary(path: str) -> bool:
+    """Return whether a file has the name of a temporary one, which a process that was killed left."""
+    return _TEMPORARY.fullmatch(os.path.basename(path)) is not None
+
+
+@lru_cache(maxsize=1024)  # a folder that many files are written to is looked at once
+def _remove_old(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder."""
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for item in found:
+            if is_temporary(item.name) and item.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    if time.time() - item.stat(follow_symlinks=False).st_mtime > _OLD_SECONDS:
+                        os.unlink(item.path)
 
 
 def _sync_file(path: Path, mode: int | None = None) -> None:
@@ -89,6 +112,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
     :raises OSError: when the target is not a regular file, or writing fails
     """
     target, mode = check_new_file(path, overwrite=overwrite)
+    _remove_old(target.parent)
     temporary = _temporary_name(target)
     handle = _create(temporary, target, mode)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from math import prod
@@ -46,7 +47,8 @@ def export_graph(
     ['policy.json', 'policy.safetensors']
 
     The two files are all that a program in any language needs to compute actions: POLICIES.md 19.2 has the operators,
-    20.4 the steps. Unlike the other exports it is exact: nodes, dtypes and names are those of :attr:`Policy.graph`.
+    20.4 the steps. The JSON has the digest of the weights, so that a reader notices files of two exports. Unlike the
+    other exports it is exact: nodes, dtypes and names are those of :attr:`Policy.graph`.
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the JSON, ending in ``.json``; the weights are written beside it
@@ -71,12 +73,14 @@ def export_graph(
     described = graph.to_dict()
     stored = [name for name, weight in described["weights"].items() if "items" not in weight]
     metadata = describe_origin(policy)
-    document = {**described, "metadata": dict(metadata), "weights_file": os.path.basename(weights_path)}
-    contents = {
-        target: _write_json(document).encode(),
-        weights_path: encode_safetensors({name: policy.weights[name] for name in stored}),
+    weights = encode_safetensors({name: policy.weights[name] for name in stored})
+    document = {
+        **described,
+        "metadata": dict(metadata),
+        "weights_file": os.path.basename(weights_path),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    files = write_files(contents, overwrite=overwrite)
+    files = write_files({target: _write_json(document).encode(), weights_path: weights}, overwrite=overwrite)
     constants = sum(prod(weight.shape) for weight in graph.weights.values())
     return ExportReport("json", files, _list_inputs(graph), _list_outputs(graph), len(graph.nodes), constants, metadata)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
+from sbformat.io.atomic import is_temporary
 from sbformat.io.links import is_within
 from sbformat.io.opening import LARGE_FILE_BYTES
 from sbformat.io.source import BytesSource
@@ -106,7 +107,9 @@ class _Walk:
     def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
         """List a file unless it is listed under another name; a file of an archive is listed with the archive."""
         key = status.st_dev, status.st_ino
-        if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISREG(status.st_mode) and is_temporary(path):
+            self.tree.skipped.append(Skipped(path, "temporary"))
+        elif not stat.S_ISREG(status.st_mode):
             if not is_in_archive:
                 self.tree.skipped.append(Skipped(path, "special"))
         elif is_in_archive:

@@ -130,7 +130,7 @@ class Finding:
 
 
 SkipReason: TypeAlias = Literal[
-    "link-out", "link", "broken-link", "special", "large", "lfs-pointer", "script", "other",
+    "link-out", "link", "broken-link", "special", "large", "lfs-pointer", "temporary", "script", "other",
 ]  # fmt: skip
 
 SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
@@ -144,6 +144,10 @@ SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
     "lfs-pointer": (
         "Git LFS pointer, whose file is not here: git lfs pull fetches it",
         "Git LFS pointers, whose files are not here: git lfs pull fetches them",
+    ),
+    "temporary": (
+        "unfinished output of an interrupted run of sbformat, not examined",
+        "unfinished outputs of interrupted runs of sbformat, not examined",
     ),
     "script": ("script next to the archive, not judged", "scripts next to the archive, not judged"),
     "link": ("second name of a file that is judged", "second names of files that are judged"),
