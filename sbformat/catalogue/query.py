@@ -138,7 +138,7 @@ def _authorize(action: int, argument: str | None, name: str | None, *_: object) 
 
 def _fetch(cursor: sqlite3.Cursor, names: Sequence[str], path: str) -> Iterator[tuple[Scalar, ...]]:
     try:
-        for row in cursor:  # "yield from" would close the cursor at the end, after its database
+        for row in cursor:  # noqa: UP028 -- "yield from" would close the cursor at the end, after its database
             yield row
     except sqlite3.Error as error:
         raise _explain(error, names, path) from None

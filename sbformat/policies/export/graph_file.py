@@ -47,7 +47,8 @@ def export_graph(
     ['policy.json', 'policy.safetensors']
 
     The two files are all that a program in any language needs to compute actions: POLICIES.md 19.2 has the operators,
-    20.4 the steps. The JSON has the digest of the weights, so that a reader notices files of two exports. Unlike the other exports it is exact: nodes, dtypes and names are those of :attr:`Policy.graph`.
+    20.4 the steps. The JSON has the digest of the weights, so that a reader notices files of two exports. Unlike the
+    other exports it is exact: nodes, dtypes and names are those of :attr:`Policy.graph`.
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the JSON, ending in ``.json``; the weights are written beside it
