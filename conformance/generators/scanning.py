@@ -433,7 +433,7 @@ def yaml() -> Iterator[Vector]:
         yield scans(rule, name, data, "dangerous", *rules)
     archive = sb3_archive(entries={"config.yml": called})
     yield scans(rule, "yaml-tag-in-an-entry", archive, "dangerous", "python-tag")
-    rule = Rule("14.2", "whatever is spelled as a tag of a Python object MUST be judged as one")
+    rule = Rule("14.2", "whatever is spelled as a tag of a Python object is judged as one")
     comment = b'# \xc2\x85a: "\nb: !!python/object/apply:os.system [x]\n# "\n'
     yield scans(rule, "yaml-tag-in-one-of-two-encodings", comment, "dangerous", "python-tag", text_)
     yield scans(rule, "yaml-tag-in-a-comment", b"# " + called, "dangerous", "python-tag", text_)

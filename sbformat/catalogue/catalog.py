@@ -69,6 +69,7 @@ def catalog(
     :return: rows in the order of the sources, as they are finished; a file that cannot be read is a row with
         ``outcome`` and ``error``
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
+    :raises UnsupportedError: for URLs without the extra ``remote``
     :raises sbformat.parallel.WorkersError: when the executor takes no more work
     """
     work = make_work(limits, require_names(allow, "allow"))

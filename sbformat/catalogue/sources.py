@@ -42,6 +42,7 @@ def list_sources(
     :param limits: for files that are opened to find out what they are
     :param finds_states: ask for size and version of remote files that are named, not listed: a request for each
     :raises OSError: if a remote folder cannot be listed, unless it is missing or denied, which is a row
+    :raises UnsupportedError: for a URL whose packages are not installed
     """
     finder = StatisticsFinder(limits)
     for source in sources:
@@ -58,8 +59,10 @@ def list_sources(
 
 def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
     """Yield the archives that a URL stands for."""
+    from sbformat.io.remote.errors import require_packages
     from sbformat.io.remote.listing import iter_files
 
+    require_packages(url)
     try:
         for found in iter_files(url):
             size, version = found.size, None if found.version is None else escape(found.version)

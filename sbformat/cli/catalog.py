@@ -150,7 +150,8 @@ def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
 
 
 def _strip_lines(lines: Iterable[str]) -> Iterator[str]:
-    return (line.rstrip("\r\n") for line in lines if line.strip())
+    cleaned = (line.removeprefix("\ufeff").rstrip("\r\n") for line in lines)  # some editors begin a file with this mark
+    return (line for line in cleaned if line.strip())
 
 
 def _follow(args: argparse.Namespace, sources: Iterable[str]) -> Iterator[str]:

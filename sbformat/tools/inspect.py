@@ -14,7 +14,6 @@ from sbformat.archive.kinds import OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, escape
-from sbformat.formats.vecnormalize.evidence import is_surely_normalized
 from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
@@ -175,7 +174,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         notes=(
             *archive.notes,
             *([_BUNDLE_NOTE] if is_bundle else []),
-            *([_NORMALIZED_NOTE] if data is not None and not is_bundle and is_surely_normalized(archive) else []),
+            *([_NORMALIZED_NOTE] if data is not None and not is_bundle and _is_normalized(archive) else []),
         ),
         network=network,
         network_error=network_error,
@@ -195,6 +194,15 @@ def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None,
         return summarize(policy_graph(archive, vecnormalize=False, limits=limits)), None
     except SbformatError as error:
         return None, str(error).partition("\n")[0]
+
+
+def _is_normalized(archive: Archive) -> bool:
+    """Return whether it is certain that the agent was trained behind VecNormalize."""
+    if archive.data.get("_last_original_obs") is None:  # most of them, without an import
+        return False
+    from sbformat.formats.vecnormalize.evidence import is_surely_normalized
+
+    return is_surely_normalized(archive)
 
 
 def _find_policy_class(data: dict[str, Any]) -> str | None:

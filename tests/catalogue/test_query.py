@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,3 +97,59 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
             pytest.importorskip("pyarrow")
         with pytest.raises(FileNotFoundError), search(str(tmp_path / f"no{suffix}")):
             pass
+
+
+@pytest.mark.parametrize(
+    "where", ['"gama" < 1', 'gamma < 1 and "gama" = \'"gamma"\'', '/* "x" */ "gama" IS NULL -- "y"']
+)
+def test_a_wrong_column_in_quotes_is_not_a_text(path: Path, where: str) -> None:
+    with pytest.raises(MissingEntryError, match="no column 'gama'; did you mean 'gamma'"):
+        find(path, where=where)
+
+
+def test_columns_and_texts_in_quotes_are_found(path: Path) -> None:
+    assert find(path, where="\"gamma\" < 0.9 and algorithm = 'PPO'") == ["b.zip"]
+    assert find(path, where="'\"gama\"' = '\"gama\"' and [gamma] > 0.95 and `gamma` < 1") == ["a.zip"]
+    with pytest.raises(MissingEntryError, match="texts are in single quotes"):
+        find(path, where='algorithm = "PPO"')
+
+
+def test_rows_that_are_not_taken_are_no_error(path: Path) -> None:
+    with search(str(path)) as found:
+        assert len(next(found.rows)) == len(found.columns)
+    found.rows.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "row"),
+    [
+        (".jsonl", {"seed": 1 << 70}),
+        (".jsonl", {"name": "\ud800"}),
+        (".jsonl", {"name": [1]}),
+        (".jsonl", {"other": "[1, 2]"}),
+        (".csv", {"Gamma": 1.0}),
+        (".csv", {'x"': 1.0}),
+    ],
+)
+def test_a_table_of_somebody_else_is_one_error_or_read(tmp_path: Path, suffix: str, row: dict[str, Any]) -> None:
+    """Names of columns that SQL has a meaning for are columns; what SQLite cannot store is an error of ours."""
+    path = tmp_path / f"runs{suffix}"
+    rows = [ROWS[0], {**ROWS[1], **row}]
+    if suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        write(path, rows)
+    try:
+        assert find(path) == ["a.zip", "b.zip"]
+    except UnsupportedError as error:
+        assert re.search("was cut off, or changed by another program|cannot be searched", error.message)  # noqa: PT017
+
+
+def test_bytes_that_are_not_text_are_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    write(path, ROWS)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE catalog SET policy_class = CAST(x'41ff' AS TEXT)")
+        database.commit()
+    with search(str(path), columns=["policy_class"], most=1) as found:
+        assert list(found.rows) == [("A\\xff",)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from functools import partial
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbformat.catalogue.files.formats import SUFFIXES, read_table
+from sbformat.catalogue.files.columns import find_columns
+from sbformat.catalogue.files.formats import SUFFIXES, find_format, read_table
 from sbformat.catalogue.spool import Spool
 from sbformat.catalogue.update import update_catalog
-from sbformat.errors import UnsupportedError
+from sbformat.errors import UnsupportedError, escape
 from sbformat.parallel import map_in_order
 from tests.helpers.bundled import ARCHIVES, ROOT
-from tests.helpers.many_archives import write_archives, write_statistics
+from tests.helpers.many_archives import refuse_listing, write_archives, write_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -111,6 +113,137 @@ def test_a_file_that_could_not_be_opened_is_tried_again(tmp_path: Path) -> None:
 def test_a_source_that_is_given_twice_has_one_row(tmp_path: Path) -> None:
     (path,) = write_archives(tmp_path, 1)
     assert update([str(path), str(path)], str(tmp_path / "out.csv")).rows == 1
+
+
+NAMES = ["a\r=1+1.zip", "b\x1b[31m.zip", "c\n=2.zip", "d\u202e.zip", "=1+1.zip", os.fsdecode(b"e\xff.zip")]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_name_of_a_file_is_in_a_table_as_it_is(tmp_path: Path, suffix: str) -> None:
+    (path,) = write_archives(tmp_path, 1)
+    (tmp_path / "runs").mkdir()
+    for name in NAMES:
+        shutil.copy(path, tmp_path / "runs" / name)
+    output = tmp_path / f"out{suffix}"
+    assert (run(tmp_path / "runs", output).read, run(tmp_path / "runs", output).read) == (6, 0)
+    sources = [str(row["source"]) for row in read(output)]
+    assert all(source.isascii() and source.isprintable() for source in sources)
+    assert sorted(os.path.basename(source) for source in sources) == sorted(map(escape, NAMES))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_two_names_that_are_one_when_they_are_escaped_are_two_rows(tmp_path: Path) -> None:
+    (path,) = write_archives(tmp_path, 1)
+    (tmp_path / "runs").mkdir()
+    for name in ("a\r.zip", "a\\r.zip"):
+        shutil.copy2(path, tmp_path / "runs" / name)
+    reports = [run(tmp_path / "runs", tmp_path / "out.csv") for _ in range(2)]
+    assert [(report.rows, report.read) for report in reports] == [(2, 2), (2, 2)]
+
+
+def change_table(output: Path, change: str) -> None:
+    """Change a CSV table as a spreadsheet, an editor or a full disk does."""
+    header, *lines = output.read_text("utf-8").splitlines(keepends=True)
+    changed = {
+        "blank": [header, "\n", *lines],
+        "short": [header, lines[0].rpartition(",")[0] + "\n", *lines[1:]],
+        "cut": [header, *lines[:-1], lines[-1][:-2]],
+        "cell": [header, lines[0].replace("PPO", "DQN", 1), *lines[1:]],
+        "half": [header, lines[0], lines[1][: len(lines[1]) // 2]],
+    }
+    output.write_text("".join(changed[change]), "utf-8")
+
+
+@pytest.mark.parametrize(("change", "read_again"), [("blank", 3), ("short", 3), ("cut", 1), ("cell", 1), ("half", 2)])
+def test_rows_that_are_not_as_they_were_written_are_read_again(tmp_path: Path, change: str, read_again: int) -> None:
+    write_archives(tmp_path / "runs", 3)
+    output = tmp_path / "out.csv"
+    run(tmp_path / "runs", output)
+    content = output.read_bytes()
+    change_table(output, change)
+    if change != "cell":
+        with pytest.raises(UnsupportedError, match=r"was cut off, or changed by another program in .*repairs it"):
+            read(output)
+    assert run(tmp_path / "runs", output).read == read_again
+    assert output.read_bytes() == content
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".sqlite"])
+def test_a_column_that_was_deleted_comes_back(tmp_path: Path, suffix: str) -> None:
+    write_archives(tmp_path / "runs", 2)
+    output = tmp_path / f"out{suffix}"
+    run(tmp_path / "runs", output)
+    content, rows = output.read_bytes(), read(output)
+    output.unlink()
+    rows = [{name: value for name, value in row.items() if name != "gamma"} for row in rows]
+    find_format(str(output)).write(str(output), rows, find_columns(rows))
+    assert run(tmp_path / "runs", output).read == 2
+    assert output.read_bytes() == content
+
+
+def test_a_good_table_is_not_replaced_by_one_of_failures(tmp_path: Path) -> None:
+    paths = write_archives(tmp_path / "runs", 2)
+    output = tmp_path / "out.csv"
+    run(tmp_path / "runs", output)
+    content = output.read_bytes()
+    for path in paths:
+        path.write_bytes(b"no zip")
+    for options in ({}, {"fresh": True}):
+        with pytest.raises(
+            UnsupportedError, match=r"no source can be read \(.*agent_00000.zip: container failure: .*--force"
+        ):
+            run(tmp_path / "runs", output, **options)
+    assert output.read_bytes() == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "runs"]
+    assert run(tmp_path / "runs", output, overwrite=True).failed == 2
+    assert run(tmp_path / "runs", output).failed == 2
+
+
+def test_rows_of_a_folder_that_cannot_be_listed_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_archives(tmp_path / "runs" / "a", 2)
+    write_archives(tmp_path / "runs" / "b", 2)
+    output = tmp_path / "out.csv"
+    run(tmp_path / "runs", output)
+    content = output.read_bytes()
+    with monkeypatch.context() as patch:
+        refuse_listing(patch, tmp_path / "runs" / "b")
+        report = run(tmp_path / "runs", output)
+        assert (report.rows, report.read, report.failed) == (5, 1, 1)
+        assert report.failures == ((str(tmp_path / "runs" / "b"), "cannot open", "Permission denied"),)
+        assert [os.path.basename(row["source"]) for row in read(output)] == [
+            "agent_00000.zip", "agent_00001.zip", "b", "agent_00000.zip", "agent_00001.zip",
+        ]  # fmt: skip
+        assert update([str(tmp_path / "**" / "*.zip")], str(tmp_path / "other.csv")).failed == 1
+    assert run(tmp_path / "runs", output).read == 0
+    assert output.read_bytes() == content
+
+
+def test_urls_without_their_packages_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[remote\]'"):
+        update(["https://example.org/agent.zip"], str(tmp_path / "out.csv"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("statement", ["BEGIN EXCLUSIVE", "INSERT OR IGNORE INTO sources"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    write_archives(tmp_path / "runs", 1)
+
+    class FullDatabase(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if sql.startswith(statement):
+                message = "database or disk is full"
+                raise sqlite3.OperationalError(message)
+            return super().execute(sql, *values)
+
+        executemany = execute
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FullDatabase))
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        run(tmp_path / "runs", tmp_path / "out.csv")
+    assert raised.value.filename == str(tmp_path / "out.csv.partial")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
 def test_another_file_is_not_replaced(tmp_path: Path) -> None:

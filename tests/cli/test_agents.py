@@ -394,7 +394,10 @@ def test_inspect_describes_the_network(capsys: pytest.CaptureFixture[str]) -> No
     assert network["layers"][2]["outputs"] == ["logits"]
     assert [item["name"] for item in network["inputs"]] == ["observation"]
     assert [head["name"] for head in network["heads"]] == ["action", "logits", "probabilities", "value"]
-    assert network["postprocessing"][0]["operation"] == "ArgMax(logits, axis=-1)"
+    assert [row["operation"] for row in network["postprocessing"][:3]] == [
+        "ReduceLogSumExp(logits, axis=-1, keepdims=True)", "Sub(logits, action/ReduceLogSumExp)",
+        "ArgMax(action/Sub, axis=-1)",
+    ]  # fmt: skip
     assert (network["parameter_count"], network["sampling"]["kind"]) == (251, "categorical")
     out = run(capsys, "inspect", PPO)[1]
     for words in ("network: layers (251 parameters)", "linear", "4 -> 8", "Tanh", "network: post-processing", "ArgMax"):

@@ -147,6 +147,15 @@ def test_findings_are_folded_between_words_in_a_narrow_terminal(
     assert len(lines) < 20
 
 
+def test_a_terminal_of_no_columns_has_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("COLUMNS", "0")
+    assert main(["inspect", str(PPO), "--color", "always"]) == 0
+    assert "PPO" in ESCAPE.sub("", capsys.readouterr().out)
+
+
 def test_a_table_that_fits_is_one_in_a_narrow_terminal() -> None:
     assert allot_widths(["a", "b"], [["one two", "x" * 60]], 40) == [7, 33]
     assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 38) == [3, 5, 30]

@@ -18,6 +18,7 @@ from sbformat import parallel
 from sbformat.cli import _output, build_parser, main
 from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
 from tests.helpers.forks import run_fresh
+from tests.helpers.many_archives import refuse_listing, write_archives
 from tests.helpers.reports import REPORT, parse_reports
 from tests.helpers.sampling import with_exhaustive
 
@@ -625,3 +626,16 @@ def test_reading_loads_nothing_that_writes() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code, PPO], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate", "scan"])
+def test_a_folder_that_cannot_be_listed_is_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    write_archives(tmp_path / "runs", 1)
+    (tmp_path / "runs" / "others").mkdir()
+    refuse_listing(monkeypatch, tmp_path / "runs" / "others")
+    status, reports = run_json(capsys, command, tmp_path / "runs")
+    assert status == 2
+    found = [(report["path"], report["message"]) for report in reports if report["outcome"] != "ok"]
+    assert found == [(str(tmp_path / "runs" / "others"), "Permission denied")]

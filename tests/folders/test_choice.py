@@ -16,6 +16,7 @@ import sbformat
 from sbformat.cli import main
 from tests.helpers.bundled import ARCHIVES, SAC
 from tests.helpers.environments import CountingEnv
+from tests.helpers.many_archives import refuse_listing, write_archives
 from tests.helpers.many_cases import check_each
 from tests.helpers.reports import parse_reports
 from tests.helpers.run_folders import AGENT, CONFIG, PENDULUM, STATISTICS, make_folder, make_hub, make_zoo
@@ -287,3 +288,11 @@ def test_evaluate_takes_a_folder(tmp_path: Path) -> None:
     make_folder(tmp_path, {"agent.zip": AGENT})
     expected = sbformat.evaluate(AGENT, CountingEnv(), episodes=2)
     assert sbformat.evaluate(tmp_path, CountingEnv(), episodes=2) == expected
+
+
+def test_a_folder_that_cannot_be_listed_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = write_archives(tmp_path / "runs", 1)
+    (tmp_path / "runs" / "others").mkdir()
+    refuse_listing(monkeypatch, tmp_path / "runs" / "others")
+    chosen = sbformat.find_agent(tmp_path / "runs")
+    assert (chosen.path, chosen.warning) == (str(path), "'others' is left out: Permission denied")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import sbformat
@@ -11,6 +13,8 @@ from tests.helpers.bundled import ARCHIVES, entries, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def write_archives(folder: Path, count: int, **data: Any) -> list[Path]:
@@ -45,3 +49,15 @@ def make_statistics(number: int) -> bytes:
     return sbformat.writes_vecnormalize(
         sbformat.VecNormalize(obs_rms=known.obs_rms, norm_reward=False, epsilon=1 / (number + 2))
     )
+
+
+def refuse_listing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let the operating system refuse to list a folder: rights do not, for a test that is run by root."""
+    scandir = os.scandir
+
+    def refuse(path: str | os.PathLike[str] = ".") -> Any:
+        if not isinstance(path, int) and os.fspath(path) == str(folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)

@@ -549,3 +549,14 @@ def test_a_link_that_takes_the_place_of_the_temporary_is_not_followed(
         sbformat.write(new_archive(), target, overwrite=True)
     assert victim.read_bytes() == b"mine"
     assert found(target) == "old"
+
+
+def test_old_temporary_files_are_removed_and_no_others(tmp_path: Path) -> None:
+    names = [".0123456789abcdef.tmp", ".fedcba9876543210.tmp", ".0123456789abcdef.tmp.zip", "0123456789abcdef.tmp"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (0, 0))
+    os.utime(tmp_path / names[1])  # of a process that runs
+    (tmp_path / ".aaaaaaaaaaaaaaaa.tmp").mkdir()
+    sbformat.write(new_archive(), tmp_path / "agent.zip")
+    assert sorted(os.listdir(tmp_path)) == sorted([*names[1:], ".aaaaaaaaaaaaaaaa.tmp", "agent.zip"])

@@ -59,7 +59,7 @@ def test_the_schema_names_every_operator_dtype_and_attribute() -> None:
     for name, kind in (("Input", Input), ("Sampling", Sampling)):
         assert list(definitions[name]["properties"]) == list(kind._fields)
     assert set(SCHEMA["properties"]) == {
-        *Graph._fields, "graph_version", "parameter_count", "metadata", "weights_file",
+        *Graph._fields, "graph_version", "parameter_count", "metadata", "weights_file", "weights_sha256",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sbformat.catalogue.flat_rows import COLUMNS
-from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.errors import UnsupportedError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,8 +75,12 @@ def read_table(path: str) -> Iterator[Row]:
     try:
         for row in find_format(path).read(path):
             yield row
-    except SbformatError:
+    except DamagedTableError:
         raise
+    except UnsupportedError:
+        if row is None:
+            raise
+        raise refuse_rest(path) from None
     except (ValueError, LookupError, TypeError, RecursionError, csv.Error, sqlite3.Error):
         raise refuse_file(path) if row is None else refuse_rest(path) from None
 

@@ -7,6 +7,8 @@ words of ours are kept, and the error is not chained to the one that it is made 
 from __future__ import annotations
 
 import errno
+import os
+import socket
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
@@ -43,6 +45,10 @@ _DENIED: Final = (
 )
 _TIMEOUTS: Final = ("Timeout",)
 _EXPIRED: Final = ("FileExpired",)
+_OFFLINE: Final = ("OfflineMode",)
+_PROXIES: Final = ("https_proxy", "http_proxy", "all_proxy")
+_WITHOUT_PROXY: Final = ("http", "https", "hf")
+"""Schemes whose files are fetched without the proxy that the environment names."""
 
 
 def not_found(name: str) -> FileNotFoundError:
@@ -74,6 +80,23 @@ def missing_packages(scheme: str, package: str | None = None) -> UnsupportedErro
         return UnsupportedError(f"cannot open {scheme}:// URLs without fsspec's file system for them{named}")
     words = f"{needed} are" if needed else "fsspec is"
     return UnsupportedError(f"to open {scheme}:// URLs, {words} needed: pip install 'sbformat[remote]'")
+
+
+def require_packages(url: str) -> None:
+    """Check that the packages for a URL are installed, before work on many of them is begun.
+
+    :raises UnsupportedError: if one is not; a scheme that fsspec does not know is refused when the URL is opened
+    """
+    scheme = find_scheme(url)
+    try:
+        import fsspec
+
+        for name in (scheme, "https") if scheme == "hf" else (scheme,):  # the Hub's files come from a web server
+            fsspec.get_filesystem_class(name)
+    except ImportError as error:  # fsspec's own names the package in its cause
+        raise missing_packages(scheme, error.name or getattr(error.__cause__, "name", None)) from None
+    except ValueError:
+        pass
 
 
 def call_client(url: str, work: Callable[[], T]) -> T:
@@ -113,22 +136,29 @@ def translate(error: BaseException, scheme: str, name: str) -> Exception:
     if 412 in statuses:
         return changed(name)
     if _has(words, _TIMEOUTS):
-        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", name)
+        return TimeoutError(errno.ETIMEDOUT, f"the server did not answer in time{_describe_proxy(error, scheme)}", name)
     if statuses:
         return failed(name, f"the server answered with status {min(statuses)}")
-    return failed(name, f"cannot be fetched: {escape(type(error).__name__, 100)}{_describe_cause(error)}")
+    return failed(name, _describe_cause(error, _describe_proxy(error, scheme)))
 
 
-def _describe_cause(error: BaseException) -> str:
-    """Return in brackets what the operating system says of an error; nothing if it is not the system's."""
-    import os
-    import socket
-
+def _describe_cause(error: BaseException, hint: str) -> str:
+    """Return what the operating system says of an error; the name of the error if it is not the system's."""
+    if _has({type(one).__name__ for one in _iter_chain(error)}, _OFFLINE):
+        return "HF_HUB_OFFLINE is set: unset it, or name the folder of a repository that was downloaded"
     found = next((one for one in _iter_chain(error) if isinstance(one, OSError) and one.errno), None)
-    if found is None or found.errno is None:
-        return ""
-    is_of_name = isinstance(found, socket.gaierror)
-    return " (the name of the server is not known)" if is_of_name else f" ({os.strerror(found.errno).lower()})"
+    if any(isinstance(one, socket.gaierror) for one in _iter_chain(error)):
+        return f"the name of the server is not known: check the URL and the network{hint}"
+    text = f"cannot be fetched: {escape(type(error).__name__, 100)}"
+    return text if found is None or found.errno is None else f"{text} ({os.strerror(found.errno).lower()}){hint}"
+
+
+def _describe_proxy(error: BaseException, scheme: str) -> str:
+    """Return that the proxy of the environment is not used, which may be why aiohttp has no connection."""
+    names = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.upper())]
+    is_of_file = any(type(one).__module__.startswith("aiohttp.") for one in _iter_chain(error))
+    is_ignored = names and is_of_file and scheme in _WITHOUT_PROXY
+    return f"; files of {scheme}:// URLs are fetched without the proxy of {names[0]}" if is_ignored else ""
 
 
 def _has(words: set[str], parts: tuple[str, ...]) -> bool:
@@ -157,4 +187,13 @@ def _find_status(error: BaseException) -> int | None:
     return found if isinstance(found, int) and 400 <= found < 600 else None
 
 
-__all__ = ["call_client", "changed", "denied", "failed", "missing_packages", "not_found", "translate"]
+__all__ = [
+    "call_client",
+    "changed",
+    "denied",
+    "failed",
+    "missing_packages",
+    "not_found",
+    "require_packages",
+    "translate",
+]

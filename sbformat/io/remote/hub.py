@@ -114,7 +114,7 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
         message = f"expected a file of a repository, got {quote(name)}"
         raise UnsupportedError(message)
     options = _read_options(url)
-    endpoint = _open_api(url).endpoint
+    endpoint = call_hub(url, lambda api: api.endpoint)
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     target = f"{endpoint}/{place.full_id}/resolve/{place.revision}/{percent(place.path)}"
@@ -211,9 +211,12 @@ def call_hub(url: str, work: Callable[[Any], T]) -> T:
 
 def _open_api(url: str) -> Any:
     try:
-        from huggingface_hub import HfApi
+        from huggingface_hub import HfApi, constants
+        from huggingface_hub.errors import OfflineModeIsEnabled
     except ImportError as error:
         raise missing_packages(HUB_SCHEME, error.name) from None
+    if constants.HF_HUB_OFFLINE:  # of a commit, only its files would be fetched, which are not asked for by this client
+        raise OfflineModeIsEnabled
     options = _read_options(url)
     return HfApi(endpoint=options.get("endpoint"), token=options.get("token"), library_name="sbformat")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -181,3 +182,20 @@ def test_errors_are_told_by_the_names_of_their_classes() -> None:
 def test_interrupts_are_not_errors_of_a_file_system(url: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         open_with(url, error=KeyboardInterrupt())
+
+
+def test_what_has_no_connection_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "http_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    unknown = type("ClientConnectorDNSError", (OSError,), {"__module__": "aiohttp.client_exceptions"})(-2, "x")
+    unknown.os_error = socket.gaierror(-2, "Name or service not known")
+    expected = "the name of the server is not known: check the URL and the network"
+    assert translate(unknown, "https", "https://x/a.zip").strerror == expected  # type: ignore[attr-defined]
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    expected += "; files of https:// URLs are fetched without the proxy of https_proxy"
+    assert translate(unknown, "https", "https://x/a.zip").strerror == expected  # type: ignore[attr-defined]
+    late = type("ServerTimeoutError", (Exception,), {"__module__": "aiohttp.client_exceptions"})()
+    assert str(translate(late, "hf", "hf://x/y")).endswith("without the proxy of https_proxy: 'hf://x/y'")
+    offline = type("OfflineModeIsEnabled", (ConnectionError,), {})()
+    assert "HF_HUB_OFFLINE is set: unset it" in str(translate(offline, "hf", "hf://x/y"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from jsonschema import ValidationError as SchemaError
-from safetensors.numpy import load_file
+from safetensors.numpy import load
 
 import sbformat
 from sbformat.policies.export.graph_file import choose_outputs
@@ -105,7 +106,9 @@ class GraphFile:
     def __init__(self, path: Path) -> None:
         self.graph = json.loads(path.read_bytes(), parse_constant=pytest.fail)
         VALIDATOR.validate(self.graph)
-        tensors = load_file(path.with_name(self.graph["weights_file"]))
+        weights = path.with_name(self.graph["weights_file"]).read_bytes()
+        assert hashlib.sha256(weights).hexdigest() == self.graph["weights_sha256"]
+        tensors = load(weights)
         self.weights: dict[str, np.ndarray] = {}
         for name, weight in self.graph["weights"].items():
             if "items" in weight:
@@ -200,7 +203,8 @@ def test_the_two_files_compute_what_the_policy_computes(tmp_path: Path, name: st
     file = GraphFile(tmp_path / "p.json")
     assert check_steps(policy, file, steps) >= len(steps)
     described = json.loads(json.dumps(policy.graph.to_dict()))
-    members = {"metadata": dict(report.metadata), "weights_file": "p.safetensors"}
+    digest = hashlib.sha256((tmp_path / "p.safetensors").read_bytes()).hexdigest()
+    members = {"metadata": dict(report.metadata), "weights_file": "p.safetensors", "weights_sha256": digest}
     assert file.graph == {**described, **members}  # all of the graph
     assert [port.name for port in report.inputs] == [item["name"] for item in file.graph["inputs"]]
     assert report.nodes == len(file.graph["nodes"])
@@ -340,20 +344,25 @@ def test_a_name_in_any_language(tmp_path: Path) -> None:
     assert GraphFile(tmp_path / "агент 1.json").graph["weights_file"] == "агент 1.safetensors"
 
 
+WRITTEN = {"weights_file": "p.safetensors", "weights_sha256": "0" * 64}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"weights_file": "p.safetensors"},
         {"metadata": {}},
-        {"metadata": {"algorithm": 1}, "weights_file": "p.safetensors"},
-        {"metadata": {}, "weights_file": "../p.safetensors"},
-        {"metadata": {}, "weights_file": "..\\p.safetensors"},
-        {"metadata": {}, "weights_file": "p.bin"},
+        {"metadata": {"algorithm": 1}, **WRITTEN},
+        {"metadata": {}, **WRITTEN, "weights_file": "../p.safetensors"},
+        {"metadata": {}, **WRITTEN, "weights_file": "..\\p.safetensors"},
+        {"metadata": {}, **WRITTEN, "weights_file": "p.bin"},
+        {"metadata": {}, **WRITTEN, "weights_sha256": "A" * 64},
+        {"metadata": {}, "weights_file": "p.safetensors"},
     ],
 )
 def test_the_schema_refuses_other_members(changes: dict[str, Any]) -> None:
     graph = json.loads(json.dumps(ppo_graph().to_dict()))
-    VALIDATOR.validate({**graph, "metadata": {}, "weights_file": "p.safetensors"})
+    VALIDATOR.validate({**graph, "metadata": {}, **WRITTEN})
     with pytest.raises(SchemaError):
         VALIDATOR.validate({**graph, **changes})
 

@@ -224,3 +224,13 @@ def test_a_folder_that_is_not_an_archive_may_hold_anything(tmp_path: Path) -> No
     assert sbformat.scan(tmp_path, limits=limits).verdict == "clean"
     put(tmp_path / "1.png", EVIL)
     assert {row.entry for row in sbformat.scan(tmp_path, limits=limits).findings} == {"1.png"}
+
+
+def test_unfinished_outputs_are_skipped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    put(tmp_path / "ppo.zip", PPO)
+    for name in (".0123456789abcdef.tmp", "runs/.fedcba9876543210.tmp"):
+        put(tmp_path / name, PPO[:9000])
+    skipped = {"temporary": [".0123456789abcdef.tmp", "runs/.fedcba9876543210.tmp"]}
+    assert scanned(capsys, tmp_path) == (0, {"ppo.zip": "clean"}, skipped)
+    put(tmp_path / "half.tmp", PPO[:9000])
+    assert scanned(capsys, tmp_path)[1]["half.tmp"] != "clean"
