@@ -167,8 +167,8 @@ def find_normalization(top: str, agent: AgentFiles, limits: Limits) -> tuple[Nor
 
 
 def _is_surely_normalized(path: str, limits: Limits) -> bool:
+    from sbformat.formats.normalized import is_surely_normalized
     from sbformat.formats.opener import open_archive
-    from sbformat.formats.vecnormalize.evidence import is_surely_normalized
 
     try:
         return is_surely_normalized(open_archive(path, Budget(limits)))

@@ -200,7 +200,7 @@ def _is_normalized(archive: Archive) -> bool:
     """Return whether it is certain that the agent was trained behind VecNormalize."""
     if archive.data.get("_last_original_obs") is None:  # most of them, without an import
         return False
-    from sbformat.formats.vecnormalize.evidence import is_surely_normalized
+    from sbformat.formats.normalized import is_surely_normalized
 
     return is_surely_normalized(archive)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
-from sbformat.formats.vecnormalize.evidence import was_normalized
+from sbformat.formats.normalized import was_normalized
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features

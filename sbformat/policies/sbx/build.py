@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.formats.normalized import was_normalized
 from sbformat.formats.sbx import SbxArchive
-from sbformat.formats.vecnormalize.evidence import was_normalized
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
