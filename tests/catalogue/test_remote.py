@@ -195,5 +195,5 @@ def test_a_source_that_is_not_there_leaves_the_table(tmp_path: Path, run_catalog
     before = output.read_bytes()
     done = run_catalog(tmp_path / "typo", "-o", output)
     assert done.returncode == 2
-    assert "the table is left as it is" in done.stderr
+    assert "no source can be read" in done.stderr
     assert output.read_bytes() == before

@@ -259,6 +259,19 @@ def test_the_interpreter_of_a_page_computes_what_policy_computes(tmp_path: Path,
     assert_predictions(name, GraphPolicy(policy, load_interpreter()(report.files[0].path), report))
 
 
+def test_the_interpreter_of_a_page_refuses_weights_of_another_export(tmp_path: Path) -> None:
+    """As a process leaves them that is killed after it replaced one of the files."""
+    path, weights = tmp_path / "policy.json", tmp_path / "policy.safetensors"
+    sbformat.export_graph(ARCHIVES / "ppo-cartpole.zip", path)
+    load_interpreter()(path)
+    before = path.read_bytes()
+    sbformat.export_graph(ARCHIVES / "ppo-cartpole-1.0.zip", path, overwrite=True)
+    assert path.read_bytes() != before
+    path.write_bytes(before)
+    with pytest.raises(ValueError, match=f"{weights} is not the file that the graph was written with"):
+        load_interpreter()(path)
+
+
 @cache
 def load_interpreter() -> Any:
     (block,) = (block for block in read_page(PAGES["other.md"]) if block.name == "graph_policy.py")
