@@ -133,7 +133,7 @@ def releases() -> Iterator[Vector]:
 
 
 def jumps() -> Iterator[Vector]:
-    rule = Rule("13.5", "where a jump counts units of two bytes; otherwise 3.6 to 3.9, where it counts bytes")
+    rule = Rule("13.5", "where a jump counts units of two bytes; otherwise 3.8 or 3.9, where it counts bytes")
     for release, bytecode in HOLD.items():
         data = schedule(release, bytecode, (None, 1, 0.5, 0.25, 1.0, 1.5))
         yield computes(rule, f"end-fraction-{release}", data, {"linear": [1.0, 0.25, 0.5]})
