@@ -34,6 +34,9 @@ _CONTAINERS: Final = frozenset({
 })  # fmt: skip
 """Classes that may be called, because they only store their arguments."""
 
+_NAMED: Final = ("torch.nn.", "torch.optim.")
+"""Where classes are that may be named. Others may not, also if importing them is harmless: an ``OrderedDict`` is given
+its attributes first, and then its attribute ``extend`` is called, which the text can have set to any name."""
 _AFTER_TAG: Final = ",:;?'()[]"
 """Characters that follow a tag in a text. No name ends with them, so a loader fails if they are part of the tag."""
 
@@ -76,7 +79,8 @@ def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | 
         message = f"a YAML tag in line {line} creates a Python object in a way that sbformat does not know"
         return location.finding("python-tag", message, names=(tail,), line=line)
     is_called = kind in _CALLS
-    if name in allow or (pair in _CONTAINERS if is_called else kind == "name" and is_known(pair)):
+    is_class_of_torch = kind == "name" and name.startswith(_NAMED) and is_known(pair)
+    if name in allow or (is_called and pair in _CONTAINERS) or is_class_of_torch:
         return None
     why = explain_danger((name, "") if kind == "module" else pair)
     module = name.rpartition(".")[0]

@@ -49,9 +49,13 @@ _ZEROS: Final = r"\0{0,3}"
 _URI: Final = r"#-;=?-Z_a-z~\[\]\0"
 """Characters of a tag, and of ruamel.yaml's, but not ``!``, which may begin another tag; and the zeros."""
 _DIRECTIVE: Final = re.compile(
-    rf"{_ZEROS.join('%TAG')}[ \t\0]{{1,{LONGEST}}}"
-    rf"(?:(?P<handle>![\w\0-]{{0,{LONGEST}}}!?)[ \t\0]{{0,{LONGEST}}}(?P<prefix>[{_URI}!]{{0,{LONGEST}}}))?".encode()
+    rf"{_ZEROS.join('%TAG')}(?=(?P<rest>[ \t\0]{{1,{LONGEST}}}"
+    rf"(?:(?P<handle>![\w\0-]{{0,{LONGEST}}}!?)[ \t\0]{{0,{LONGEST}}}(?P<prefix>[{_URI}!]{{0,{LONGEST}}}))?))".encode()
 )
+"""What follows is looked at and not taken: in UTF-16, a line end in a comment can look like a part of a directive, after
+which the real one stands."""
+_MOST_DIRECTIVES: Final = 500
+"""Directives of a file that are read."""
 _TOO_LONG: Final = ("", "")
 _AFTER_PREFIX: Final = "()"
 """First bytes of the line ends U+2028 and U+2029 in UTF-16 with the least significant byte first."""
@@ -100,7 +104,7 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
     openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
     pairs: set[tuple[str, str]] = set()
     finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
-    data, read, is_cut = memoryview(b""), 0, False
+    data, read, is_cut, directives = memoryview(b""), 0, False, 0
     for piece in iter_views(source, 0, source.size):
         data = memoryview(bytes(data[-_OVERLAP:]) + piece) if read else piece
         read += len(piece)
@@ -108,9 +112,8 @@ def iter_python_tags(source: Source) -> Iterator[Tag]:
         for directive in _DIRECTIVE.finditer(data):
             if directive.start() >= end or is_cut:
                 break
-            pair = None if directive[0] in seen else _read_directive(directive)
-            if len(seen) < _MOST_SEEN:
-                seen.add(directive[0])
+            directives += 1
+            pair = _TOO_LONG if directives > _MOST_DIRECTIVES else _read_directive(directive)
             if pair is None or pair in pairs:
                 continue
             pairs.add(pair)
@@ -173,7 +176,7 @@ def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
 
 def _read_directive(found: re.Match[bytes]) -> tuple[str, str] | None:
     """Return the handle and the prefix of a directive whose tags may name Python objects; None for others."""
-    if found.end() - found.start() >= LONGEST:
+    if len(found["rest"]) >= LONGEST:
         return _TOO_LONG
     prefix = unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
     is_python = prefix and (prefix.startswith(NAMESPACE) or NAMESPACE.startswith(prefix))

@@ -132,6 +132,27 @@ def test_what_is_no_tag(text: str) -> None:
         assert names(text.encode(encoding)) == []
 
 
+@check_each("end", ["\u2028", "\u2029"])
+@check_each("encoding", ["utf-16-be", "utf-16-le"])
+def test_a_directive_after_what_looks_like_one(encoding: str, end: str) -> None:
+    """The bytes 20 28 of the line end are a blank and a character of a prefix."""
+    for comment in ("# %TAG", "# %TAG !a!", "# %TAG !a! x", "# %TAG %TAG !a!"):
+        text = f"{comment}{end}%TAG !e! tag:yaml.org,2002:py\n--- !e!thon/object/apply:os.getpid []\n"
+        assert "object/apply:os.getpid" in [tag.name for tag in iter_python_tags(BytesSource(text.encode(encoding)))]
+
+
+def test_a_name_that_a_state_calls_is_dangerous(tmp_path: Path) -> None:
+    """``OrderedDict`` gets the attribute ``extend`` before it is called with the items."""
+    call = "!!python/object/apply:collections.OrderedDict\nstate: {extend: !!python/name:%s }\nlistitems: this\n"
+    for name, verdict in (
+        ("cloudpickle.subimport", "dangerous"), ("builtins.getattr", "dangerous"), ("functools.partial", "dangerous"),
+        ("stable_baselines3.ppo.ppo.PPO", "dangerous"), ("torch.nn.modules.activation.Tanh", "clean"),
+    ):  # fmt: skip
+        (tmp_path / "args.yml").write_text(call % name)
+        report = sbformat.scan(tmp_path)
+        assert report.verdict == verdict, (name, report.findings)
+
+
 def test_a_tag_has_its_line() -> None:
     text = "aĊ: |\r\n  ਊ\r  y\rb: !!python/tuple [\n !!python/none ]\r\n\r\n!!python/str x"
     for encoding in ENCODINGS[:8]:
