@@ -52,7 +52,7 @@ _DIRECTIVE: Final = re.compile(
     rf"{_ZEROS.join('%TAG')}(?=(?P<rest>[ \t\0]{{1,{LONGEST}}}"
     rf"(?:(?P<handle>![\w\0-]{{0,{LONGEST}}}!?)[ \t\0]{{0,{LONGEST}}}(?P<prefix>[{_URI}!]{{0,{LONGEST}}}))?))".encode()
 )
-"""What follows is looked at and not taken: in UTF-16, a line end in a comment can look like a part of a directive, after
+"""What follows is looked at and not taken: in UTF-16, the end of a comment can look like a part of a directive, after
 which the real one stands."""
 _MOST_DIRECTIVES: Final = 500
 """Directives of a file that are read."""
