@@ -263,7 +263,7 @@ def test_functions_of_users_stay_functions_and_are_not_run(tmp_path: Path) -> No
         model = sbformat.sb3.load(sb3.PPO, tmp_path / "a.zip", device="cpu")
         constant = sbformat.sb3.load(sb3.PPO, tmp_path / "b.zip", device="cpu")
     assert type(model.learning_rate) is sbformat.sb3.EvaluatedSchedule
-    assert "p" in repr(model.learning_rate)
+    assert "during training" in repr(model.learning_rate)
     for progress in (1.0, 0.75, 0.5, 0.25, 0.0):
         assert model.learning_rate(progress) == schedules["learning_rate"](progress)
         assert model.lr_schedule(progress) == schedules["learning_rate"](progress)
