@@ -42,7 +42,7 @@ TRUTH: Final = "truth"
 _WIDTHS: Final = (1, 2, 4, 8)
 INTEGERS: Final = {f"{sign}{width}": (sign, 8 * width) for sign in "iu" for width in _WIDTHS}
 """numpy's integers: whether they have a sign, and their bits."""
-_PRECISION: Final = {"f2": 2.0**-11, "f4": 2.0**-24, "f8": 2.0**-53}
+_PRECISION: Final = {"f2": 2.0**-11, "f4": 2.0**-24}
 _FORMATS: Final = {"f2": "<e", "f4": "<f"}
 NAMES: Final = {
     "bool_": "b1", "bool": "b1", "float16": "f2", "float32": "f4", "single": "f4", "float64": "f8", "double": "f8",
