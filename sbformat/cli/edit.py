@@ -57,12 +57,16 @@ def run(args: argparse.Namespace) -> int:
         args.refuse("nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop")
     outputs = [_files.resolve_path(args.path) if args.in_place else args.output]
     report = _files.report_errors(args.path, lambda: _edit(args), outputs=outputs)
-    _output.print_report(args, report, _print_text, is_finding=bool(report.get("problems")))
+    _output.print_report(args, report, _print_text, is_finding=_has_errors(report))
     if report["outcome"] != "ok":
         if any(row["kind"] == "mismatch" for row in report.get("problems", ())):
             _streams.write_remark("nothing was written; --allow-mismatch writes it anyway")
         return _files.EXIT_COULD_NOT
-    return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
+    return _files.EXIT_FINDINGS if _has_errors(report) else _files.EXIT_FINE
+
+
+def _has_errors(report: dict[str, Any]) -> bool:
+    return any(row.get("level") == "error" for row in report.get("problems", ()))
 
 
 def _edit(args: argparse.Namespace) -> dict[str, Any]:
@@ -128,4 +132,4 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line(f"{escape(report['output'], 1000)}: {_output.count_noun(count, 'change')}")
     print_changes(printer, report["changes"])
     for row in report["problems"]:
-        printer.line(f"  new error: {escape(row['entry'])}: {escape(row['message'], 600)}")
+        printer.line(f"  new {row['level']}: {escape(row['entry'])}: {escape(row['message'], 600)}")

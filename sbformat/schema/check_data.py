@@ -10,7 +10,7 @@ from sbformat.data import Serialized
 from sbformat.errors import escape, quote
 from sbformat.schema.messages import describe_expected, describe_value
 from sbformat.schema.problem import Problem, ProblemKind
-from sbformat.schema.schemas import DataSchema, make_validator
+from sbformat.schema.schemas import USUAL, DataSchema, make_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,19 +20,26 @@ _TYPE_KEYWORDS: Final = ("type", "anyOf", "required", "not")
 
 
 def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:
-    """Yield the violations of the schema, missing and unknown keys, and non-canonical base64.
+    """Yield the violations of the schema, unusual values, missing and unknown keys, and non-canonical base64.
 
     :param data: ``Archive.data``, or a dict of the same form
     :param schema: the schema of the library that wrote it
     :param algorithm: the name of its definition for the algorithm; None uses the common one
     """
     validator, known = make_validator(schema, algorithm)
+    content = data_entry.to_json(data)
     seen: set[Problem] = set()  # definitions with common ancestors report the same violation
-    for error in validator.iter_errors(data_entry.to_json(data)):
+    for error in validator.iter_errors(content):
         problem = _convert_error(error)
         if problem not in seen:
             seen.add(problem)
             yield problem
+    wrong = {problem.loc for problem in seen}
+    for error in make_validator(schema, USUAL)[0].iter_errors(content):
+        problem = _convert_error(error)
+        if problem.loc not in wrong:
+            message = f"{problem.message}; it is unusual, but accepted"
+            yield problem._replace(kind="value", level="warning", message=message)
     for key in (*schema.required.get(schema.root, ()), *schema.required.get(algorithm or "", ())):
         if key not in data:
             yield Problem(DATA_ENTRY, "", "missing-key", "error", f"the key {key} is missing; {schema.reason}")

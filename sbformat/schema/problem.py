@@ -16,15 +16,15 @@ ProblemKind: TypeAlias = Literal[
     "mismatch",
     "unchecked",
 ]
-Level: TypeAlias = Literal["error", "info"]
+Level: TypeAlias = Literal["error", "warning", "info"]
 
 
 class Problem(NamedTuple):
     """A violation of the schema or of a rule between entries, or an unknown key.
 
     >>> next(sbformat.iter_problems({**archive.data, "gamma": 2}))
-    Problem(entry='data', loc='/gamma', kind='type', level='error',
-            message='expected a number in [0, 1] or a serialized value, got 2')
+    Problem(entry='data', loc='/gamma', kind='value', level='warning',
+            message='expected a number in [0, 1] or a serialized value, got 2; it is unusual, but accepted')
     """
 
     entry: str
@@ -33,6 +33,6 @@ class Problem(NamedTuple):
     """A JSON pointer into ``data``; empty for the whole entry."""
     kind: ProblemKind
     level: Level
-    """``error``, or ``info`` for what is only unknown."""
+    """``error``; ``warning`` for a value that SB3 accepts, although it is unusual; ``info`` for what is unknown."""
     message: str
     """A sentence."""

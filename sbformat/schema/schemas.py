@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
 
 _DEFINITIONS: Final = "#/$defs/"
+USUAL: Final = "Usual"
+"""The definition of ranges that the library does not check: what violates it is a warning."""
 _PACKAGE: Final = Path(__file__).parent.parent
 
 
@@ -189,9 +191,13 @@ def make_integer(key: str, value: Any, algorithm: str | None) -> Any:
     """Return a whole float as an integer if the schema of SB3 has an integer for its key; anything else unchanged."""
     if type(value) is not float or not value.is_integer():
         return value
-    validator = make_validator(SB3, algorithm)[0]
+    validators = [make_validator(SB3, name)[0] for name in (algorithm, USUAL)]
     is_wrong, would_be = (
-        any(error.absolute_path and error.absolute_path[0] == key for error in validator.iter_errors({key: number}))
+        any(
+            error.absolute_path and error.absolute_path[0] == key
+            for validator in validators
+            for error in validator.iter_errors({key: number})
+        )
         for number in (value, int(value))
     )
     return int(value) if is_wrong and not would_be else value

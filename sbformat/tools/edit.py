@@ -51,8 +51,8 @@ class EditReport(NamedTuple):
     archive: Archive
     """The edited archive; entries that were not edited are shared with the original."""
     problems: tuple[Problem, ...]
-    """Errors that :func:`sbformat.validate` finds in the edited archive and not in the original: SB3 may fail to load
-    it."""
+    """What :func:`sbformat.validate` finds in the edited archive and not in the original: errors, with which SB3 may
+    fail to load it, and warnings."""
 
 
 def edit(
@@ -102,7 +102,7 @@ def edit(
     pairs = _list_pairs(assign)
     archive = read(source, limits=limits)
     archive.require_writable()
-    before = set(_iter_errors(archive))
+    before = set(_iter_problems(archive))
     edited = archive
     if pairs or unset:
         edited = edited.replace(data=_edit_data(archive, pairs, unset, unknown_keys=unknown_keys))
@@ -114,7 +114,7 @@ def edit(
         edited = edited.replace(parameters=_empty_optimizers(edited))
     if drop:
         edited = edited.without(*(_resolve_entry(edited, name) for name in drop))
-    problems = tuple(problem for problem in _iter_errors(edited) if problem not in before)
+    problems = tuple(problem for problem in _iter_problems(edited) if problem not in before)
     mismatches = [problem for problem in problems if problem.kind == "mismatch"]
     if mismatches and not allow_mismatch:
         raise _mismatch_error(mismatches)
@@ -135,8 +135,8 @@ def _list_pairs(assign: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in pairs]
 
 
-def _iter_errors(archive: Archive) -> Iterable[Problem]:
-    return (problem for problem in iter_problems(archive) if problem.level == "error")
+def _iter_problems(archive: Archive) -> Iterable[Problem]:
+    return (problem for problem in iter_problems(archive) if problem.level != "info")
 
 
 # -- data ---------------------------------------------------------------------------------------------
@@ -225,8 +225,9 @@ def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -
     """Refuse new values that violate the schema; a missing key is only reported as a problem."""
     problems = [
         problem
-        for problem in _iter_errors(edited)
+        for problem in _iter_problems(edited)
         if problem.entry == DATA_ENTRY
+        and problem.level == "error"
         and problem.kind in _VALUE_PROBLEMS
         and (problem.loc in assigned or problem not in before)
     ]

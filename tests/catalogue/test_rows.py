@@ -130,9 +130,9 @@ def test_an_entry_that_cannot_be_read_is_the_error_of_a_row() -> None:
 
 def test_findings_and_problems_have_their_places() -> None:
     archive = sbformat.read(PPO)
-    row = make_one(sbformat.writes(archive.replace(data={**archive.data, "gamma": 2})))
+    row = make_one(sbformat.writes(archive.replace(data={**archive.data, "seed": -1})))
     assert (row["problems"], row["outcome"]) == (1, "ok")
-    assert row["problem"].startswith("data /gamma: ")
+    assert row["problem"].startswith("data /seed: ")
 
 
 def test_a_name_that_is_allowed_changes_the_reader() -> None:

@@ -78,9 +78,31 @@ def test_every_key_is_described(key: str) -> None:
 
 
 def test_ranges_are_checked() -> None:
-    (problem,) = sbformat.iter_problems(with_data(lambda data: data.update(gamma=1.5)))
-    assert (problem.loc, problem.level) == ("/gamma", "error")
-    assert "1.5" in problem.message
+    (problem,) = sbformat.iter_problems(with_data(lambda data: data.update(seed=-1)))
+    assert (problem.loc, problem.level) == ("/seed", "error")
+    assert "-1" in problem.message
+
+
+def test_values_that_sb3_does_not_check_are_warnings() -> None:
+    """Each was loaded and trained with by SB3 2.9."""
+    unusual: dict[str, Any] = {
+        "gamma": 9.995, "gae_lambda": -5, "vf_coef": -0.5, "max_grad_norm": -5, "clip_range": -0.5, "target_kl": -1,
+        "sde_sample_freq": 2.5, "num_timesteps": -0.5, "_n_updates": 0.5,
+    }  # fmt: skip
+    for key, value in unusual.items():
+        (problem,) = sbformat.validate(with_data(lambda data, pair={key: value}: data.update(pair)))
+        assert (problem.loc, problem.level, problem.kind) == (f"/{key}", "warning", "value"), key
+        assert problem.message.endswith("; it is unusual, but accepted"), key
+
+
+def test_values_that_sb3_refuses_are_errors() -> None:
+    refused = {
+        "learning_rate": -1e-3, "clip_range_vf": 0, "n_steps": 0, "n_epochs": 0, "batch_size": -1, "n_envs": 0,
+        "_stats_window_size": -1,
+    }  # fmt: skip
+    for key, value in refused.items():
+        (problem,) = sbformat.iter_problems(with_data(lambda data, pair={key: value}: data.update(pair)))
+        assert (problem.loc, problem.level) == (f"/{key}", "error"), key
 
 
 def test_unknown_keys_are_information() -> None:

@@ -152,10 +152,15 @@ def test_integers_are_written_without_a_fraction() -> None:
         assert (value, type(value)) == (written, type(written)), key
     with pytest.raises(ValidationError, match="expected an integer >= 1 or a serialized value, got 1.5"):
         edit(PPO, assign={"n_steps": 1.5})
-    with pytest.raises(ValidationError, match="expected a whole number >= 0 or a serialized value, got 1.5"):
-        edit(PPO, assign={"num_timesteps": 1.5})
     (problem,) = sbformat.iter_problems(with_data(lambda data: data.update(n_steps=1000.0)))
     assert problem.message == "expected an integer >= 1 or a serialized value, got 1000.0"
+
+
+def test_an_unusual_value_is_written_with_a_warning() -> None:
+    archive, problems = edit(PPO, assign={"num_timesteps": 1.5})
+    assert archive.data["num_timesteps"] == 1.5
+    message = "expected a whole number >= 0 or a serialized value, got 1.5; it is unusual, but accepted"
+    assert [(row.loc, row.level, row.message) for row in problems] == [("/num_timesteps", "warning", message)]
 
 
 def test_errors_that_were_there_do_not_hinder_other_edits() -> None:

@@ -31,8 +31,11 @@ def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
     default = SCHEDULE_DEFAULTS.get(key, f"{context.family.learning_rate}, the default of {context.algorithm}")
     try:
         meaning = context.decode(key)
+        if key == "clip_range_vf" and type(meaning) in (int, float) and meaning == 0:
+            meaning = ConstantSchedule(0.0)
         if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
-            _check_rate(meaning)
+            if key != "clip_range":  # SB3 takes any number there
+                _check_rate(meaning)
             context.report("kept", "", key=key)
             return meaning
         return _encode_schedule(context, key, context.allowed.replace_names(key, meaning))
@@ -56,7 +59,7 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
     found = find_meaning(meaning)
     _check_meaning(context, key, found, meaning)
     how = FROM_BYTECODE if found.is_from_bytecode else ""
-    if isinstance(found.schedule, ConstantSchedule) and key != "delta_std_schedule":  # ARS calls that without a check
+    if isinstance(found.schedule, ConstantSchedule) and _may_be_number(key, found.schedule.value):
         form = "a function" if isinstance(meaning, Function) or how else "an object"
         context.report("translated", f"a number instead of {form}{how and ', '}{how}", key=key)
         return found.schedule.value
@@ -68,6 +71,11 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
     shown = escape(render_line(found.schedule), 200)
     context.report("translated", f"{shown}{how and f' ({how})'}", key=key)
     return result
+
+
+def _may_be_number(key: str, value: float) -> bool:
+    """Return False where ARS calls without a check, and where PPO refuses the number 0 but not a schedule of it."""
+    return key != "delta_std_schedule" and not (key == "clip_range_vf" and value == 0)
 
 
 def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> None:

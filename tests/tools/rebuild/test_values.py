@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sbformat import Serialized, UnsupportedError, ValidationError
+from sbformat import ConstantSchedule, Serialized, UnsupportedError, ValidationError, validate
 from sbformat.pkl import Call, Global
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild import rebuild
@@ -65,10 +65,8 @@ def test_what_load_reads_is_supplied(key: str, value: int) -> None:
         ("batch_size", 0, "64"),
         ("_stats_window_size", -1, "100"),
         ("n_steps", [1], "2048"),
-        ("gamma", 7, "0.99"),
         ("gamma", None, "0.99"),
         ("use_sde", 3, "False"),
-        ("verbose", -2, "0"),
     ],
 )
 def test_a_value_that_the_schema_refuses_is_dropped(key: str, value: object, instead: str) -> None:
@@ -81,6 +79,23 @@ def test_a_value_that_the_schema_refuses_is_dropped(key: str, value: object, ins
         rebuild(with_keys(**{key: value}), on_unknown="error")
     with pytest.raises(ValidationError, match=key):
         rebuild(BASES["ppo"], assign={key: value})
+
+
+def test_numbers_that_sb3_takes_are_kept() -> None:
+    """SB3 checks none of them; ``validate`` warns."""
+    given = {"gamma": 9.995, "gae_lambda": -1, "vf_coef": -0.5, "max_grad_norm": -1.0, "verbose": -2, "clip_range": -0.1}
+    made, _, report = rebuilt(with_keys(**given))
+    assert {key: made.data[key] for key in given} == given
+    assert report.findings == ()
+    problems = validate(made)
+    assert {problem.loc for problem in problems} == {f"/{key}" for key in given if key != "verbose"}
+    assert {problem.level for problem in problems} == {"warning"}
+
+
+def test_a_clipping_of_0_is_a_schedule() -> None:
+    """PPO refuses the number, and takes a function of the same value."""
+    made, _, _ = rebuilt(with_keys(clip_range_vf=0))
+    assert made.decode("clip_range_vf") == ConstantSchedule(0.0)
 
 
 def test_a_text_is_dropped_where_sb3_has_a_number() -> None:

@@ -318,4 +318,4 @@ def assert_converted_or_refused(source: bytes) -> None:
             archive, _ = sbformat.rebuild(source)
         except sbformat.SbformatError:
             return
-        assert not sbformat.validate(sbformat.writes(archive))
+        assert all(row.level == "warning" for row in sbformat.validate(sbformat.writes(archive)))
