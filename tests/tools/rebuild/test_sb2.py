@@ -223,7 +223,9 @@ def test_the_hyper_parameters_of_ppo2_have_the_names_and_meanings_of_ppo() -> No
     assert not any(row.is_finding for row in rows.values())
 
 
-@check_each(("given", "expected"), [(..., 0.3), (None, 0.3), (-1, None), (-0.5, None), (0.0, ConstantSchedule(0.0)), (0.1, 0.1)])
+@check_each(
+    ("given", "expected"), [(..., 0.3), (None, 0.3), (-1, None), (-0.5, None), (0.0, ConstantSchedule(0.0)), (0.1, 0.1)]
+)
 def test_the_clipping_of_the_value_function_is_that_of_ppo2(given: Any, expected: Any) -> None:
     archive, _ = rebuild(change_agent("ppo2-elu-box64", cliprange=0.3, cliprange_vf=given))
     assert archive.decode("clip_range_vf") == expected

@@ -83,7 +83,7 @@ def test_a_value_that_the_schema_refuses_is_dropped(key: str, value: object, ins
 
 def test_numbers_that_sb3_takes_are_kept() -> None:
     """SB3 checks none of them; ``validate`` warns."""
-    given = {"gamma": 9.995, "gae_lambda": -1, "vf_coef": -0.5, "max_grad_norm": -1.0, "verbose": -2, "clip_range": -0.1}
+    given = {"gamma": 9.995, "gae_lambda": -1, "vf_coef": -0.5, "max_grad_norm": -1.0, "verbose": -2, "clip_range": -1}
     made, _, report = rebuilt(with_keys(**given))
     assert {key: made.data[key] for key in given} == given
     assert report.findings == ()
