@@ -99,10 +99,16 @@ def _list_releases(callee: Any) -> tuple[Release, ...]:
     return (PYTHON_3_14,) if code is None else list_releases(code)
 
 
-def _find_code(callee: Any) -> Code | None:
-    """Return the code object that a call executes first; None for a schedule of SB3, which has none."""
+def _unwrap(callee: Any) -> Any:
+    """Return the function of a method."""
     while isinstance(callee, Method):
         callee = callee.function
+    return callee
+
+
+def _find_code(callee: Any) -> Code | None:
+    """Return the code object that a call executes first; None for a schedule of SB3, which has none."""
+    callee = _unwrap(callee)
     if isinstance(callee, Object):
         if "__getattribute__" in callee.methods:
             refuse("it is an object of a class that may act when it is created, or computes its attributes")
@@ -167,17 +173,18 @@ class _Analysis:
         while todo and self.is_regular:
             self._run_all(todo)
             todo = [float((left + right) / 2) for left, right in self._list_gaps()]
+        self.is_regular &= not self._list_noisy()
         if not self.is_regular:
             self._run_all([*todo, *GRID, *self._list_constants()])
-        greatest = max(map(abs, self.values.values()))
-        noises = [part for part in self.results if not part.noise <= _NOISE * greatest]
-        if any(not part.is_exact for part in noises):
+        if any(not part.is_exact for part in self._list_noisy()):
             refuse(INEXACT)
-        if noises and self.is_regular:
-            self.is_regular = False
-            self._run_all([*GRID, *self._list_constants()])
         schedule = self._find_schedule() if self.is_regular else None
         return _Found(schedule, tuple(sorted(self.values.items())), self.machine.release)
+
+    def _list_noisy(self) -> list[Number]:
+        """Return the results whose rounding errors are too great for a line."""
+        greatest = max(map(abs, self.values.values()))
+        return [part for part in self.results if not part.noise <= _NOISE * greatest]
 
     def _run_all(self, points: list[float]) -> None:
         """Run the function for these points, and for those next to which a decision changes."""
@@ -240,9 +247,7 @@ class _Analysis:
         for instructions in self.machine.decoded.values():
             for instruction in instructions:
                 yield from _list_progress(instruction.arg)
-        callee = self.callee
-        while isinstance(callee, Method):
-            callee = callee.function
+        callee = _unwrap(self.callee)
         if isinstance(callee, Closure):
             for cell in callee.cells.values():
                 yield from _list_progress(cell.content)

@@ -39,6 +39,7 @@ ANY: Final = "any"
 """A float of Python or a float64, which the file does not tell."""
 TRUTH: Final = "truth"
 """The result of a comparison with such a number: a bool of Python or of numpy."""
+_TRUTH_USED: Final = "it computes with the result of a comparison that may be numpy's"
 _WIDTHS: Final = (1, 2, 4, 8)
 INTEGERS: Final = {f"{sign}{width}": (sign, 8 * width) for sign in "iu" for width in _WIDTHS}
 """numpy's integers: whether they have a sign, and their bits."""
@@ -141,7 +142,7 @@ def _to_float(value: Plain) -> float:
 def promote(one: str, other: str) -> str:
     """Return the type in which numpy combines two types, of which one is numpy's; refuse where releases differ."""
     if one == other:
-        return one if one != TRUTH else refuse("it computes with the result of a comparison that may be numpy's")
+        return one if one != TRUTH else refuse(_TRUTH_USED)
     for kind, partner in ((one, other), (other, one)):
         if kind == "bool":
             return partner
@@ -163,7 +164,7 @@ def _promote_python(kind: str, partner: str) -> str:
 
 def _promote_numpy(one: str, other: str) -> str:
     if TRUTH in (one, other):
-        refuse("it computes with the result of a comparison that may be numpy's")
+        refuse(_TRUTH_USED)
     if ANY in (one, other):
         return ANY if "f8" in (one, other) else refuse("it computes with a number that may be numpy's")
     if "b1" in (one, other):
@@ -359,7 +360,7 @@ def align(one: Number, other: Number) -> tuple[Number, Number]:
         return one, other
     if all(kind in INTEGERS or kind in ("int", "bool", "b1", TRUTH) for kind in kinds):
         if TRUTH in kinds:
-            refuse("it computes with the result of a comparison that may be numpy's")
+            refuse(_TRUTH_USED)
         if "u8" in kinds and max(abs(one.value), abs(other.value)) > _EXACT:
             refuse("it compares integers of numpy that are long")
         return one, other
