@@ -305,7 +305,7 @@ def test_urls_are_not_written(
 
 
 def test_private_redirects_are_refused_unless_they_are_allowed(
-    plain: HttpServer, capsys: pytest.CaptureFixture[str]
+    plain: HttpServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with HttpServer({"/x": LARGE}) as other:
         plain.behaviour = {"/ppo.zip": Redirect(f"{other.url('/x')}?sig=s1gnature")}
@@ -318,6 +318,9 @@ def test_private_redirects_are_refused_unless_they_are_allowed(
         for command in ("inspect", "scan"):
             assert run(capsys, command, plain.url("/ppo.zip"), "--private-redirects")[0] == 0
         assert other.requests
+        table = tmp_path / "out.csv"
+        assert run(capsys, "catalog", plain.url("/ppo.zip"), "-o", table)[0] == 1
+        assert run(capsys, "catalog", plain.url("/ppo.zip"), "-o", table, "--private-redirects")[0] == 0
         status, _, err = run(capsys, "diff", plain.url("/ppo.zip"), PPO, "--private-redirects")
         assert status == 1, err
 
