@@ -39,8 +39,12 @@ _KILLED: Final = frozenset({"KilledWorker"})
 """Names of the errors with which Dask reports an item whose workers were killed; they are not imported here."""
 _ENDED: Final = frozenset({"closed", "closing"})
 """The status of a client of Dask that gets no more results."""
+_CONNECTED: Final = "running"
+"""The status of a client of Dask whose scheduler can be asked."""
 _ASKED_EVERY: Final = 2.0
 """Seconds."""
+WORKER_TIMEOUT: Final = 30.0
+"""Seconds after which a cluster without workers does no more work."""
 _CLUSTER: Final = "distributed"
 """The package of Dask's errors about its own parts."""
 
@@ -64,6 +68,7 @@ def map_in_order(
     processes: int = 1,
     executor: Executor | None = None,
     workers: int | None = None,
+    worker_timeout: float = WORKER_TIMEOUT,
 ) -> Iterator[R]:
     """Apply ``work`` to each item and return the results in the order of the items.
 
@@ -79,13 +84,14 @@ def map_in_order(
     :param processes: how many, without an executor; with one, the work is done in this process
     :param executor: does the work; the caller shuts it down. One that fails as a whole is replaced by processes here
     :param workers: how many the executor has, which decides how many items are under way
-    :raises WorkersError: when the executor takes no more work
+    :param worker_timeout: seconds that a cluster of Dask may be without workers, or its scheduler without an answer
+    :raises WorkersError: when the executor takes no more work, or a cluster has had no workers for that time
     :raises Exception: any error that ``work`` raises
     """
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
         client = getattr(executor, "_client", None)
-        pool: _Pool | _Given = _Given(executor) if client is None else _DaskClient(executor, client)
+        pool: _Pool | _Given = _Given(executor) if client is None else _DaskClient(executor, client, worker_timeout)
     elif processes > 1:
         processes = min(processes, _MOST_PROCESSES)
         under_way = _SUBMITTED * processes
@@ -249,9 +255,10 @@ class _DaskClient(_Given):
     Those of its executor then fail, or never get one.
     """
 
-    def __init__(self, executor: Executor, client: Any) -> None:
+    def __init__(self, executor: Executor, client: Any, worker_timeout: float) -> None:
         super().__init__(executor)
         self._client = client
+        self._timeout = worker_timeout
         self._calls = 0
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
@@ -261,19 +268,41 @@ class _DaskClient(_Given):
         return future
 
     def wait(self, future: Future[R]) -> R:
-        """Return a result. That of a cluster which has ended never comes: its client is asked now and then.
+        """Return a result. That of a cluster which has ended, or has no workers, never comes: it is asked now and then.
 
-        :raises WorkersError: when the client, which tries to connect again for a while, is closed
+        :raises WorkersError: when the client, which tries to connect again for a while, is closed; and when there are
+            no workers, or is no answer, for ``worker_timeout`` seconds
         """
         while True:
             try:
-                return future.result(timeout=_ASKED_EVERY)
+                return future.result(timeout=min(_ASKED_EVERY, self._timeout))
             except Exception:
                 if future.done():
                     raise
-            if getattr(self._client, "status", "closed") in _ENDED:
+            status = getattr(self._client, "status", "closed")
+            if status in _ENDED:
                 message = "the scheduler of the cluster has ended"
                 raise WorkersError(message)
+            if status == _CONNECTED and not self._has_workers():
+                message = (
+                    f"the cluster has had no workers, or its scheduler did not answer, for {self._timeout:g} s: start "
+                    "workers, then run it again; --worker-timeout, or worker_timeout in Python, is how long to wait"
+                )
+                raise WorkersError(message)
+
+    def _has_workers(self) -> bool:
+        """Say whether there are workers, also paused ones; if there are none, wait for the first."""
+        import distributed
+
+        client = self._client
+        try:
+            if not client.sync(client.scheduler.ncores, callback_timeout=self._timeout):
+                client.wait_for_workers(1, timeout=self._timeout)
+        except (TimeoutError, distributed.TimeoutError):
+            return False
+        except OSError:  # it connects again, or ends
+            return bool(client.status != _CONNECTED)
+        return True
 
 
 class _Pool:

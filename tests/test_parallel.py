@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sbformat import catalog
+from sbformat.cli import main
 from sbformat.parallel import WorkersError, map_in_order
 from tests.helpers.work_for_processes import die_once, double, double_or_die, fail, lost
 
@@ -126,3 +129,63 @@ def test_an_error_within_the_code_of_a_cluster_is_tried_again() -> None:
     executor = FailingWithin()
     assert list(map_in_order(double, range(3), lost=lost, executor=executor)) == [0, 2, 4]
     assert executor.calls == 4
+
+
+class WithoutWorkers(Executor):
+    """A client of Dask, and its executor: no item gets a result, and the scheduler answers as a test says.
+
+    White-box: a real cluster takes seconds to start; it is in ``tests/cli/test_dask.py``.
+    """
+
+    scheduler = SimpleNamespace(ncores=None)
+
+    def __init__(self, cores: dict[str, int] | Exception) -> None:
+        self._client = self
+        self._cores = cores
+        self._statuses = iter(["running"] * 5)
+        self.waited: list[float] = []
+
+    @property
+    def status(self) -> str:
+        return next(self._statuses, "closed")  # a test that fails ends
+
+    def submit(self, fn: Callable[..., Any], /, *_: Any, **__: Any) -> Future[Any]:
+        assert fn is not double
+        return Future()
+
+    def sync(self, _: object, *, callback_timeout: float) -> dict[str, int]:
+        self.waited.append(callback_timeout)
+        if isinstance(self._cores, Exception):
+            raise self._cores
+        return self._cores
+
+    def wait_for_workers(self, _: int, timeout: float) -> None:
+        self.waited.append(timeout)
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("cores", "calls", "message"),
+    [
+        ({}, 2, "no workers, or its scheduler did not answer, for 0.01 s: .* --worker-timeout"),
+        (TimeoutError(), 1, "no workers, or its scheduler did not answer, for 0.01 s"),
+        (OSError(), 1, "no workers, or its scheduler did not answer, for 0.01 s"),
+        ({"tcp://worker": 1}, 5, "has ended"),
+    ],
+)
+def test_a_cluster_without_workers_is_an_error(cores: dict[str, int] | Exception, calls: int, message: str) -> None:
+    pytest.importorskip("distributed")
+    client = WithoutWorkers(cores)
+    with pytest.raises(WorkersError, match=message):
+        list(map_in_order(double, range(5), lost=lost, executor=client, worker_timeout=0.01))
+    assert client.waited == [0.01] * calls
+    client = WithoutWorkers(cores)
+    with pytest.raises(WorkersError, match=message):
+        next(catalog([b"", b""], executor=client, worker_timeout=0.01))
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "1e9", "9999999", ""])
+def test_the_time_without_workers_is_a_number(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["scan", "a.zip", f"--worker-timeout={text}"])
+    assert "expected seconds, such as 30 or 0.5, got" in capsys.readouterr().err

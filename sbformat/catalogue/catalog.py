@@ -19,7 +19,7 @@ from sbformat.folders.places import AGENTS
 from sbformat.io.opening import is_remote
 from sbformat.io.urls import find_scheme
 from sbformat.limits import DEFAULT_LIMITS
-from sbformat.parallel import map_in_order
+from sbformat.parallel import WORKER_TIMEOUT, map_in_order
 from sbformat.pkl.tree import Node
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def catalog(
     sources: ArchiveLike | Iterable[ArchiveLike],
     *,
     executor: Executor | None = None,
+    worker_timeout: float = WORKER_TIMEOUT,
     limits: Limits = DEFAULT_LIMITS,
     allow: Iterable[str] = (),
 ) -> Iterator[Row]:
@@ -64,18 +65,20 @@ def catalog(
         several
     :param executor: does the work: any of :mod:`concurrent.futures`, or Dask's ``Client(...).get_executor()``. The
         files are read where it runs. By default this process does it
+    :param worker_timeout: seconds that a cluster of Dask may be without workers
     :param limits: for reading each file
     :param allow: dotted names that the scan treats as known, as in :func:`sbformat.scan`
     :return: rows in the order of the sources, as they are finished; a file that cannot be read is a row with
         ``outcome`` and ``error``
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     :raises UnsupportedError: for URLs without the extra ``remote``
-    :raises sbformat.parallel.WorkersError: when the executor takes no more work
+    :raises sbformat.parallel.WorkersError: when the executor takes no more work, or has had no workers for that time
     """
     work = make_work(limits, require_names(allow, "allow"))
     listed: Any = [sources] if is_one_source(sources) else sources
     found = list_sources(listed, limits)
-    return map_in_order(work, found, lost=partial(make_lost_row, made_by=work.keywords["made_by"]), executor=executor)
+    lost = partial(make_lost_row, made_by=work.keywords["made_by"])
+    return map_in_order(work, found, lost=lost, executor=executor, worker_timeout=worker_timeout)
 
 
 def make_work(limits: Limits, allow: Sequence[str]) -> partial[Row]:

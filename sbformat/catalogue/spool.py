@@ -26,7 +26,6 @@ from sbformat.catalogue.flat_rows import (
 from sbformat.catalogue.sources import CatalogSource
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.io.opening import is_remote
-from sbformat.io.urls import Url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".partial"
 """What follows the name of the output in that of the spool."""
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 """Version of the tables below; another one is not read."""
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
@@ -45,7 +44,7 @@ _ROWS: Final = 200
 _FETCHED: Final = 500
 _SOURCES: Final = (
     "CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB, "
-    "is_private INTEGER, size INTEGER, version TEXT, statistics BLOB, source TEXT)"
+    "size INTEGER, version TEXT, statistics BLOB, source TEXT)"
 )
 _INDEX: Final = "CREATE INDEX IF NOT EXISTS by_source ON sources (source)"
 _DONE: Final = (
@@ -123,7 +122,6 @@ class Spool:
             (
                 os.fsencode(state.name),
                 os.fsencode(target),
-                isinstance(target, Url) and target.private_redirects,
                 state.size,
                 state.version,
                 _encode(state.statistics),
@@ -132,8 +130,7 @@ class Spool:
             for state, target in sources
         )
         self._database.executemany(
-            "INSERT OR IGNORE INTO sources (name, target, is_private, size, version, statistics, source) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO sources (name, target, size, version, statistics, source) VALUES (?, ?, ?, ?, ?, ?)",
             lines,
         )
         self._commit()
@@ -178,17 +175,16 @@ class Spool:
         return int(self._count(f"sources WHERE {missing}"))
 
     def list_pending(self) -> Iterator[CatalogSource]:
-        """Yield the sources that have no row, in their order; rows may be added meanwhile."""
+        """Yield the sources that have no row, in their order; rows may be added meanwhile. URLs are without options."""
         query = (
-            "SELECT position, name, target, is_private, size, version, statistics FROM sources WHERE position > ? "  # noqa: S608
+            "SELECT position, name, target, size, version, statistics FROM sources WHERE position > ? "  # noqa: S608
             f"AND NOT EXISTS (SELECT 1 FROM done WHERE {_MATCHES}) ORDER BY position LIMIT {_FETCHED}"
         )
         last = 0
         while found := self._database.execute(query, (last,)).fetchall():
-            for position, name, target, is_private, size, version, statistics in found:
+            for position, name, target, size, version, statistics in found:
                 state = SourceState(os.fsdecode(name), size, version, _decode(statistics))
-                place = os.fsdecode(target)
-                yield CatalogSource(state, Url(place, private_redirects=True) if is_private else place)
+                yield CatalogSource(state, os.fsdecode(target))
                 last = position
 
     # -- what is done ---------------------------------------------------------------------------------

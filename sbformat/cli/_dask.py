@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 """The address for workers on this machine, which begin and end with the command."""
-_SECONDS: Final = 15
-"""How long to wait for the scheduler, and for its first worker."""
 
 
 class Cluster(NamedTuple):
@@ -29,10 +27,11 @@ class Cluster(NamedTuple):
 
 
 @contextlib.contextmanager
-def connect(address: str) -> Iterator[Cluster]:
+def connect(address: str, timeout: float) -> Iterator[Cluster]:
     """Connect to a cluster as long as the block runs.
 
     :param address: of the scheduler, such as ``tcp://127.0.0.1:8786``, or ``local``
+    :param timeout: seconds to wait for the scheduler, and for its first worker
     :raises WorkersError: without Dask, and when the scheduler cannot be reached, or has no workers with this release of
         sbformat
     """
@@ -44,8 +43,8 @@ def connect(address: str) -> Iterator[Cluster]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet_logging())
         try:
-            client = stack.enter_context(_open_client(distributed, address))
-            client.wait_for_workers(1, timeout=_SECONDS)
+            client = stack.enter_context(_open_client(distributed, address, timeout))
+            client.wait_for_workers(1, timeout=timeout)
         except (OSError, ValueError, TimeoutError, distributed.TimeoutError) as error:
             raise _explain(address, error) from None
         _check_versions(client.run(_find_version, on_error="return"))
@@ -54,14 +53,14 @@ def connect(address: str) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _open_client(distributed: Any, address: str) -> Iterator[Any]:
+def _open_client(distributed: Any, address: str, timeout: float) -> Iterator[Any]:
     if address != LOCAL:
         from importlib import import_module
 
         comm, core = import_module("distributed.comm"), import_module("distributed.core")
         # a client with a wrong address ends badly
         comm.get_address_host_port(core.coerce_to_address(address), strict=True)
-        with distributed.Client(address, timeout=_SECONDS, set_as_default=False) as client:
+        with distributed.Client(address, timeout=timeout, set_as_default=False) as client:
             yield client
         return
     with (

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.cli import _progress, _streams
-from sbformat.cli._limits import add_limit_option, name_option
+from sbformat.cli._limits import add_limit_option, name_option, parse_seconds
 from sbformat.cli._options import add_output_options, is_verbose
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
@@ -23,6 +23,7 @@ from sbformat.errors import (
     quote,
 )
 from sbformat.io.opening import is_folder, is_remote
+from sbformat.io.urls import TIMEOUT
 from sbformat.limits import Limits
 from sbformat.rendering import count_noun, format_size
 
@@ -76,6 +77,13 @@ def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> 
         "--private-redirects",
         action="store_true",
         help="of URLs: follow redirects to private addresses, and from https to http",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="of URLs: how long a server may send nothing, or too little (default: 30)",
     )
 
 

@@ -1,4 +1,4 @@
-"""``--limit NAME=VALUE``: limits with units, and errors that name the option."""
+"""Limits of the command line: ``--limit NAME=VALUE`` with units, errors that name the option, and seconds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
 _BYTES: Final = "_bytes"
 """The end of the names of limits that are sizes."""
+_LONGEST: Final = 1_000_000
+"""Seconds."""
 _SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ADVICE: Final = r"pass limits=Limits\((\w+)=\.\.\.\)"
@@ -74,6 +76,17 @@ def _parse_number(name: str, value: str) -> int:
         message = f"{name}: expected a whole number, got {escape(value)}"
         raise argparse.ArgumentTypeError(message)
     return number
+
+
+def parse_seconds(text: str) -> float:
+    """Return a time of an option, in seconds.
+
+    :raises argparse.ArgumentTypeError: for anything but a number above 0, with a million at most
+    """
+    if not re.fullmatch(r"(?a)\d{1,7}(\.\d{1,9})?", text) or not 0 < float(text) <= _LONGEST:
+        message = f"expected seconds, such as 30 or 0.5, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return float(text)
 
 
 def name_option(message: str) -> str:

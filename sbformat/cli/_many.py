@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat import parallel
-from sbformat.cli import _files, _options, _progress, _streams
+from sbformat.cli import _files, _limits, _options, _progress, _streams
 from sbformat.errors import escape
 from sbformat.io.urls import is_url
 
@@ -38,6 +38,13 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
         "--dask",
         metavar="ADDRESS",
         help="let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
+    )
+    parser.add_argument(
+        "--worker-timeout",
+        type=_limits.parse_seconds,
+        default=parallel.WORKER_TIMEOUT,
+        metavar="SECONDS",
+        help="with --dask, end when there has been no worker for so long (default: 30)",
     )
 
 
@@ -128,14 +135,19 @@ def map_items(
     """
     if args.dask is None or processes == 1:
         return parallel.map_in_order(work, items, processes=processes, lost=lost)
-    return _map_by_cluster(partial(_work_elsewhere, work, _options.get_options()), items, args.dask, lost)
+    return _map_by_cluster(partial(_work_elsewhere, work, _options.get_options()), items, args, lost)
 
 
-def _map_by_cluster(work: Callable[[T], R], items: Iterable[T], address: str, lost: Callable[[T], R]) -> Iterator[R]:
+def _map_by_cluster(
+    work: Callable[[T], R], items: Iterable[T], args: argparse.Namespace, lost: Callable[[T], R]
+) -> Iterator[R]:
     from sbformat.cli import _dask
 
-    with _dask.connect(address) as cluster:
-        yield from parallel.map_in_order(work, items, lost=lost, executor=cluster.executor, workers=cluster.workers)
+    timeout = args.worker_timeout
+    with _dask.connect(args.dask, timeout) as (executor, workers):
+        yield from parallel.map_in_order(
+            work, items, lost=lost, executor=executor, workers=workers, worker_timeout=timeout
+        )
 
 
 def _work_elsewhere(work: Callable[[T], R], options: _options.Options, item: T) -> R:

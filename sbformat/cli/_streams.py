@@ -48,8 +48,12 @@ def start(args: argparse.Namespace) -> str | None:
     given: list[object] = []
     for name in _INPUTS:
         value = getattr(args, name, None)
-        if getattr(args, "private_redirects", False):
-            value = [*map(follow_private, value)] if isinstance(value, list) else follow_private(value)
+        if value is not None:
+            value = (
+                [add_url_options(one, args) for one in value]
+                if isinstance(value, list)
+                else add_url_options(value, args)
+            )
             setattr(args, name, value)
         given += value if isinstance(value, list) else [value]
     if given.count(STANDARD_STREAM) > 1:
@@ -57,9 +61,9 @@ def start(args: argparse.Namespace) -> str | None:
     return None
 
 
-def follow_private(value: T) -> T | Url:
-    """Return a URL that follows redirects to private addresses; anything else unchanged."""
-    return Url(value, private_redirects=True) if is_url(value) else value
+def add_url_options(value: T, args: argparse.Namespace) -> T | Url:
+    """Return a URL with the options of the command line for URLs; anything else unchanged."""
+    return Url(value, private_redirects=args.private_redirects, timeout=args.timeout) if is_url(value) else value
 
 
 def name_input(path: str) -> str:

@@ -143,20 +143,15 @@ def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
     """
     yield from args.paths
     if args.list == _streams.STANDARD_STREAM:
-        yield from _follow(args, _strip_lines(sys.stdin))
+        yield from _strip_lines(sys.stdin, args)
     elif args.list is not None:
         with open(args.list, encoding="utf-8", errors="surrogateescape") as file:
-            yield from _follow(args, _strip_lines(file))
+            yield from _strip_lines(file, args)
 
 
-def _strip_lines(lines: Iterable[str]) -> Iterator[str]:
+def _strip_lines(lines: Iterable[str], args: argparse.Namespace) -> Iterator[str]:
     cleaned = (line.removeprefix("\ufeff").rstrip("\r\n") for line in lines)  # some editors begin a file with this mark
-    return (line for line in cleaned if line.strip())
-
-
-def _follow(args: argparse.Namespace, sources: Iterable[str]) -> Iterator[str]:
-    """Yield sources of a list with the option about redirects."""
-    return map(_streams.follow_private, sources) if args.private_redirects else iter(sources)
+    return (_streams.add_url_options(line, args) for line in cleaned if line.strip())
 
 
 def _map_rows(
@@ -170,7 +165,8 @@ def _map_rows(
     processes = 1 if count < _FEW else min(args.jobs or parallel.processors(), count)
     if args.dask is not None:
         processes = 2 if count else 1
-    rows = _many.map_items(work, sources, args, processes=processes, lost=lost)
+    given = (source._replace(target=_streams.add_url_options(source.target, args)) for source in sources)
+    rows = _many.map_items(work, given, args, processes=processes, lost=lost)
     with _progress.count_items("reading", count) as advance:
         for row in rows:
             advance(str(row["source"]))

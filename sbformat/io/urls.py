@@ -6,6 +6,7 @@ Nothing here opens anything: :mod:`sbformat.io.remote` does.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")
 _HUB_QUERY: Final = ("author", "tag", "search", "limit")
 """Names in queries of the Hub, which are no secrets."""
+TIMEOUT: Final = 30.0
+"""Seconds that a server may take, unless a :class:`Url` has another number."""
 _DIGITS: Final = 8
 """Hexadecimal digits of the digest that stands for a value of a query."""
 
@@ -31,35 +34,43 @@ class Url(str):
         archive = sbformat.read(sbformat.Url("s3://bucket/agent.zip", anon=True))
 
     The URL is ``https://``, ``s3://``, ``hf://``, or another that fsspec knows. Redirects to private addresses and from
-    https to http are refused unless ``private_redirects`` is true. All other keywords are arguments of fsspec's file
-    system, such as ``anon``, ``endpoint_url`` or ``token``.
+    https to http are refused unless ``private_redirects`` is true. A server may send nothing for ``timeout`` seconds,
+    and take that long besides the time for the bytes of a file, of which 16 KiB a second are enough. All other keywords
+    are arguments of fsspec's file system, such as ``anon``, ``endpoint_url`` or ``token``.
 
-    :raises ValueError: the text is no URL
+    :raises ValueError: the text is no URL, or ``timeout`` is not above 0
     """
 
-    __slots__ = ("options", "private_redirects")
+    __slots__ = ("options", "private_redirects", "timeout")
 
     options: dict[str, Any]
     private_redirects: bool
+    timeout: float
 
-    def __new__(cls, url: str, *, private_redirects: bool = False, **options: Any) -> Url:  # noqa: PYI034
+    def __new__(  # noqa: PYI034
+        cls, url: str, *, private_redirects: bool = False, timeout: float = TIMEOUT, **options: Any
+    ) -> Url:
         if not is_url(url):
             message = f"expected a URL such as https://host/agent.zip, got {hide_secrets(str(url))!r}"
+            raise ValueError(message)
+        if not timeout > 0:
+            message = f"expected a timeout above 0 seconds, got {timeout!r}"
             raise ValueError(message)
         made = super().__new__(cls, url)
         made.options = options
         made.private_redirects = private_redirects
+        made.timeout = timeout
         return made
 
     def __repr__(self) -> str:
         return f"Url({hide_secrets(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make_url, (str(self), self.private_redirects, self.options)
+        return partial(Url, **self.keywords()), (str(self),)
 
-
-def _make_url(url: str, private_redirects: bool, options: dict[str, Any]) -> Url:  # noqa: FBT001 -- of __reduce__
-    return Url(url, private_redirects=private_redirects, **options)
+    def keywords(self) -> dict[str, Any]:
+        """Return the arguments that it was made with, besides the text."""
+        return {**self.options, "private_redirects": self.private_redirects, "timeout": self.timeout}
 
 
 def is_url(source: object) -> TypeGuard[str]:
@@ -90,7 +101,12 @@ def join_url(url: str, name: str) -> str:
 
 def copy_options(url: str, other: str) -> str:
     """Return another URL with the options of the first one."""
-    return Url(other, private_redirects=url.private_redirects, **url.options) if isinstance(url, Url) else other
+    return Url(other, **url.keywords()) if isinstance(url, Url) else other
+
+
+def find_timeout(url: str) -> float:
+    """Return the seconds that the server of a URL may take."""
+    return url.timeout if isinstance(url, Url) else TIMEOUT
 
 
 def last_name(url: str) -> str:

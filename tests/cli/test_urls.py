@@ -18,7 +18,7 @@ from sbformat.cli import main
 from sbformat.io.urls import hide_secrets
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.forks import run_fresh
-from tests.helpers.http_behaviours import Fails, NeedsPassword, Redirect
+from tests.helpers.http_behaviours import Fails, NeedsPassword, NeverAnswers, Redirect
 from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors
 from tests.helpers.remote_errors import refuse_secrets
@@ -305,7 +305,7 @@ def test_urls_are_not_written(
 
 
 def test_private_redirects_are_refused_unless_they_are_allowed(
-    plain: HttpServer, capsys: pytest.CaptureFixture[str]
+    plain: HttpServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with HttpServer({"/x": LARGE}) as other:
         plain.behaviour = {"/ppo.zip": Redirect(f"{other.url('/x')}?sig=s1gnature")}
@@ -318,6 +318,9 @@ def test_private_redirects_are_refused_unless_they_are_allowed(
         for command in ("inspect", "scan"):
             assert run(capsys, command, plain.url("/ppo.zip"), "--private-redirects")[0] == 0
         assert other.requests
+        table = tmp_path / "out.csv"
+        assert run(capsys, "catalog", plain.url("/ppo.zip"), "-o", table)[0] == 1
+        assert run(capsys, "catalog", plain.url("/ppo.zip"), "-o", table, "--private-redirects")[0] == 0
         status, _, err = run(capsys, "diff", plain.url("/ppo.zip"), PPO, "--private-redirects")
         assert status == 1, err
 
@@ -353,3 +356,19 @@ def test_worker_processes_read_urls(plain: HttpServer, capsys: pytest.CaptureFix
 
 def test_a_url_has_the_name_of_its_last_part() -> None:
     assert sbformat.inspect(f"file://{PPO}") == sbformat.inspect(PPO)
+
+
+def test_a_server_that_never_answers_is_one_line_and_one_row(
+    plain: HttpServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain.behaviour = NeverAnswers(500)
+    url = plain.url("/ppo.zip")
+    status, out, err = run(capsys, "inspect", url, "--timeout", "0.2")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "--timeout SECONDS" in err
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{url}\n{PPO}\n")
+    status, out, err = run(capsys, "catalog", "--list", listed, "-o", tmp_path / "o.csv", "--timeout", "0.2")
+    assert (status, "did not answer in time" in out) == (1, True), (out, err)
+    plain.behaviour = ()
+    assert run(capsys, "catalog", "--list", listed, "-o", tmp_path / "o.csv")[0] == 0

@@ -302,6 +302,16 @@ class NeverAnswers(Behaviour):
 
 
 @dataclass(frozen=True)
+class EndlessHead(Behaviour):
+    """The head of the answer never ends: another header comes after each pause."""
+
+    seconds: float = 0.01
+
+    def change_answer(self, request: Request, answer: Answer, file: File) -> Answer:
+        return replace(answer, head_pause=self.seconds)
+
+
+@dataclass(frozen=True)
 class Drips(Behaviour):
     """The body comes in pieces of ``size`` bytes with a pause before each."""
 

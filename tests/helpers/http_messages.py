@@ -81,6 +81,8 @@ class Answer:
     piece: int = 1 << 16
     pause: float = 0
     """Seconds to wait before each piece; before the answer, if the status is 0."""
+    head_pause: float = 0
+    """The head never ends, and has another header after each so many seconds."""
 
     def with_headers(self, **headers: str) -> Answer:
         """Return the answer with other headers; ``_`` in a name is ``-``."""

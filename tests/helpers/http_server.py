@@ -245,6 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
 
     def _send_head(self, answer: Answer) -> None:
+        owner = self.server.owner
         self.send_response(answer.status)
         headers = dict(answer.headers)
         if answer.framing == "length" and isinstance(answer.body, (bytes, memoryview)) and answer.status != 304:
@@ -256,6 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Connection"] = "close"
         for name, value in headers.items():
             self.send_header(name, value)
+        while answer.head_pause and not owner.stopping.wait(answer.head_pause):
+            self.send_header("X-More", "x")
+            self.flush_headers()
+            self.wfile.flush()
         self.end_headers()
 
     def _send_body(self, answer: Answer, record: Record) -> None:

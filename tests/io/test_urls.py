@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.io.urls import Url, find_scheme, hide_secrets, is_url, join_url, last_name, local_path
+from sbformat.io.urls import Url, find_scheme, find_timeout, hide_secrets, is_url, join_url, last_name, local_path
 from tests.helpers.sampling import more_examples
 
 
@@ -117,20 +117,26 @@ def test_every_text_has_a_name(text: str) -> None:
 
 
 def test_options_go_with_a_url_and_are_not_shown() -> None:
-    url = Url("s3://bucket/runs?x=secret", key="k", secret="s3cr3t", private_redirects=True)  # noqa: S106
+    url = Url("s3://bucket/runs?x=secret", key="k", secret="s3cr3t", private_redirects=True, timeout=5)  # noqa: S106
     assert url == "s3://bucket/runs?x=secret"
-    assert (url.options, url.private_redirects) == ({"key": "k", "secret": "s3cr3t"}, True)
+    options = {"key": "k", "secret": "s3cr3t"}
+    assert (url.options, url.private_redirects, find_timeout(url)) == (options, True, 5)
     assert "s3cr3t" not in repr(url)
     assert "x=secret" not in repr(url)
     again = pickle.loads(pickle.dumps(url))
-    assert (type(again), again, again.options, again.private_redirects) == (Url, url, url.options, True)
+    assert (type(again), again, again.keywords()) == (Url, url, {**options, "private_redirects": True, "timeout": 5})
+    assert find_timeout("s3://bucket/runs") == 30
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="expected a timeout above 0"):
+            Url("s3://bucket/runs", timeout=wrong)
 
 
 def test_a_file_in_a_folder_has_the_options_of_the_folder() -> None:
-    folder = Url("s3://bucket/runs/", anon=True, private_redirects=True)
+    folder = Url("s3://bucket/runs/", anon=True, private_redirects=True, timeout=5)
     file = join_url(folder, "a/b.zip")
     assert isinstance(file, Url)
-    assert (file, file.options, file.private_redirects) == ("s3://bucket/runs/a/b.zip", {"anon": True}, True)
+    assert (file, file.keywords()) == ("s3://bucket/runs/a/b.zip", folder.keywords())
+    assert (file.options, file.private_redirects, file.timeout) == ({"anon": True}, True, 5)
     assert type(join_url("s3://bucket", "a")) is str
 
 

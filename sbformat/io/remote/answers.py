@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientResponse
 
+    from sbformat.io.remote.time_limits import Clock
     from sbformat.limits import Limits
 
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
 EMPTY_RANGE: Final = re.compile(r"bytes \*/0+", re.ASCII)
 """Content-Range of the answer to a range of an empty file."""
-_PATIENCE: Final = 60.0
-"""Seconds that a body may take, besides those for its bytes."""
-_SLOWEST: Final = 1 << 14
-"""Bytes a second at which a body takes too long after that time."""
 _PIECE_BYTES: Final = 1 << 18
 
 
@@ -116,31 +113,35 @@ def refuse_answer(name: str, expected: str, actual: str) -> NoReturn:
     raise failed(name, f"the server's answer contradicts the request: expected {expected}, got {actual}")
 
 
-async def read_whole(response: ClientResponse, limits: Limits, name: str) -> bytearray:
+async def read_whole(response: ClientResponse, limits: Limits, name: str, clock: Clock) -> bytearray:
     """Return the body of an answer with the whole file.
 
     :param limits: ``total_bytes`` limits it
+    :param clock: of the file
     :raises LimitError: if it has more bytes
     :raises TemporaryError: if it is cut off
+    :raises asyncio.TimeoutError: if it takes too long
     """
     data = bytearray()
     length = response.content_length
     if length is not None:
         limits.check("total_bytes", length)
-        await add_body(response, data, length, name)
+        await add_body(response, data, length, name, clock)
         return data
-    async for chunk in _iter_chunks(response, name):
+    async for chunk in _iter_chunks(response, clock):
         limits.check("total_bytes", len(data) + len(chunk))
         data += chunk
     return data
 
 
-async def add_body(response: ClientResponse, data: bytearray, length: int, name: str) -> None:
+async def add_body(response: ClientResponse, data: bytearray, length: int, name: str, clock: Clock) -> None:
     """Add a body to ``data`` as it arrives, also if it is cut off.
 
     :param length: of the body
+    :param clock: of the file
     :raises OSError: if it has another length
     :raises TemporaryError: if it is cut off
+    :raises asyncio.TimeoutError: if it takes too long
     """
     import aiohttp
 
@@ -149,7 +150,7 @@ async def add_body(response: ClientResponse, data: bytearray, length: int, name:
         refuse_answer(name, f"{length} bytes", f"a Content-Length of {declared}")
     added = 0
     try:
-        async for chunk in _iter_chunks(response, name):
+        async for chunk in _iter_chunks(response, clock):
             added += len(chunk)
             if added > length:
                 refuse_answer(name, f"{length} bytes", "more")
@@ -160,23 +161,17 @@ async def add_body(response: ClientResponse, data: bytearray, length: int, name:
         raise TemporaryError(failed(name, f"the connection was cut: expected {length} bytes, got {added}"))
 
 
-async def _iter_chunks(response: ClientResponse, name: str) -> AsyncIterator[bytes]:
-    """Yield a body as it arrives.
+async def _iter_chunks(response: ClientResponse, clock: Clock) -> AsyncIterator[bytes]:
+    """Yield a body as it arrives. When nothing came for half of the time, there is time for another try.
 
-    :raises OSError: if it takes too long
+    :raises asyncio.TimeoutError: if it takes too long
     """
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + _PATIENCE
     while True:
-        try:
-            chunk = await asyncio.wait_for(response.content.read(_PIECE_BYTES), deadline - clock())
-        except asyncio.TimeoutError:
-            if clock() < deadline:  # nothing came for a while: the next try may go well
-                raise
-            raise failed(name, "the server sends the file too slowly") from None
+        seconds = min(clock.seconds_left(), clock.timeout / 2)
+        chunk = await asyncio.wait_for(response.content.read(_PIECE_BYTES), seconds)
         if not chunk:
             return
-        deadline += len(chunk) / _SLOWEST
+        clock.count(len(chunk))
         yield chunk
 
 

@@ -12,10 +12,11 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
-from sbformat.io.urls import find_scheme, hide_secrets
+from sbformat.io.remote.time_limits import SLOWEST, collect_in_time
+from sbformat.io.urls import find_scheme, find_timeout, hide_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -44,6 +45,9 @@ _DENIED: Final = (
     "InvalidAccessKey",
 )
 _TIMEOUTS: Final = ("Timeout",)
+_TOO_SLOW: Final = (
+    "the server did not answer in time: pass Url(..., timeout=SECONDS) or --timeout SECONDS to wait longer"
+)
 _EXPIRED: Final = ("FileExpired",)
 _OFFLINE: Final = ("OfflineMode",)
 _PROXIES: Final = ("https_proxy", "http_proxy", "all_proxy")
@@ -99,18 +103,27 @@ def require_packages(url: str) -> None:
         pass
 
 
-def call_client(url: str, work: Callable[[], T]) -> T:
+def call_client(url: str, work: Callable[[], T], size: int = 0) -> T:
     """Call a function that uses a client; its errors become ours.
 
     :param url: what it is asked about
-    :raises OSError: if the client fails
+    :param size: bytes that it fetches, which take their time
+    :raises OSError: if the client fails, or takes too long
     """
+    return list_by_client(url, lambda: [work()], size)[0]
+
+
+def list_by_client(url: str, work: Callable[[], Iterable[T]], size: int = 0) -> list[T]:
+    """Return what a client lists, as :func:`call_client` does; its time begins again with each item."""
+    name = hide_secrets(url)
     try:
-        return work()
+        return collect_in_time(work, find_timeout(url) + size / SLOWEST)
     except SbformatError:
         raise
-    except Exception as error:  # noqa: BLE001 -- whatever a client raises
-        raise translate(error, find_scheme(url), hide_secrets(url)) from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename == name:
+            raise
+        raise translate(error, find_scheme(url), name) from None
 
 
 def translate(error: BaseException, scheme: str, name: str) -> Exception:
@@ -136,7 +149,7 @@ def translate(error: BaseException, scheme: str, name: str) -> Exception:
     if 412 in statuses:
         return changed(name)
     if _has(words, _TIMEOUTS):
-        return TimeoutError(errno.ETIMEDOUT, f"the server did not answer in time{_describe_proxy(error, scheme)}", name)
+        return TimeoutError(errno.ETIMEDOUT, f"{_TOO_SLOW}{_describe_proxy(error, scheme)}", name)
     if statuses:
         return failed(name, f"the server answered with status {min(statuses)}")
     return failed(name, _describe_cause(error, _describe_proxy(error, scheme)))
@@ -192,6 +205,7 @@ __all__ = [
     "changed",
     "denied",
     "failed",
+    "list_by_client",
     "missing_packages",
     "not_found",
     "require_packages",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import SbformatError, UnsupportedError, quote
-from sbformat.io.remote.errors import changed, failed, missing_packages, translate
+from sbformat.errors import UnsupportedError, quote
+from sbformat.io.remote.errors import call_client, changed, failed, missing_packages, translate
 from sbformat.io.urls import Url, find_scheme, hide_secrets
 
 if TYPE_CHECKING:
@@ -36,17 +36,14 @@ class FileSystemFile:
     :raises UnsupportedError: for a scheme that is not known or needs a package
     """
 
-    __slots__ = ("_file", "_fs", "_is_conditional", "_path", "_scheme", "name", "size", "version")
+    __slots__ = ("_file", "_fs", "_is_conditional", "_path", "_url", "name", "size", "version")
 
     def __init__(self, url: str) -> None:
         self.name = hide_secrets(url)
-        self._scheme = find_scheme(url)
+        self._url = url
         self._is_conditional = find_scheme(url) in S3_SCHEMES
         self._fs, self._path = open_file_system(url)
-        try:
-            info = self._open()
-        except Exception as error:  # noqa: BLE001 -- whatever a client raises
-            raise self._translate(error) from None
+        info = call_client(url, self._open)
         size = info.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise failed(self.name, "the file system does not say how large it is")
@@ -72,12 +69,13 @@ class FileSystemFile:
 
     def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
         """Return the bytes of ranges."""
-        try:
-            found = [self._read(start, stop) for start, stop in ranges]
-            if not self._is_conditional:
-                self._check_unchanged()
-        except Exception as error:  # noqa: BLE001 -- whatever a client raises
-            raise self._translate(error) from None
+        size = sum(stop - start for start, stop in ranges)
+        return call_client(self._url, lambda: self._fetch(ranges), size)
+
+    def _fetch(self, ranges: Sequence[Range]) -> list[bytes]:
+        found = [self._read(start, stop) for start, stop in ranges]
+        if not self._is_conditional:
+            self._check_unchanged()
         return found
 
     def _check_unchanged(self) -> None:
@@ -93,11 +91,6 @@ class FileSystemFile:
         self._file.seek(start)
         data: bytes = self._file.read(stop - start)
         return data
-
-    def _translate(self, error: Exception) -> Exception:
-        if isinstance(error, SbformatError) or (isinstance(error, OSError) and error.filename == self.name):
-            return error
-        return translate(error, self._scheme, self.name)
 
 
 def read_version(info: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,8 @@ lead. Every later answer is compared with that:
    named, and nowhere else.
 
 What may be temporary (no connection, a connection that is cut, 408, 425, 429 and 5xx) is tried again, four times in
-all, after a time that doubles or that ``Retry-After`` gives.
+all, after a time that doubles or that ``Retry-After`` gives; unless the time for the file is over before that
+(:mod:`~sbformat.io.remote.time_limits`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from sbformat.io.remote.answers import (
 from sbformat.io.remote.errors import changed, failed, translate
 from sbformat.io.remote.sending import Sender
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import find_scheme, hide_secrets
+from sbformat.io.remote.time_limits import Clock
+from sbformat.io.urls import find_scheme, find_timeout, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class _Answer(NamedTuple):
 class HttpFile:
     """A file of an HTTP server; see :class:`~sbformat.io.remote.source.RangedFile`.
 
-    :param url: with the scheme http or https
+    :param url: with the scheme http or https; its ``timeout`` limits what servers take
     :param headers: for the origin of the URL: credentials
     :param limits: ``total_bytes`` limits a file from a server without ranges
     :param name: what messages call it
@@ -77,7 +79,7 @@ class HttpFile:
     :raises SbformatError: for a redirect that is refused, and an answer that contradicts itself
     """
 
-    __slots__ = ("_scheme", "_sender", "etag", "modified", "name", "size", "start", "whole")
+    __slots__ = ("_clock", "_scheme", "_sender", "etag", "modified", "name", "size", "start", "whole")
 
     def __init__(
         self,
@@ -91,7 +93,8 @@ class HttpFile:
     ) -> None:
         self.name = name or hide_secrets(url)
         self._scheme = scheme or find_scheme(url)
-        self._sender = Sender(url, headers or {}, self.name)
+        self._clock = Clock(find_timeout(url))
+        self._sender = Sender(url, headers or {}, self.name, self._clock)
         self.size = 0
         self.etag: str | None = None
         self.modified: str | None = None
@@ -117,7 +120,11 @@ class HttpFile:
         from fsspec.asyn import sync
 
         async def run() -> Any:
-            return await work
+            self._clock.start()
+            try:
+                return await work
+            finally:
+                self._clock.stop()
 
         try:
             return sync(self._sender.loop, run)
@@ -155,8 +162,10 @@ class HttpFile:
                 cause, wait = error.cause, error.wait
             except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, asyncio.TimeoutError) as error:
                 cause, wait = translate(error, self._scheme, self.name), None
-            if number + 1 < _TRIES:
-                await _wait(min(_FIRST_WAIT * 2**number if wait is None else wait, _LONGEST_WAIT))
+            seconds = min(_FIRST_WAIT * 2**number if wait is None else wait, _LONGEST_WAIT)
+            if number + 1 == _TRIES or seconds >= self._clock.seconds_left():
+                break
+            await _wait(seconds)
         raise cause from None
 
     async def _fetch_range(self, start: int, stop: int) -> bytearray:
@@ -181,11 +190,11 @@ class HttpFile:
                 raise refuse_status(response, self.name, self._scheme)
             check_encoding(response, self.name)
             if response.status == 200:
-                whole = await read_whole(response, limits, self.name)
+                whole = await read_whole(response, limits, self.name, self._clock)
                 return _Answer(len(whole), etag, modified, is_by_range=False, body=whole)
             size = read_content_range(response, 0, first_bytes, None, self.name)
             body = bytearray()
-            await add_body(response, body, min(size, first_bytes), self.name)
+            await add_body(response, body, min(size, first_bytes), self.name, self._clock)
             return _Answer(size, etag, modified, is_by_range=True, body=body)
         finally:
             response.close()
@@ -208,7 +217,7 @@ class HttpFile:
                 raise failed(self.name, message)
             if read_content_range(response, start, stop, self.size, self.name) != self.size:
                 raise changed(self.name)
-            await add_body(response, data, stop - start, self.name)
+            await add_body(response, data, stop - start, self.name, self._clock)
         finally:
             response.close()
 

@@ -13,11 +13,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from urllib.parse import quote as percent
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.io.remote.errors import call_client, missing_packages, not_found
+from sbformat.io.remote.errors import call_client, list_by_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile
 from sbformat.io.remote.redirects import is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, copy_options, hide_secrets
+from sbformat.io.urls import Url, copy_options, find_timeout, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
@@ -121,7 +121,7 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     allows_private = (isinstance(url, Url) and url.private_redirects) or _is_private_host(endpoint)
     headers = build_hf_headers(token=options.get("token"), library_name="sbformat")
     return HttpFile(
-        Url(target, private_redirects=allows_private),
+        Url(target, private_redirects=allows_private, timeout=find_timeout(url)),
         headers=headers,
         limits=limits,
         name=name,
@@ -139,17 +139,15 @@ def list_repository(url: str) -> Iterator[HubEntry]:
     if place is None:
         raise _refuse_query(url)
 
-    def list_all(api: Any) -> list[HubEntry]:
-        rows = api.list_repo_tree(
+    rows = list_by_client(
+        url,
+        lambda: _open_api(url).list_repo_tree(
             place.repo_id, place.path or None, recursive=True, revision=place.revision, repo_type=place.repo_type
-        )
-        return [
-            HubEntry(row.path, row.size, row.lfs.sha256 if row.lfs else row.blob_id)
-            for row in rows
-            if hasattr(row, "size")
-        ]
-
-    yield from sorted(call_hub(url, list_all))
+        ),
+    )
+    yield from sorted(
+        HubEntry(row.path, row.size, row.lfs.sha256 if row.lfs else row.blob_id) for row in rows if hasattr(row, "size")
+    )
 
 
 def is_hub_folder(url: str) -> bool:
@@ -182,16 +180,16 @@ def find_repositories(url: str) -> Iterable[str]:
         message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
 
-    def find(api: Any) -> list[str]:
-        rows = api.list_models(
+    rows = list_by_client(
+        url,
+        lambda: _open_api(url).list_models(
             author=query.get("author", [None])[-1],
             filter=query.get("tag"),
             search=query.get("search", [None])[-1],
             limit=int(limit) or None,
-        )
-        return sorted(row.id for row in rows)
-
-    return [copy_options(url, HUB_PREFIX + name) for name in call_hub(url, find)]
+        ),
+    )
+    return [copy_options(url, HUB_PREFIX + name) for name in sorted(row.id for row in rows)]
 
 
 def _refuse_query(url: str) -> UnsupportedError:

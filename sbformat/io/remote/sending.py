@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
     from yarl import URL
 
+    from sbformat.io.remote.time_limits import Clock
+
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _EXPIRED: Final = frozenset({400, 401, 403, 404, 410})
 """Answers of the server that redirects lead to, whose URLs are signed for a time, that are asked for again."""
-_CONNECT_SECONDS: Final = 15
-_READ_SECONDS: Final = 30
-_HEAD_SECONDS: Final = 60
-"""Seconds until the head of an answer is complete."""
 _ENCODED: Final = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
 
 
@@ -40,17 +38,19 @@ class Sender:
     :param url: with the scheme http or https, with the options of the file system
     :param headers: for the origin of the URL: credentials
     :param name: what messages call the file
+    :param clock: of the file
     :raises UnsupportedError: for something that is not a URL, and without the packages
     """
 
-    __slots__ = ("_allows_private", "_direct", "_fs", "_headers", "_name", "_named", "_others")
+    __slots__ = ("_allows_private", "_clock", "_direct", "_fs", "_headers", "_name", "_named", "_others")
 
-    def __init__(self, url: str, headers: Mapping[str, str], name: str) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], name: str, clock: Clock) -> None:
         options = dict(url.options) if isinstance(url, Url) else {}
         self._allows_private = isinstance(url, Url) and url.private_redirects
         self._fs, self._others = open_file_systems(find_scheme(url), options, allows_private=self._allows_private)
         self._headers = dict(headers)
         self._name = name
+        self._clock = clock
         named = parse_url(url)
         if named is None or not named.host:
             message = f"expected a URL with the name of a server, got {quote(name)}"
@@ -70,6 +70,7 @@ class Sender:
         :param etag: of the file that was opened, which the server must still have
         :raises UnsupportedError: for a redirect that is refused
         :raises OSError: for too many redirects
+        :raises asyncio.TimeoutError: if they take too long
         """
         url, was_redirected = self._direct or self._named, self._direct is not None
         for _ in range(MOST_REDIRECTS):
@@ -101,10 +102,10 @@ class Sender:
             headers = {**dict(options.pop("headers", None) or {}), **self._headers, **headers}
         if etag and not etag.startswith("W/") and url == (self._direct or self._named):
             headers["If-Match"] = etag
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._clock.timeout / 2)
         options = {"timeout": timeout, "allow_redirects": False, **options}
         try:
-            return await asyncio.wait_for(session.get(url, headers=headers, **options), _HEAD_SECONDS)
+            return await asyncio.wait_for(session.get(url, headers=headers, **options), self._clock.seconds_left())
         except aiohttp.ClientConnectionError as error:
             if find_private(error):
                 raise refuse_private(str(url)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import fsspec
 
 import sbformat
 from sbformat import ContainerError, UnsupportedError
-from sbformat.io.remote import open_remote
+from sbformat.io.remote import open_remote, time_limits
 from sbformat.io.remote.errors import translate
 from sbformat.io.urls import Url
 from tests.helpers.large_agents import make_many_tensors
@@ -199,3 +200,45 @@ def test_what_has_no_connection_says_what_to_do(monkeypatch: pytest.MonkeyPatch)
     assert str(translate(late, "hf", "hf://x/y")).endswith("without the proxy of https_proxy: 'hf://x/y'")
     offline = type("OfflineModeIsEnabled", (ConnectionError,), {})()
     assert "HF_HUB_OFFLINE is set: unset it" in str(translate(offline, "hf", "hf://x/y"))
+
+
+@pytest.mark.parametrize("call", ["info", "read"])
+def test_a_client_that_does_not_return_is_left_alone(call: str) -> None:
+    FILES["a.zip"] = DATA
+    never = threading.Event()
+
+    def wait(self: OneFileSystem, path: str, **options: Any) -> Any:
+        never.wait(500)
+
+    stuck = type("Stuck", (OneFileSystem,), {"info" if call == "info" else "_open": wait, "protocol": "stuck"})
+    fsspec.register_implementation("stuck", stuck, clobber=True)
+    error = catch(lambda: sbformat.read(Url("stuck://a.zip", timeout=0.05)))
+    assert isinstance(error, TimeoutError)
+    assert "in time" in str(error)
+    never.set()
+
+
+def test_the_time_of_a_list_begins_again_with_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, added = threading.Semaphore(0), threading.Semaphore(0)
+    waited: list[float] = []
+    wait = time_limits.wait
+
+    def count(numbers: int) -> Iterator[int]:
+        for number in range(numbers):
+            asked.acquire()
+            yield number
+            added.release()
+
+    def wait_for_item(futures: Any, seconds: float) -> Any:
+        waited.append(seconds)
+        if len(waited) > 3:
+            return wait(futures, 500)
+        asked.release()
+        added.acquire()
+        return wait(futures, 0)
+
+    with pytest.raises(ZeroDivisionError):
+        time_limits.collect_in_time(lambda: [1 // 0], 500)
+    monkeypatch.setattr(time_limits, "wait", wait_for_item)
+    assert time_limits.collect_in_time(lambda: count(3), 30) == [0, 1, 2]
+    assert set(waited) == {30}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import gzip
 import socket
 import tracemalloc
-from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +14,7 @@ pytest.importorskip("fsspec")
 
 import sbformat
 from sbformat import ContainerError, LimitError, Limits, SbformatError, UnsupportedError
-from sbformat.io.remote import RemoteSource, answers, http, open_remote
+from sbformat.io.remote import RemoteSource, http, open_remote, time_limits
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, hide_secrets
 from tests.helpers import thresholds
@@ -30,6 +27,7 @@ from tests.helpers.http_behaviours import (
     Cuts,
     Drips,
     Endless,
+    EndlessHead,
     Fails,
     FewerBytes,
     Gzip,
@@ -54,9 +52,6 @@ from tests.helpers.http_server import HttpServer
 from tests.helpers.large_agents import make_many_tensors
 from tests.helpers.remote_errors import catch
 from tests.helpers.sampling import with_exhaustive
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 PATH = "/runs/agent.zip"
 DATA = make_many_tensors(3, 200_000)
@@ -467,64 +462,72 @@ def test_something_that_is_not_http_is_one_error() -> None:
         thread.join(500)
 
 
-# -- bodies that take too long ------------------------------------------------------------------------
+# -- answers that take too long -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def slow_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], list[float]]:
-    """Let a body arrive at a number of bytes a second, by a clock that only bytes move; it is in the list.
-
-    White-box, as a real body that is slow for a minute would take that minute.
-    """
-
-    def start(rate: float) -> list[float]:
-        now = [0.0]
-
-        async def wait_for(reading: Awaitable[bytes], seconds: float) -> bytes:
-            chunk = await reading
-            if chunk and len(chunk) / rate > seconds:
-                now[0] += seconds + 0.001
-                raise asyncio.TimeoutError
-            now[0] += len(chunk) / rate
-            return chunk
-
-        loop = SimpleNamespace(time=lambda: now[0])
-        patched = SimpleNamespace(get_running_loop=lambda: loop, wait_for=wait_for, TimeoutError=asyncio.TimeoutError)
-        monkeypatch.setattr(answers, "asyncio", patched)
-        return now
-
-    return start
-
-
-@pytest.mark.parametrize("behaviours", [(), (NoRanges(),), (Chunked(),), (Chunked(), NoRanges())], ids=str)
-def test_a_body_that_drips_takes_no_longer_than_a_slow_connection(
-    behaviours: tuple[Behaviour, ...], slow_time: Callable[[float], list[float]]
+@pytest.mark.parametrize(
+    ("after", "behaviours"),
+    [
+        (0, (NeverAnswers(500),)), (0, (EndlessHead(0.02),)), (0, (Drips(10, 500),)), (0, (Drips(1, 0.02),)),
+        (0, (Drips(1, 0.02), NoRanges())), (0, (Drips(1, 0.02), Chunked())),
+        (0, (Drips(1, 0.02), Chunked(), NoRanges())),
+        (1, (NeverAnswers(500, after=1),)), (1, (EndlessHead(0.02, after=1),)), (1, (Drips(10, 500, after=1),)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_server_that_takes_too_long_is_a_timeout(
+    after: int, behaviours: tuple[Behaviour, ...], waits: list[float]
 ) -> None:
-    now = slow_time(1)
-    with serve(Drips(1, 0.001), *behaviours) as server:
-        refuse(server, OSError, "too slowly")
-        assert 60 <= now[0] < 61
-        assert len(server.requests) == 1
-
-
-def test_a_body_that_is_slow_but_not_too_slow_is_read(slow_time: Callable[[float], list[float]]) -> None:
-    now = slow_time(8000)
-    with serve(Drips(1 << 15, 0.001), NoRanges()) as server:
-        assert read_all(server) == DATA
-    assert now[0] == pytest.approx(len(DATA) / 8000)
-    assert now[0] > 60
-
-
-@pytest.mark.parametrize("failure", [NeverAnswers(500), Drips(10, 500)], ids=str)
-def test_a_server_that_stops_to_answer_is_a_timeout(
-    failure: Behaviour, monkeypatch: pytest.MonkeyPatch, waits: list[float]
-) -> None:
-    monkeypatch.setattr(thresholds.READ_SECONDS, 0.2)  # white-box: of a minute in all
-    monkeypatch.setattr(thresholds.HEAD_SECONDS, 0.3)
-    with serve(failure) as server:
-        error = refuse(server, OSError, "in time")
+    with serve(*behaviours) as server:
+        error = catch(lambda: sbformat.read(Url(name(server), timeout=0.2)), SECRET)
         assert isinstance(error, TimeoutError)
-    assert len(waits) == 3
+        assert "in time: pass Url(..., timeout=SECONDS) or --timeout SECONDS" in str(error)
+        assert error.filename == hide_secrets(name(server))
+        assert len(server.requests) == 1 + after
+    assert waits == []
+
+
+@pytest.mark.exhaustive
+def test_an_answer_that_stops_is_tried_again() -> None:
+    with serve(Drips(10, 500, times=1)) as server:
+        assert sbformat.read(Url(name(server), timeout=10)).format == "sb3"
+
+
+@pytest.mark.parametrize(("timeout", "expected"), [(2, []), (30, [20.0])])
+def test_to_wait_longer_than_the_time_is_no_use(timeout: float, expected: list[float], waits: list[float]) -> None:
+    with serve(Fails(503, retry_after=7200, times=1)) as server:
+        source = Url(name(server), timeout=timeout)
+        if expected:
+            assert sbformat.read(source).format == "sb3"
+        else:
+            assert "status 503" in str(catch(lambda: sbformat.read(source), SECRET))
+    assert waits == expected
+
+
+def test_a_large_file_may_take_long_and_its_requests_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time_limits, "monotonic", lambda: now)
+    clock = time_limits.Clock(30)
+    clock.start()
+    assert clock.seconds_left() == 30
+    for _ in range(4):  # 2 GB an hour, with 20 seconds between two bytes
+        now += 20
+        clock.count(20 << 20)
+        assert clock.seconds_left() == 30
+    now += 30
+    assert clock.seconds_left() == 0
+    for between in (0, 10_000):  # bytes at half of the slowest rate
+        clock = time_limits.Clock(30)
+        for second in range(60):
+            clock.start()
+            now += 1
+            clock.count(time_limits.SLOWEST // 2)
+            clock.stop()
+            now += between
+            clock.start()
+            assert clock.seconds_left() == min(30, 30 - (second + 1) / 2)
+            clock.stop()
+        assert clock.seconds_left() <= 0
 
 
 # -- files that change --------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from sbformat.io.remote.listing import is_folder, iter_files, walk_folder
 from sbformat.io.urls import Url
 from tests.helpers.bundled import PPO, SAC, entries
 from tests.helpers.command_process import CommandProcesses, Outcome
-from tests.helpers.http_behaviours import Changes, Closes, Fails, Redirect
+from tests.helpers.http_behaviours import Changes, Closes, Fails, NeverAnswers, Redirect
 from tests.helpers.http_server import HttpServer
 from tests.helpers.hub_server import HubServer
 from tests.helpers.large_agents import make_many_tensors, make_wide_sac
@@ -233,6 +233,15 @@ def test_a_hub_that_fails_is_one_error(behaviour: Any, path: str, hub: HubServer
     error = catch(lambda: [sbformat.scan(row.url) for row in iter_files(url(hub, path, token=TOKEN))], TOKEN)
     assert isinstance(error, OSError)
     assert f"hf://{path}" in str(error)
+
+
+@pytest.mark.parametrize("path", ["sb3/ppo-CartPole-v1", "sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "?author=sb3"])
+def test_a_hub_that_never_answers_is_a_timeout(path: str, hub: HubServer) -> None:
+    hub.behaviour = NeverAnswers(500)
+    named = url(hub, path, token=TOKEN, timeout=0.2)
+    error = catch(lambda: [sbformat.scan(row.url) for row in iter_files(named)], TOKEN)
+    assert isinstance(error, TimeoutError)
+    assert "did not answer in time" in str(error)
 
 
 @pytest.mark.usefixtures("_no_waits")

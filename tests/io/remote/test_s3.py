@@ -19,7 +19,7 @@ from sbformat.io.remote.listing import is_folder, iter_files, walk_folder
 from sbformat.io.urls import Url
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, entries
 from tests.helpers.command_process import CommandProcesses, Outcome
-from tests.helpers.http_behaviours import Behaviour, Closes, Cuts, Fails
+from tests.helpers.http_behaviours import Behaviour, Closes, Cuts, Fails, NeverAnswers
 from tests.helpers.large_agents import make_many_tensors, make_wide_sac
 from tests.helpers.remote_errors import catch, refuse_secrets
 from tests.helpers.reports import parse_reports
@@ -184,6 +184,14 @@ def test_a_failure_that_lasts_is_one_error(failure: Behaviour, server: S3Server)
     assert isinstance(error, OSError)
     assert "status" in str(error)
     assert len(server.requests) <= 100  # s3fs and aiohttp try again, each a few times
+
+
+def test_a_server_that_never_answers_is_a_timeout(server: S3Server) -> None:
+    server.behaviour = NeverAnswers(500)
+    for path in ("agents/agent.zip", "agents/runs/"):
+        error = catch(lambda path=path: [sbformat.scan(row.url) for row in iter_files(url(server, path, timeout=0.2))])  # type: ignore[misc]
+        assert isinstance(error, TimeoutError)
+        assert "did not answer in time" in str(error)
 
 
 @pytest.mark.parametrize("failure", [Closes(after=1), Cuts(1000, after=1), Fails(503, after=1)], ids=str)
