@@ -94,6 +94,8 @@ nox.options.sessions = [
     "packaging",
     "lint",
     "programs",
+    "servers",
+    "compilers",
     "conformance_python",
     "conformance_javascript",
 ]
@@ -225,6 +227,20 @@ def programs(session: nox.Session) -> None:
     """Test the project's own programs: those of the vectors, benchmarks, fuzzing, mutants, tables, and .ci/run."""
     session.install("-e", ".[test]")
     run_pytest(session, "tests/programs", "-m", "programs and not exhaustive and not interop")
+
+
+@nox.session
+def servers(session: nox.Session) -> None:
+    """Read archives from servers of HTTP, S3 and the Hub, which fail, lie and redirect."""
+    session.install("-e", ".[test]")
+    run_pytest(session, "-m", "servers and not exhaustive and not slow")
+
+
+@nox.session
+def compilers(session: nox.Session) -> None:
+    """Compile exported policies with gcc and clang, and compare what they compute with Policy."""
+    session.install("-e", ".[test]")
+    run_pytest(session, "tests/policies/c", "-m", "compilers and not exhaustive and not slow")
 
 
 @nox.session

@@ -20,10 +20,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TESTS: Final = Path(__file__).parent
-MARKED_FOLDERS: Final = {"browser", "interop", "programs"}
-"""Folders of ``tests`` whose tests get the marker of that name."""
+MARKED: Final = {
+    "browser": "browser",
+    "interop": "interop",
+    "programs": "programs",
+    "policies/c/test_operators.py": "compilers",
+    "policies/c/test_predictions.py": "compilers",
+    "policies/c/test_programs.py": "compilers",
+    "catalogue/test_remote.py": "servers",
+    "cli/test_urls.py": "servers",
+    "io/remote/test_hub.py": "servers",
+    "io/remote/test_memory.py": "servers",
+    "io/remote/test_redirects.py": "servers",
+    "io/remote/test_s3.py": "servers",
+    "io/remote/test_same_as_local.py": "servers",
+    "io/test_hub_server.py": "servers",
+    "io/test_s3_server.py": "servers",
+    "io/test_servers.py": "servers",
+}
+"""The markers of the tests of folders and modules: sessions of their own run them."""
 
 settings.load_profile(DEFAULT_PROFILE)
+
+
+ONLY_MARKED: Final = frozenset({"compilers", "programs", "servers"})
+"""Markers that no test has but those of ``MARKED``."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,9 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import the tests of a folder whose marker is not selected: that takes longer than many tests."""
-    name = collection_path.name
-    return True if name in MARKED_FOLDERS and f"not {name}" in config.option.markexpr else None
+    """Do not import tests whose marker is not selected: that takes longer than many tests."""
+    marker, expression = MARKED.get(name_below_tests(collection_path)), config.option.markexpr
+    if expression.partition(" ")[0] in ONLY_MARKED and collection_path.suffix == ".py":
+        parent = MARKED.get(name_below_tests(collection_path.parent))
+        return True if expression.partition(" ")[0] not in {marker, parent} else None
+    return True if marker is not None and f"not {marker}" in expression else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,17 +79,17 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
     for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
-        if not any(pytest_ignore_collect(folder, session.config) for folder in path.parents):
+        if not any(pytest_ignore_collect(part, session.config) for part in (path, *path.parents)):
             with suppress(Exception, pytest.skip.Exception):  # which the collection of the module meets again
                 importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of marked folders; leave out what ``--one-in`` does, and ``each_value`` by default."""
+    """Mark the tests of ``MARKED``; leave out what ``--one-in`` does, and ``each_value`` by default."""
     for item in items:
-        if item.path.parent.name in MARKED_FOLDERS:
-            item.add_marker(item.path.parent.name)
+        for marker in {MARKED.get(name_below_tests(path)) for path in (item.path, item.path.parent)} - {None}:
+            item.add_marker(str(marker))
     kept = sample(items, config.option.one_in, name=lambda item: item.nodeid, group=find_test)
     config.hook.pytest_deselected(items=set(items).difference(kept))
     items[:] = kept
@@ -84,6 +108,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if report.when == "call" or not passed:
             item.ihook.pytest_runtest_logreport(report=report)
     return True
+
+
+def name_below_tests(path: Path) -> str:
+    """Return the path of a folder or module in ``tests``; empty for all others."""
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
 
 
 def find_test(item: pytest.Item) -> str:

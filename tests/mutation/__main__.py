@@ -57,6 +57,11 @@ ENDED: Final = {"failed": "killed", "timeout": "timeout"}
 """The outcomes of tests that kill a mutant."""
 
 SURVIVORS: Final = STATES[2:]
+SELECTED: Final = " and ".join(
+    f"not {marker}"
+    for marker in ("exhaustive", "slow", "interop", "browser", "ci_kit", "docs", "lint", "packaging", "programs")
+)
+"""The tests of the default run, of ``nox -s servers`` and of ``nox -s compilers``."""
 LIKELY: Final = 25
 """Tests that run first, in the order of how likely they kill; the others run file by file, which is faster."""
 
@@ -246,7 +251,12 @@ class Log:
 def list_arguments(checkout: Path, tests: Sequence[str]) -> list[str]:
     """List the arguments of pytest: the tests, and what is left out."""
     left_out = [path for path in sorted((checkout / LEFT_OUT).glob("test_*.py")) if path.name not in KEPT]
-    return [*(tests or ["tests"]), *(f"--ignore={path.relative_to(checkout).as_posix()}" for path in left_out)]
+    return [
+        "-m",
+        SELECTED,
+        *(tests or ["tests"]),
+        *(f"--ignore={path.relative_to(checkout).as_posix()}" for path in left_out),
+    ]
 
 
 def make_baseline(workers: Sequence[Worker], note: Any) -> Baseline:
