@@ -11,8 +11,8 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUF
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import (
-    ContainerError,
     MissingEntryError,
+    SbformatError,
     UnsupportedError,
     ValidationError,
     escape,
@@ -84,7 +84,8 @@ def edit(
     :param weights: arrays by the names of the policy's tensors, or by address
         (``policy.optimizer:state/[0]/exp_avg``); they replace all tensors of a state dict, whose names and shapes they
         must have
-    :param drop_optimizer: empty the state of every optimizer; its entry stays, because SB3's ``load`` needs it
+    :param drop_optimizer: empty the state of every optimizer; its entry stays, because SB3's ``load`` needs it. One
+        whose options are damaged too is removed: :func:`sbformat.rebuild` makes a new one
     :param drop: names of entries to remove
     :param unknown_keys: allow keys that no release of SB3 writes
     :param allow_mismatch: allow ``data`` that the weights do not fit, such as another ``net_arch``, although SB3 cannot
@@ -267,23 +268,34 @@ def _replace_weights(archive: Archive, weights: Mapping[str, Any]) -> dict[str, 
     return fit_all(grouped, lambda entry, arrays: archive.state_dict(names[entry]).with_arrays(arrays), twice)
 
 
-def _empty_optimizers(archive: Archive) -> dict[str, StateDict]:
-    """Return the optimizers that have a state, without it; the others stay byte for byte."""
+def _empty_optimizers(archive: Archive) -> dict[str, StateDict | None]:
+    """Return the optimizers that have a state, without it; None for one of which nothing can be read.
+
+    Those that have no state stay byte for byte.
+    """
     names = [name for name in archive.parameters if OPTIMIZER_WORD in name]
     if not names:
         raise MissingEntryError(OPTIMIZER_WORD, present=archive.entries, what="entry of an optimizer")
-    made = {}
+    made: dict[str, StateDict | None] = {}
     for name in names:
         try:
             found = archive.parameters[name]
-            is_damaged = False
-        except ContainerError:  # its options may be whole: they are in a record of their own, whose CRC is checked
-            found = archive.unchecked().parameters[name]
-            is_damaged = True
+        except SbformatError:
+            made[name] = _clear_damaged(archive, name)
+            continue
         cleared = clear_optimizer(found)
-        if is_damaged or found.tree["state"]:
+        if found.tree["state"]:
             made[name] = cleared
     return made
+
+
+def _clear_damaged(archive: Archive, name: str) -> StateDict | None:
+    """Return a damaged optimizer without its state, if its options are whole: their record has a CRC of its own."""
+    try:
+        found = archive.unchecked().parameters[name]
+        return clear_optimizer(found) if getattr(found, "records", None) is not None else None
+    except SbformatError:
+        return None
 
 
 def _resolve_entry(archive: Archive, name: str) -> str:
