@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import infer
-from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import (
@@ -15,7 +15,6 @@ from sbformat.errors import (
     SbformatError,
     UnsupportedError,
     ValidationError,
-    escape,
     quote,
     require_names,
     require_type,
@@ -37,11 +36,8 @@ if TYPE_CHECKING:
     from sbformat.reader import ArchiveLike
 
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
-_VALUE_PROBLEMS: Final = ("type", "value", "base64")
-"""Kinds of problems of a value, as opposed to a missing key."""
 _MISMATCHES_SHOWN: Final = 4
 _MISMATCH: Final = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway)"
-_KEY_CHARACTERS: Final = 80
 """Characters of a key that the location of a problem contains."""
 
 
@@ -107,8 +103,6 @@ def edit(
     edited = archive
     if pairs or unset:
         edited = edited.replace(data=_edit_data(archive, pairs, unset, unknown_keys=unknown_keys))
-        edited.data  # noqa: B018 -- decoding applies the limits of a reader
-        _require_schema(before, edited, {_render_location(_parse_target(target)) for target, _ in pairs})
     if weights is not None:
         edited = edited.replace(parameters=_replace_weights(archive, weights))
     if drop_optimizer:
@@ -180,11 +174,6 @@ def _render_pointer(path: Iterable[str]) -> str:
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def _render_location(path: Iterable[str]) -> str:
-    """Return the pointer as a :class:`Problem` contains it."""
-    return _render_pointer(escape(part, _KEY_CHARACTERS) for part in path)
-
-
 def _find_container(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]:
     """Return the object or array that contains the last token of a path."""
     value: Any = data
@@ -220,20 +209,6 @@ def _find_index(container: Any, path: list[str], *, may_append: bool = False) ->
     names = range(len(container)) if isinstance(container, list) else container
     present = (_render_pointer([*path[:-1], str(name)]) for name in names)
     raise MissingEntryError(_render_pointer(path), present=present, what=what)
-
-
-def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -> None:
-    """Refuse new values that violate the schema; a missing key is only reported as a problem."""
-    problems = [
-        problem
-        for problem in _iter_errors(edited)
-        if problem.entry == DATA_ENTRY
-        and problem.kind in _VALUE_PROBLEMS
-        and (problem.loc in assigned or problem not in before)
-    ]
-    if problems:
-        message = "; ".join(f"{problem.loc or DATA_ENTRY}: {problem.message}" for problem in problems)
-        raise ValidationError(message, problems=problems, entry=DATA_ENTRY)
 
 
 def _mismatch_error(mismatches: list[Problem]) -> ValidationError:

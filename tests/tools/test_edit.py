@@ -27,7 +27,7 @@ from sbformat import (
 from sbformat.tools.diff import diff
 from sbformat.tools.edit import edit
 from tests.helpers.attacks import stream
-from tests.helpers.bundled import PPO, SAC, changed, entries, with_data
+from tests.helpers.bundled import PPO, SAC, changed, entries, set_data, with_data
 from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
@@ -69,6 +69,26 @@ def test_a_key_gets_a_value_and_all_else_stays_byte_for_byte() -> None:
     again = written(edited)
     for name in BASE.entries:
         assert name == "data" or again.raw(name) == BASE.raw(name)
+
+
+def test_replace_refuses_the_values_that_edit_refuses() -> None:
+    for key, value in (("observation_space", None), ("gamma", 2), ("n_steps", 1000.5), ("policy_class", "MlpPolicy")):
+        messages = []
+        for change in (
+            lambda: BASE.replace(data={**BASE.data, key: value}),  # noqa: B023 -- called here
+            lambda: edit(BASE, assign={key: value}),  # noqa: B023
+            lambda: sbformat.new(BASE, {"policy": WEIGHTS}, data={key: value}),  # noqa: B023
+        ):
+            with pytest.raises(ValidationError, match=f"data: /{key}: expected") as caught:
+                change()
+            messages.append(str(caught.value))
+        assert len({*messages}) == 1
+    wrong = set_data(BASE, {**BASE.data, "gamma": float("nan"), "n_steps": [1]})
+    assert wrong.replace(data={**wrong.data, "seed": 5}).data["seed"] == 5
+    with pytest.raises(ValidationError, match="data: /n_steps: expected"):
+        wrong.replace(data={**wrong.data, "n_steps": [2]})
+    missing = BASE.replace(data={key: value for key, value in BASE.data.items() if key != "observation_space"})
+    assert errors(missing)
 
 
 def test_keys_that_sb3_knows_can_be_added() -> None:
@@ -319,8 +339,8 @@ def list_damages(raw: bytes) -> dict[str, bytes]:
     }
     flipped = {name: raw[:at] + bytes([raw[at] ^ 255]) + raw[at + 1 :] for name, at in places.items()}
     return {
-        **flipped, "empty": b"", "text": b"<html>not found</html>", "garbage": bytes(range(256)), "zeros": bytes(len(raw)),
-        "half": raw[: len(raw) // 2], "last byte": raw[:-1],
+        **flipped, "empty": b"", "text": b"<html>not found</html>", "garbage": bytes(range(256)),
+        "zeros": bytes(len(raw)), "half": raw[: len(raw) // 2], "last byte": raw[:-1],
     }  # fmt: skip
 
 

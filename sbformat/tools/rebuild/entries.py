@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.archive.edits import dump_data
 from sbformat.constants import (
     DATA_ENTRY,
     ENTROPY_OPTIMIZER,
@@ -55,8 +56,8 @@ def rebuild_entries(context: RebuildContext) -> Archive:
     parameters.update(_rebuild_optimizers(context, optimizers, network, match))
     variables = _rebuild_variables_entry(context, data)
     dropped = _report_other_entries(context, set(parameters))
-    return archive.without(*dropped).replace(
-        data=data,
+    edited = archive.without(*dropped).with_entries({DATA_ENTRY: dump_data(data)})  # null: supplied when it is loaded
+    return edited.replace(
         parameters=parameters,
         pytorch_variables=variables,
         stable_baselines3_version=context.target.version,
