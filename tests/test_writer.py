@@ -320,8 +320,11 @@ NESTED: Final = json.loads("[" * 70 + "]" * 70)
     ],
 )
 def test_what_breaks_a_limit_is_refused(tmp_path: Path, change: dict[str, Any], limit: str, entry: str | None) -> None:
-    archive = sbformat.reads(build_zips.sb3_archive(), limits=Limits(tensors=39, outer_entries=50)).replace(**change)
-    for attempt in (lambda: sbformat.write(archive, tmp_path / "o.zip"), lambda: sbformat.writes(archive)):
+    archive = sbformat.reads(build_zips.sb3_archive(), limits=Limits(tensors=39, outer_entries=50))
+    for attempt in (
+        lambda: sbformat.write(archive.replace(**change), tmp_path / "o.zip"),
+        lambda: sbformat.writes(archive.replace(**change)),
+    ):
         with pytest.raises(sbformat.LimitError) as caught:
             attempt()
         assert caught.value.limit == limit

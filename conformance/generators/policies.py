@@ -34,6 +34,7 @@ IMAGE_MOVED: Final = (
 ON_POLICY: Final = "`latent_pi` is `mlp_extractor.policy_net(features)`"
 SQUASHED: Final = "of SAC, TD3, DDPG, TQC and CrossQ always"
 SQUASHED_BOX: Final = "Tanh, unless the network ends with it, then `low + 0.5 * (x + 1) * (high - low)`"
+TIED: Final = "Rounding can make logits equal that nearly are; then the first one counts."
 MASKED: Final = "a logit whose mask is 0 is replaced by -1e8."
 CRITIC_PASSES: Final = (
     "The critic's features pass through `lstm_critic` or through the layer `critic`, whichever exists"
@@ -52,7 +53,10 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-box-shape": ("19.8", "The action has the shape of its space.", ()),
     "ppo-box-float64": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ()),
     "ppo-multi-discrete": ("19.8", "| MultiDiscrete | ArgMax of each component, normalized |", ()),
-    "ppo-multi-binary": ("19.8", "| MultiBinary | Round(Sigmoid), so that a logit of 0 gives 0;", ()),
+    "ppo-tied": ("19.8", TIED, ()),
+    "maskable-tied": ("19.8", TIED, ()),
+    "ppo-multi-binary": ("19.8", "| MultiBinary | 1 where the logit is above 1.5 * 2^-24, else 0;", ()),
+    "ppo-multi-binary-tied": ("19.8", "Up to 1.5 * 2^-24, the Sigmoid of a logit is a half in float32", ()),
     "ppo-discrete-start": ("19.8", "`start` of a Discrete or MultiDiscrete is not added: SB3 ignores it.", ()),
     "ppo-two-branches": ("19.5", "The layers of a module are applied in the order of their numbers `N`.", ()),
     "ppo-no-layers": ("19.5", "A module without tensors returns its input.", ()),
@@ -75,6 +79,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "dqn-discrete-start": ("19.8", "`start` of a Discrete or MultiDiscrete is not added: SB3 ignores it.", ()),
     "qrdqn": ("19.7", "| QR-DQN | `quantile_net.quantile_net(features)` | `quantiles`", ()),
     "sac": ("19.8", SQUASHED, ()),
+    "sac-wide": ("19.8", SQUASHED_BOX, ()),
     "sac-gsde": ("19.7", "at least -`clip_mean` and at most `clip_mean` (2.0 by default), unless that is 0.", ()),
     "td3": ("19.5", "In TD3 and DDPG, Tanh follows the last layer of `actor.mu`.", ()),
     "ddpg": ("19.8", SQUASHED_BOX, ()),

@@ -399,11 +399,13 @@ class Archive:
         :param system_info: the text of ``system_info.txt``
         :param extra: bytes by entry name; those that are not named are kept
         :raises DataError: for values that JSON cannot represent
+        :raises ValidationError: for new values of ``data`` that violate the schema, as :func:`sbformat.edit` does
         :raises UnsupportedError: for values that a ``.pth`` cannot represent, and for files of other formats
         :raises ContainerError: for invalid entry names
         :raises MissingEntryError: for a state dict or extra entry to remove that does not exist
         """
         from sbformat.archive.edits import encode_edits
+        from sbformat.schema.check_data import require_values
 
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
         require_type(parameters, (Mapping, type(None)), "parameters to be state dicts by name")
@@ -417,7 +419,10 @@ class Archive:
                 del state_dicts[variables]
         elif pytorch_variables is not ...:
             state_dicts[variables] = pytorch_variables
-        return self.with_entries(encode_edits(self._entries, self.limits, plain, state_dicts, extra or {}))
+        edited = self.with_entries(encode_edits(self._entries, self.limits, plain, state_dicts, extra or {}))
+        if data not in (None, ...):
+            require_values(self, edited)
+        return edited
 
     def unchecked(self) -> Archive:
         """Return the archive without a check of the CRC of each state dict; those of its records are checked."""

@@ -39,7 +39,9 @@ def configure(subparsers: Any) -> None:
     parser.add_argument("--unset", action="append", default=[], metavar="KEY", help="remove a key of data; repeatable")
     parser.add_argument("--weights", metavar="FILE", help="tensors from a .safetensors or .npz file, checked by name")
     parser.add_argument(
-        "--drop-optimizer", action="store_true", help="empty the optimizers' states; SB3 still loads it"
+        "--drop-optimizer",
+        action="store_true",
+        help="empty the optimizers' states, so that SB3 still loads it; remove one that is too damaged for that",
     )
     parser.add_argument("--drop", action="append", default=[], metavar="ENTRY", help="remove an entry; repeatable")
     parser.add_argument("--unknown-keys", action="store_true", help="allow --set to add keys that SB3 does not have")

@@ -7,16 +7,46 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat import data as data_entry
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
-from sbformat.errors import escape, quote
+from sbformat.errors import SbformatError, ValidationError, escape, quote
 from sbformat.schema.messages import describe_expected, describe_value
 from sbformat.schema.problem import Problem, ProblemKind
-from sbformat.schema.schemas import USUAL, DataSchema, make_validator
+from sbformat.schema.schemas import USUAL, DataSchema, choose_schema, make_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sbformat.archive.archive import Archive
+
 _MOST_UNKNOWN: Final = 100
+_VALUE_PROBLEMS: Final = ("type", "value", "base64")
 _TYPE_KEYWORDS: Final = ("type", "anyOf", "required", "not")
+
+
+def require_values(old: Archive, edited: Archive) -> None:
+    """Refuse values of ``data`` that violate the schema, unless the archive had them before.
+
+    :raises ValidationError: with all of them
+    :raises SbformatError: when the new ``data`` is beyond the limits of a reader
+    """
+    try:
+        had = _find_wrong_values(old)
+    except SbformatError:
+        had = {}
+    problems = [problem for problem, value in _find_wrong_values(edited).items() if had.get(problem) != value]
+    if problems:
+        message = "; ".join(f"{problem.loc or DATA_ENTRY}: {problem.message}" for problem in problems)
+        raise ValidationError(message, problems=problems, entry=DATA_ENTRY)
+
+
+def _find_wrong_values(archive: Archive) -> dict[Problem, str]:
+    """Return the violations of the schema, but no missing keys, each with the value of its key as text."""
+    data = archive.data
+    found = {}
+    for problem in check_data(data, *choose_schema(archive)):
+        if problem.level == "error" and problem.kind in _VALUE_PROBLEMS:
+            key = problem.loc.removeprefix("/").partition("/")[0].replace("~1", "/").replace("~0", "~")
+            found[problem] = repr(data_entry.to_json({key: data.get(key)}))
+    return found
 
 
 def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:

@@ -80,7 +80,8 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
     for optimizer in expected or ():
         if optimizer + PTH_SUFFIX not in names:
             message = (
-                f"{optimizer + PTH_SUFFIX} is missing; SB3's load of {algorithm} needs it, even with an empty state"
+                f"{optimizer + PTH_SUFFIX} is missing; SB3's load of {algorithm} needs it, even with an empty state: "
+                "rebuild makes a new one"
             )
             yield Problem(optimizer + PTH_SUFFIX, "", "missing-entry", "error", message)
     for name in names:

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import infer
-from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import (
-    ContainerError,
     MissingEntryError,
+    SbformatError,
     UnsupportedError,
     ValidationError,
-    escape,
     quote,
     require_names,
     require_type,
@@ -37,12 +36,8 @@ if TYPE_CHECKING:
     from sbformat.reader import ArchiveLike
 
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
-_VALUE_PROBLEMS: Final = ("type", "value", "base64")
-"""Kinds of problems of a value, as opposed to a missing key."""
 _MISMATCHES_SHOWN: Final = 4
 _MISMATCH: Final = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway)"
-_KEY_CHARACTERS: Final = 80
-"""Characters of a key that the location of a problem contains."""
 
 
 class EditReport(NamedTuple):
@@ -84,7 +79,8 @@ def edit(
     :param weights: arrays by the names of the policy's tensors, or by address
         (``policy.optimizer:state/[0]/exp_avg``); they replace all tensors of a state dict, whose names and shapes they
         must have
-    :param drop_optimizer: empty the state of every optimizer; its entry stays, because SB3's ``load`` needs it
+    :param drop_optimizer: empty the state of every optimizer; its entry stays, because SB3's ``load`` needs it. One
+        whose options are damaged too is removed: :func:`sbformat.rebuild` makes a new one
     :param drop: names of entries to remove
     :param unknown_keys: allow keys that no release of SB3 writes
     :param allow_mismatch: allow ``data`` that the weights do not fit, such as another ``net_arch``, although SB3 cannot
@@ -106,8 +102,6 @@ def edit(
     edited = archive
     if pairs or unset:
         edited = edited.replace(data=_edit_data(archive, pairs, unset, unknown_keys=unknown_keys))
-        edited.data  # noqa: B018 -- decoding applies the limits of a reader
-        _require_schema(before, edited, {_render_location(_parse_target(target)) for target, _ in pairs})
     if weights is not None:
         edited = edited.replace(parameters=_replace_weights(archive, weights))
     if drop_optimizer:
@@ -179,11 +173,6 @@ def _render_pointer(path: Iterable[str]) -> str:
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def _render_location(path: Iterable[str]) -> str:
-    """Return the pointer as a :class:`Problem` contains it."""
-    return _render_pointer(escape(part, _KEY_CHARACTERS) for part in path)
-
-
 def _find_container(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]:
     """Return the object or array that contains the last token of a path."""
     value: Any = data
@@ -221,21 +210,6 @@ def _find_index(container: Any, path: list[str], *, may_append: bool = False) ->
     raise MissingEntryError(_render_pointer(path), present=present, what=what)
 
 
-def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -> None:
-    """Refuse new values that violate the schema; a missing key is only reported as a problem."""
-    problems = [
-        problem
-        for problem in _iter_problems(edited)
-        if problem.entry == DATA_ENTRY
-        and problem.level == "error"
-        and problem.kind in _VALUE_PROBLEMS
-        and (problem.loc in assigned or problem not in before)
-    ]
-    if problems:
-        message = "; ".join(f"{problem.loc or DATA_ENTRY}: {problem.message}" for problem in problems)
-        raise ValidationError(message, problems=problems, entry=DATA_ENTRY)
-
-
 def _mismatch_error(mismatches: list[Problem]) -> ValidationError:
     """Return the error that lists how the weights differ from what the new ``data`` requires."""
     listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in mismatches[:_MISMATCHES_SHOWN])
@@ -268,23 +242,34 @@ def _replace_weights(archive: Archive, weights: Mapping[str, Any]) -> dict[str, 
     return fit_all(grouped, lambda entry, arrays: archive.state_dict(names[entry]).with_arrays(arrays), twice)
 
 
-def _empty_optimizers(archive: Archive) -> dict[str, StateDict]:
-    """Return the optimizers that have a state, without it; the others stay byte for byte."""
+def _empty_optimizers(archive: Archive) -> dict[str, StateDict | None]:
+    """Return the optimizers that have a state, without it; None for one of which nothing can be read.
+
+    Those that have no state stay byte for byte.
+    """
     names = [name for name in archive.parameters if OPTIMIZER_WORD in name]
     if not names:
         raise MissingEntryError(OPTIMIZER_WORD, present=archive.entries, what="entry of an optimizer")
-    made = {}
+    made: dict[str, StateDict | None] = {}
     for name in names:
         try:
             found = archive.parameters[name]
-            is_damaged = False
-        except ContainerError:  # its options may be whole: they are in a record of their own, whose CRC is checked
-            found = archive.unchecked().parameters[name]
-            is_damaged = True
+        except SbformatError:
+            made[name] = _clear_damaged(archive, name)
+            continue
         cleared = clear_optimizer(found)
-        if is_damaged or found.tree["state"]:
+        if found.tree["state"]:
             made[name] = cleared
     return made
+
+
+def _clear_damaged(archive: Archive, name: str) -> StateDict | None:
+    """Return a damaged optimizer without its state, if its options are whole: their record has a CRC of its own."""
+    try:
+        found = archive.unchecked().parameters[name]
+        return clear_optimizer(found) if getattr(found, "records", None) is not None else None
+    except SbformatError:
+        return None
 
 
 def _resolve_entry(archive: Archive, name: str) -> str:

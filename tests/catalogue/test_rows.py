@@ -15,7 +15,7 @@ from sbformat.catalogue.column_names import name_columns
 from sbformat.catalogue.flat_rows import COLUMNS
 from sbformat.catalogue.sources import describe_path, list_sources
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, set_data
 from tests.helpers.many_archives import write_archives
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def make_one(source: Any, **options: Any) -> dict[str, Any]:
 
 def with_data(**values: Any) -> bytes:
     archive = sbformat.read(PPO)
-    return sbformat.writes(archive.replace(data={**archive.data, **values}))
+    return sbformat.writes(set_data(archive, {**archive.data, **values}))
 
 
 def test_a_row_has_the_facts_then_the_hyper_parameters() -> None:
@@ -130,7 +130,7 @@ def test_an_entry_that_cannot_be_read_is_the_error_of_a_row() -> None:
 
 def test_findings_and_problems_have_their_places() -> None:
     archive = sbformat.read(PPO)
-    row = make_one(sbformat.writes(archive.replace(data={**archive.data, "seed": -1})))
+    row = make_one(sbformat.writes(set_data(archive, {**archive.data, "seed": -1})))
     assert (row["problems"], row["outcome"]) == (1, "ok")
     assert row["problem"].startswith("data /seed: ")
 

@@ -8,13 +8,22 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.data import dumps
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from sbformat import Archive
 
 ROOT: Final = Path(__file__).parents[2]
 ARCHIVES: Final = ROOT / "tests" / "archives"
 PPO: Final = ARCHIVES / "ppo-cartpole.zip"
 SAC: Final = ARCHIVES / "sac-pendulum.zip"
+
+
+def set_data(archive: Archive, data: Mapping[str, Any]) -> Archive:
+    """An archive with other ``data``, which need not be valid."""
+    return archive.with_entries({"data": dumps(data)})
 
 
 def entries(path: Path | io.BytesIO = PPO) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from sbformat import Archive, Serialized, pkl
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
 from tests.helpers.build_blobs import tree
-from tests.helpers.bundled import ARCHIVES, PPO, SAC
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, set_data
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild import Row
@@ -42,7 +42,7 @@ def reference(module: str, name: str) -> Serialized:
 def with_keys(base: str = "ppo", **values: Any) -> Archive:
     """A bundled archive with fresh optimizers and other values in ``data``; Ellipsis removes one."""
     data = {**FRESH[base].data, **values}
-    return FRESH[base].replace(data={key: value for key, value in data.items() if value is not ...})
+    return set_data(FRESH[base], {key: value for key, value in data.items() if value is not ...})
 
 
 def rebuilt(archive: Archive, **options: Any) -> tuple[Archive, dict[str, Row], RebuildReport]:

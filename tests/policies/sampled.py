@@ -22,9 +22,16 @@ def name_family(vector: str) -> str:
 
 SOME_VECTORS: Final = sample(VECTORS, 3, name=str, group=name_family)
 """A third of each family, and one at least."""
-MARKED_VECTORS: Final = mark_others(VECTORS, 3, group=name_family)
-"""All of them; those that are not in the third are exhaustive."""
+ROUNDED: Final = ("policy-ppo-tied", "policy-maskable-tied", "policy-ppo-multi-binary-tied", "policy-sac-wide")
+"""Vectors whose actions depend on how each step is rounded."""
 
+
+def _mark(chosen: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in chosen else pytest.mark.exhaustive) for name in VECTORS]
+
+
+MARKED_VECTORS: Final = _mark({*SOME_VECTORS, *ROUNDED})
+"""All of them; those that are not in the third are exhaustive."""
 
 KINDS: Final = (
     "policy-cnn-multi-input", "policy-lstm-two-layers", "policy-maskable-multi-discrete", "policy-sac-gsde",
@@ -32,9 +39,8 @@ KINDS: Final = (
     "policy-ppo-normalized", "policy-activation-gelu", "policy-ppo-observes-multi-discrete",
 )  # fmt: skip
 """Vectors that together have all kinds of functions and arguments of the source in C."""
-COMPILED: Final = {*KINDS, *SOME_VECTORS[::4]}
-"""Vectors that are compiled in the default run: the compiler takes longer than all that is tested of one."""
-MARKED_FOR_C: Final = [pytest.param(name, marks=() if name in COMPILED else pytest.mark.exhaustive) for name in VECTORS]
+MARKED_FOR_C: Final = _mark({*KINDS, *ROUNDED, *SOME_VECTORS[::4]})
+"""Some are compiled in the default run: the compiler takes longer than all that is tested of one."""
 
 
 def mark_sb2_agents(paths: Iterable[Path], one_in: int = 2) -> list[Any]:

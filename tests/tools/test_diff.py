@@ -22,7 +22,7 @@ from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
 from sbformat.values.render import ValueRenderer
 from tests.helpers import thresholds
-from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.bundled import PPO, SAC, changed, entries, set_data, with_data, zipped
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples
 from tests.helpers.shared_files import SHARED
@@ -81,7 +81,7 @@ def pair(left: Any, right: Any) -> Change:
 
 
 def with_value(key: str, value: Any) -> Archive:
-    return BASE.replace(data={**BASE.data, key: value})
+    return set_data(BASE, {**BASE.data, key: value})
 
 
 @check_each("value", [0.5, "text", None, True, [1, [2]], {"a": {"b": 1}}, 2**60])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import sbformat
+from conformance.generators import build_pth
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import (
     Archive,
@@ -24,7 +26,8 @@ from sbformat import (
 )
 from sbformat.tools.diff import diff
 from sbformat.tools.edit import edit
-from tests.helpers.bundled import PPO, SAC, changed, entries, with_data
+from tests.helpers.attacks import stream
+from tests.helpers.bundled import PPO, SAC, changed, entries, set_data, with_data
 from tests.helpers.many_cases import check_each
 
 if TYPE_CHECKING:
@@ -66,6 +69,26 @@ def test_a_key_gets_a_value_and_all_else_stays_byte_for_byte() -> None:
     again = written(edited)
     for name in BASE.entries:
         assert name == "data" or again.raw(name) == BASE.raw(name)
+
+
+def test_replace_refuses_the_values_that_edit_refuses() -> None:
+    for key, value in (("observation_space", None), ("seed", -1), ("n_steps", 1000.5), ("policy_class", "MlpPolicy")):
+        messages = []
+        for change in (
+            lambda: BASE.replace(data={**BASE.data, key: value}),  # noqa: B023 -- called here
+            lambda: edit(BASE, assign={key: value}),  # noqa: B023
+            lambda: sbformat.new(BASE, {"policy": WEIGHTS}, data={key: value}),  # noqa: B023
+        ):
+            with pytest.raises(ValidationError, match=f"data: /{key}: expected") as caught:
+                change()
+            messages.append(str(caught.value))
+        assert len({*messages}) == 1
+    wrong = set_data(BASE, {**BASE.data, "gamma": float("nan"), "n_steps": [1]})
+    assert wrong.replace(data={**wrong.data, "seed": 5}).data["seed"] == 5
+    with pytest.raises(ValidationError, match="data: /n_steps: expected"):
+        wrong.replace(data={**wrong.data, "n_steps": [2]})
+    missing = BASE.replace(data={key: value for key, value in BASE.data.items() if key != "observation_space"})
+    assert errors(missing)
 
 
 def test_keys_that_sb3_knows_can_be_added() -> None:
@@ -234,9 +257,9 @@ def test_one_broken_entry_does_not_hinder_edits_elsewhere() -> None:
     edited, problems = edit(broken, assign={"gamma": 0.5}, weights=WEIGHTS)
     assert problems == ()
     assert bytes(written(edited).raw("policy.optimizer.pth")) == b"junk"
-    assert edit(broken, drop=["policy.optimizer.pth"]).problems != ()
-    with pytest.raises(SbformatError):
-        edit(broken, drop_optimizer=True)
+    dropped = edit(broken, drop=["policy.optimizer.pth"])
+    assert dropped.problems != ()
+    assert edit(broken, drop_optimizer=True) == dropped
 
 
 # -- weights ------------------------------------------------------------------------------------------
@@ -309,6 +332,62 @@ def test_an_optimizer_whose_state_is_damaged_can_be_dropped(tmp_path: Path) -> N
     assert after["actor.optimizer"].tree["param_groups"] == before["actor.optimizer"].tree["param_groups"]
     assert after["actor.optimizer"].tree["state"] == {}
     sbformat.rebuild(tmp_path / "edited.zip")
+
+
+def list_damages(raw: bytes) -> dict[str, bytes]:
+    """An optimizer's entry, damaged in ways that its options do not survive."""
+    places = {
+        "header": 0,
+        "header of a record": 6,
+        "directory": raw.index(b"PK\1\2") + 10,
+        "end": raw.rindex(b"PK\5\6") + 8,
+    }
+    flipped = {name: raw[:at] + bytes([raw[at] ^ 255]) + raw[at + 1 :] for name, at in places.items()}
+    return {
+        **flipped, "empty": b"", "text": b"<html>not found</html>", "garbage": bytes(range(256)),
+        "zeros": bytes(len(raw)), "half": raw[: len(raw) // 2], "last byte": raw[:-1],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [PPO, SAC])
+def test_a_damaged_optimizer_is_dropped_and_rebuild_makes_a_new_one(path: Path) -> None:
+    """No damage matters: neither with the CRC of what was damaged, nor with that of the whole entry."""
+    archive = sbformat.read(path)
+    name = "policy.optimizer" if path == PPO else "critic.optimizer"
+    entry = f"{name}.pth"
+    raw, whole = bytes(archive.raw(entry)), changed(path)
+    expected = sbformat.rebuild(edit(archive, drop_optimizer=True).archive).archive
+    damages = list_damages(raw)
+    damaged = {what: changed(path, **{entry.replace(".", "_"): data}) for what, data in damages.items()}
+    damaged |= {f"CRC, {what}": whole.replace(raw, data) for what, data in damages.items() if len(data) == len(raw)}
+    for what, data in damaged.items():
+        broken = sbformat.reads(data)
+        with pytest.raises(SbformatError):
+            broken.parameters[name].check()
+        edited, problems = edit(broken, drop_optimizer=True)
+        assert [(row.entry, "rebuild makes a new one" in row.message) for row in problems] == [(entry, True)], what
+        made = sbformat.rebuild(written(edited)).archive
+        assert errors(made) == [], what
+        for key, optimizer in expected.parameters.items():
+            found, wanted = made.parameters[key].to_numpy(), optimizer.to_numpy()
+            if key == name:
+                (group,), (old,) = found["param_groups"], wanted["param_groups"]
+                assert found["state"] == {}
+                assert group["params"] == old["params"], what
+                assert {option: old[option] for option in group} == group, what
+            else:
+                np.testing.assert_equal(found, wanted)
+
+
+def test_a_damaged_legacy_optimizer_is_not_taken_for_whole() -> None:
+    """It has no CRC but that of its entry: a learning rate may be another, and nothing shows it."""
+    raw = stream(build_pth.dumps({"state": {0: {}}, "param_groups": [{"lr": 0.25, "params": [0]}]}))
+    whole = changed(policy_optimizer_pth=raw)
+    assert "policy.optimizer" in edit(sbformat.reads(whole), drop_optimizer=True).archive.parameters
+    rate = struct.pack(">d", 0.25)
+    damaged = whole.replace(rate, struct.pack(">d", 0.125))
+    assert damaged != whole
+    assert "policy.optimizer" not in edit(sbformat.reads(damaged), drop_optimizer=True).archive.parameters
 
 
 def test_a_tensor_is_given_once() -> None:

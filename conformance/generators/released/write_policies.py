@@ -58,6 +58,7 @@ PAIR = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 5], np.float32))
 """Bounds that are not symmetric."""
 THREE = spaces.Discrete(3)
 IMAGE = spaces.Box(0, 255, (1, 36, 36), np.uint8)
+WIDE = spaces.Box(np.array([-1.1, 0.1], np.float32), np.array([1e6, 5000], np.float32))
 PARTS = spaces.Dict({
     "speed": spaces.Box(-1, 1, (2,), np.float32), "gear": spaces.Discrete(3), "lights": spaces.MultiBinary(2),
     "axes": spaces.MultiDiscrete([2, 3]), "grid": spaces.Box(-1, 1, (2, 2), np.float32),
@@ -81,6 +82,9 @@ class Case(NamedTuple):
     """Changes observations before they are predicted."""
     scale: float = 1.0
     """Of the weights."""
+    is_tied: bool = False
+    """Whether the first two logits are the greatest, and the second is greater by one unit in the last place; of three
+    bits, whether the first is a half."""
 
 
 def ppo(
@@ -100,8 +104,8 @@ def recurrent(**network: Any) -> Case:
     return Case(contrib.RecurrentPPO, "MlpLstmPolicy", VECTOR, THREE, {**EIGHT, "lstm_hidden_size": 5, **network}, PPO)
 
 
-def masked(actions: spaces.Space) -> Case:
-    return Case(contrib.MaskablePPO, "MlpPolicy", VECTOR, actions, EIGHT, PPO)
+def masked(actions: spaces.Space, **others: Any) -> Case:
+    return Case(contrib.MaskablePPO, "MlpPolicy", VECTOR, actions, EIGHT, PPO, **others)
 
 
 def ars(policy: str, actions: spaces.Space, **network: Any) -> Case:
@@ -128,7 +132,9 @@ CASES: dict[str, Case] = {
     "ppo-box-float64": ppo(actions=spaces.Box(-1, 1, (2,), np.float64)),
     "ppo-multi-discrete": ppo(actions=spaces.MultiDiscrete([3, 2, 4])),
     "ppo-multi-binary": ppo(actions=spaces.MultiBinary(3)),
+    "ppo-multi-binary-tied": ppo(actions=spaces.MultiBinary(3), is_tied=True),
     "ppo-discrete-start": ppo(actions=spaces.Discrete(3, start=5)),
+    "ppo-tied": ppo(actions=spaces.MultiDiscrete([3, 2]), is_tied=True),
     "ppo-two-branches": ppo(network={"net_arch": {"pi": [8, 6], "vf": [5]}}),
     "ppo-no-layers": ppo(network={"net_arch": []}),
     "ppo-separate-extractors": ppo(network={**EIGHT, "share_features_extractor": False}),
@@ -149,6 +155,7 @@ CASES: dict[str, Case] = {
     "qrdqn": off_policy(contrib.QRDQN, THREE, {**EIGHT, "n_quantiles": 5}),
     "sac": off_policy(sb3.SAC),
     "sac-gsde": off_policy(sb3.SAC, network={**EIGHT, "clip_mean": 0.5})._replace(options={**OFF_POLICY, "use_sde": True}),
+    "sac-wide": off_policy(sb3.SAC, WIDE, scale=4),
     "td3": off_policy(sb3.TD3),
     "ddpg": off_policy(sb3.DDPG),
     "tqc": off_policy(contrib.TQC, network={**EIGHT, "n_critics": 1, "n_quantiles": 3}),
@@ -158,6 +165,7 @@ CASES: dict[str, Case] = {
     "ars-linear": ars("LinearPolicy", PAIR),
     "ars-linear-discrete": ars("LinearPolicy", THREE, with_bias=True),
     "maskable": masked(THREE),
+    "maskable-tied": masked(THREE, is_tied=True),
     "maskable-multi-discrete": masked(spaces.MultiDiscrete([3, 2])),
     "maskable-multi-binary": masked(spaces.MultiBinary(2)),
     "lstm": recurrent(),
@@ -231,6 +239,13 @@ def randomize_weights(tensors: Mapping[str, torch.Tensor], case: Case, generator
         if tensor.numel() > 1000:
             items *= generator.random(tuple(tensor.shape)) < 24 / np.prod(tensor.shape[1:])
         tensor.copy_(torch.as_tensor(np.abs(items) + 0.5 if name.endswith("ra_var") else items))
+    if case.is_tied:
+        tensors["action_net.weight"].zero_()
+        tied = np.float32(0.1)
+        tensors["action_net.bias"].fill_(-1)[:2] = torch.tensor([tied, np.nextafter(tied, np.float32(1))])
+        if isinstance(case.action_space, spaces.MultiBinary):
+            half = np.float32(1.5 * 2**-24)
+            tensors["action_net.bias"][:] = torch.tensor([half, np.nextafter(half, np.float32(1)), -half])
 
 
 def randomize_statistics(environment: VecNormalize, generator: np.random.Generator) -> None:

@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     from sbformat.policies.run.steps import Array
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNFUSED: Final = """\
+/* A product is rounded before it is added, also where a processor has an instruction for both. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#elif defined(_MSC_VER) && !defined(__clang__)
+#pragma fp_contract(off)
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+"""
 _RESTRICT: Final = """\
 #if defined(__GNUC__) || defined(_MSC_VER)
 #define {name} __restrict
@@ -90,6 +100,7 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
     parts = [
         _write_title(lowered, f"{name}_predict", header_name, figures),
         f'#include "{header_name}"\n\n#include <math.h>\n#include <stdint.h>\n',
+        _UNFUSED,
         *([_RESTRICT.format(name=restrict)] if any(restrict in text for text in writer.definitions.values()) else []),
         *(_write_constant(constant) for constant in kept),
         *writer.definitions.values(),

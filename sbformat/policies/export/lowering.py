@@ -9,8 +9,8 @@ operator and need nothing else. The stages:
 1. **Choose**: the outputs; with ``raw`` the action before it is clipped or scaled to the bounds of the space. A
    recurrent state that an output depends on is an input, and its next value an output.
 2. **Prune** what they do not need.
-3. **Combine** the steps that scale an action to narrow bounds into a product and a sum, or less (``a * 1 + 0``), and
-   **fold** nodes that depend on weights alone; both in float64 (:mod:`~sbformat.policies.export.folding`).
+3. **Clip** an action that is scaled to its bounds (:mod:`~sbformat.policies.export.bounds`), and **fold** nodes that
+   depend on weights alone, in float64 (:mod:`~sbformat.policies.export.folding`).
 4. **Narrow** float64 to float32 (:mod:`~sbformat.policies.export.float32`).
 5. **Drop** nodes that change nothing: copies, casts to the same dtype, one of two reshapes.
 
@@ -18,7 +18,7 @@ Worked example, SAC with one action between -2 and 2::
 
     mu       Gemm(latent, ...)                            mu       Gemm(latent, ...)
     squashed Tanh(mu)                                     squashed Tanh(mu)
-    action   low + 0.5 * (squashed + 1) * (high - low)    action   Mul(squashed, 2)
+    action   low + 0.5 * (squashed + 1) * (high - low)    action   Min(Max(-2 + 0.5 * (squashed + 1) * 4, -2), 2)
 
 Invariants: no node is float64, except the subtraction of a mean from an input of float64 or large integers; operands
 are inputs, constants or results of earlier nodes; a constant does not have a batch axis, every other value does.
@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote, require_names
-from sbformat.policies.export.bounds import combine_bounds
+from sbformat.policies.export.bounds import clip_to_bounds
 from sbformat.policies.export.float32 import Narrowed
 from sbformat.policies.export.folding import fold_constants
 from sbformat.policies.export.interface import NEXT, Port, name_inputs, name_states, require_distinct
@@ -101,8 +101,7 @@ def lower(
     nodes, wanted, next_states = close_over_states(graph, tuple(values.values()))
     refuse_calls(nodes)
     constants: dict[str, Array] = {name: policy.weights[name] for name in graph.weights if name in wanted}
-    nodes = combine_bounds(nodes, constants, raw_action)
-    nodes = fold_constants(nodes, constants)
+    nodes = fold_constants(clip_to_bounds(nodes, constants), constants)
     narrowed = Narrowed(nodes, graph.inputs, constants)
     values.update({f"{NEXT}{name}": value for name, value in next_states.items()})
     ports = _name_outputs(graph, {name: narrowed.find(value) for name, value in values.items()}, narrowed)

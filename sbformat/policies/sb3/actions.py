@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _MASKED: Final = -1e8
 """The logit of a masked action in sb3-contrib."""
+_LIKELY: Final = 1.5 * 2**-24
+"""The greatest logit whose Sigmoid is a half in torch's float32, which Round takes to 0."""
 _GSDE_EPSILON: Final = 1e-6
 """``epsilon`` of ``StateDependentNoiseDistribution``."""
 _MAX_COMPONENTS: Final = 1 << 20
@@ -93,10 +95,14 @@ def _split(network: Network, value: Value, sizes: Sequence[int]) -> list[Value]:
 
 
 def add_bits(network: Network, logits: Value) -> Head:
-    """Add Bernoulli distributions: SB3's action is float32, 1 where the probability is above a half."""
+    """Add Bernoulli distributions: SB3's action is float32, 1 where the probability in float32 is above a half.
+
+    The logit decides, so that no back end's exponential does.
+    """
     require_outputs(logits, output_size(network.settings.agent.action_space))
     probabilities = network.add("Sigmoid", logits, name="probabilities")
-    action = network.add("Round", probabilities, name="action")
+    is_likely = network.add("Greater", logits, network.constant(_LIKELY), module="action")
+    action = network.add("Cast", is_likely, to=FLOAT, name="action")
     drawn = Sampling("bernoulli", action.name, {"logits": logits.name})
     return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
 

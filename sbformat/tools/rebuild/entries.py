@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.archive.edits import dump_data
 from sbformat.constants import (
     DATA_ENTRY,
     ENTROPY_OPTIMIZER,
@@ -14,7 +15,7 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.errors import SbformatError
+from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.pth import StateDict
@@ -22,7 +23,7 @@ from sbformat.schema import OPTIMIZERS
 from sbformat.tools.rebuild.check_weights import check_weights
 from sbformat.tools.rebuild.data import rebuild_data
 from sbformat.tools.rebuild.network import Tensor, rebuild_network
-from sbformat.tools.rebuild.optimizers import Optimizer, make_entropy_state, rebuild_optimizer
+from sbformat.tools.rebuild.optimizers import Optimizer, make_entropy_state, make_policy_state, rebuild_optimizer
 from sbformat.tools.rebuild.policy_kwargs import require_network_arguments, require_optimizer_class
 from sbformat.tools.rebuild.tensors import CpuCopies
 from sbformat.tools.rebuild.variables import rebuild_variables
@@ -55,8 +56,8 @@ def rebuild_entries(context: RebuildContext) -> Archive:
     parameters.update(_rebuild_optimizers(context, optimizers, network, match))
     variables = _rebuild_variables_entry(context, data)
     dropped = _report_other_entries(context, set(parameters))
-    return archive.without(*dropped).replace(
-        data=data,
+    edited = archive.without(*dropped).with_entries({DATA_ENTRY: dump_data(data)})  # null: supplied when it is loaded
+    return edited.replace(
         parameters=parameters,
         pytorch_variables=variables,
         stable_baselines3_version=context.target.version,
@@ -68,6 +69,8 @@ def _read_optimizers(context: RebuildContext, copies: CpuCopies) -> dict[str, Op
     """Return the optimizer states of the archive; what they reveal of the policy's arguments is noted."""
     found = {}
     for name in OPTIMIZERS[context.algorithm]:
+        if name not in context.archive.parameters:
+            continue
         found[name] = optimizer = Optimizer(name, copies.copy(context.archive.parameters[name].tree))
         require_optimizer_class(context, optimizer.guess_class())
         if context.last_learning_rate is None:
@@ -92,10 +95,17 @@ def _rebuild_optimizers(
         tree = rebuild_optimizer(context, optimizer, old, network, match)
         made[name] = context.archive.parameters[name].with_tree(tree)
         _report_entry(context, name + PTH_SUFFIX, optimizer.notes)
-    if context.learns_entropy and ENTROPY_OPTIMIZER not in made:
-        made[ENTROPY_OPTIMIZER] = StateDict.from_arrays({}).with_tree(make_entropy_state(context))
+    needed = [*OPTIMIZERS[context.algorithm], *([ENTROPY_OPTIMIZER] if context.learns_entropy else [])]
+    for name in needed:
+        if name in made:
+            continue
+        is_policy = name != ENTROPY_OPTIMIZER
+        new = make_policy_state(context, name, match) if is_policy else make_entropy_state(context)
+        if new is None:
+            raise MissingEntryError(name, present=context.archive.parameters, what="state dict")
+        made[name] = StateDict.from_arrays({}).with_tree(new)
         message = "a fresh state: it was missing, and SB3's load needs it"
-        context.report("translated", message, entry=ENTROPY_OPTIMIZER + PTH_SUFFIX)
+        context.report("translated", message, entry=name + PTH_SUFFIX)
     return made
 
 

@@ -41,8 +41,12 @@ _STEPPED: Final = ("exp_avg", "square_avg")
 _MAX_ITEMS: Final = 1_000_000
 """Items that are copied: in a file any number of them can be shared."""
 _MAX_STEPS: Final = 2**63
-_ACTOR_CRITIC_ADAM: Final = {"eps": 1e-5}
-"""The option that actor-critic policies pass to Adam unless ``optimizer_kwargs`` is given."""
+_POLICY_OPTIONS: Final[dict[tuple[str, str], dict[str, Any]]] = {
+    ("actor_critic", "Adam"): {"eps": 1e-5},
+    ("CrossQ", "Adam"): {"betas": (0.5, 0.999)},
+    ("CrossQ", "AdamW"): {"betas": (0.5, 0.999)},
+}
+"""Options that policies of a kind or algorithm pass to an optimizer unless ``optimizer_kwargs`` is given."""
 _GPU_OPTIONS: Final = {"fused": None, "capturable": False}
 """Options for parameters on a GPU only, and their values on the CPU."""
 _CLASS_BY_OPTION: Final = (
@@ -292,9 +296,7 @@ def rebuild_optimizer(
     if prefix is None:
         made.restart_if_wrong(OPTIMIZERS[ADAM], _entropy_options(context), [(1,)])
     elif (pair := _find_class(context)) is not None:
-        options = optimized_parameters(match.agent, match.parameters, made.name) if match is not None else []
-        own = (options[0] if context.target >= ONE_NETWORK_OPTIMIZER else options[-1]) if options else []
-        shapes = None if match is None else [part.shape for part in own]
+        shapes = None if match is None else _list_shapes(context, match, made.name)
         made.restart_if_wrong(OPTIMIZERS[pair], _new_options(context, pair), shapes)
     if made.is_new:
         context.report_new_options(made.name + PTH_SUFFIX, made.notes[-1], made.given_options, made.options())
@@ -328,8 +330,31 @@ def _new_options(context: RebuildContext, pair: Pair) -> dict[str, Any]:
     keywords = made.keywords if isinstance(made, Partial) else {}
     rates = (context.last_learning_rate, context.new_learning_rate)
     rate = next((rate for rate in rates if rate is not None and rate >= 0), context.family.learning_rate)
-    own = _ACTOR_CRITIC_ADAM if pair == ADAM and context.family.kind == "actor_critic" and given is None else {}
+    own: dict[str, Any] = {}
+    if given is None and not isinstance(made, Partial):
+        for owner in (context.family.kind, context.algorithm):
+            own = own or _POLICY_OPTIONS.get((owner, pair[1]), {})
     return {**OPTIMIZERS[pair].defaults, **own, **keywords, **(given if isinstance(given, dict) else {}), "lr": rate}
+
+
+def _list_shapes(context: RebuildContext, match: NetworkMatch, name: str) -> list[tuple[int, ...]]:
+    """Return the shapes of the parameters of an optimizer, in order."""
+    found = optimized_parameters(match.agent, match.parameters, name)
+    own = (found[0] if context.target >= ONE_NETWORK_OPTIMIZER else found[-1]) if found else []
+    return [part.shape for part in own]
+
+
+def make_policy_state(context: RebuildContext, name: str, match: NetworkMatch | None) -> dict[str, Any] | None:
+    """Return the state dict of a new optimizer of the policy; None when its class or the network is not known.
+
+    :param name: of the optimizer
+    :param match: the policy as SB3 makes it
+    """
+    pair = _find_class(context)
+    count = len(_list_shapes(context, match, name)) if match is not None else 0
+    if pair is None or not count:
+        return None
+    return {"state": {}, "param_groups": [{**_new_options(context, pair), "params": list(range(count))}]}
 
 
 def make_entropy_state(context: RebuildContext) -> dict[str, Any]:

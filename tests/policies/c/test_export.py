@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 from pathlib import Path
@@ -162,6 +163,15 @@ def test_names_of_tensors_and_metadata_inject_nothing(tmp_path: Path) -> None:
     (tmp_path / "p.h").write_text(source.header, "ascii")
     compile_c([tmp_path / "p.c"], tmp_path / "p.o", flags=(*C99, "-c"))
     assert "injected;" not in re.sub(r"/\*.*?\*/", "", source.code + source.header, flags=re.DOTALL)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the option and the instruction are those of x86-64")
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_products_are_rounded_before_they_are_added(tmp_path: Path, compiler: str) -> None:
+    """Also where a compiler may use one instruction for both: results would differ between processors."""
+    sbformat.export_c(SAC, tmp_path / "p.c")
+    compile_c([tmp_path / "p.c"], tmp_path / "p.s", compiler, flags=("-std=gnu99", "-O3", "-mfma", "-S"))
+    assert not re.search("vfn?m(add|sub)", (tmp_path / "p.s").read_text())
 
 
 def test_names_in_comments_are_not_uses(tmp_path: Path) -> None:

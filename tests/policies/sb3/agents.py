@@ -16,7 +16,7 @@ from sbformat.policies.sb3 import build_sb3_policy
 from sbformat.policies.shapes import POLICIES, Agent, list_parameters
 from sbformat.values import encode
 from sbformat.values.types import Reference
-from tests.helpers.bundled import PPO
+from tests.helpers.bundled import PPO, set_data
 from tests.policies.run.models import box
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def make_agent(
     if made is None:
         version = f"{release[0]}.{release[1]}.0" if release >= (0, 9) else None
         parameters = {"policy": draw_weights(agent) if weights is None else weights}
-        made = base().replace(data=values, parameters=parameters, stable_baselines3_version=version)
+        made = set_data(base(), values).replace(parameters=parameters, stable_baselines3_version=version)
         if is_drawn:
             DRAWN[key] = made
     return Archive(made._entries, made._kind, Budget(Limits()), made._options)  # nothing of it is decoded

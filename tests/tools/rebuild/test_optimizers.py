@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import sbformat
+from conformance.runner.vectors import decode_file
 from sbformat.pkl import Global
+from tests.helpers import policy_vectors
 from tests.helpers.build_blobs import partial
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, FRESH, blob, rebuilt, with_keys
@@ -118,12 +120,28 @@ def test_moments_need_what_their_options_ask_for() -> None:
     assert found["state"][0].keys() == full.keys()
 
 
-def test_a_state_that_is_missing_is_new() -> None:
-    archive = BASES["sac"].without("ent_coef_optimizer.pth")
-    found, row, _ = result_of(archive, "ent_coef_optimizer")
-    assert found["state"] == {}
-    assert found["param_groups"][0]["params"] == [0]
-    assert "fresh" in row.message
+@pytest.mark.parametrize("base", ["ppo", "sac"])
+def test_a_state_that_is_missing_is_new(base: str) -> None:
+    for name in BASES[base].parameters:
+        if name == "policy":
+            continue
+        found, row, report = result_of(BASES[base].without(f"{name}.pth"), name)
+        assert found["state"] == {}
+        assert found["param_groups"][0]["params"] == BASES[base].parameters[name].tree["param_groups"][0]["params"]
+        assert "fresh" in row.message
+        assert report.findings == ()
+
+
+def test_options_that_a_policy_passes_are_those_of_a_new_optimizer() -> None:
+    for vector, names in (
+        ("policy-crossq", ("actor.optimizer", "critic.optimizer")),
+        ("policy-a2c", ("policy.optimizer",)),
+    ):
+        whole = sbformat.reads(decode_file(policy_vectors.VECTORS[vector]))
+        for name in names:
+            group = result_of(whole.without(f"{name}.pth"), name)[0]["param_groups"][0]
+            (old,) = whole.parameters[name].to_numpy()["param_groups"]
+            assert {option: old[option] for option in group} == group
 
 
 @pytest.mark.parametrize("base", ["ppo", "sac"])

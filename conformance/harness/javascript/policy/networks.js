@@ -11,10 +11,18 @@ const { Reference } = require('./plain.js');
 const { encodedSize, product } = require('./spaces.js');
 
 const MASKED = -1e8;
+const LIKELY = 1.5 * 2 ** -24;
 const GSDE_EPSILON = 1e-6;
 const clip = (x, low, high) => Math.min(Math.max(x, low), high);
 const tanh = (vector) => vector.map((item) => Math.fround(Math.tanh(item)));
 const mean = (items) => items.reduce((sum, item) => sum + item, 0) / items.length;
+/** Subtracts the logarithm of the sum of powers, in float32. */
+function normalize(items) {
+  const largest = Math.max(...items);
+  const sum = items.reduce((total, item) => total + Math.exp(item - largest), 0);
+  const total = Math.fround(Math.fround(Math.log(sum)) + largest);
+  return items.map((item) => Math.fround(item - total));
+}
 const argMax = (items) => items.reduce((best, item, at) => (item > items[best] ? at : best), 0);
 const plain = (items) => ({ shape: [items.length], items });
 
@@ -113,15 +121,18 @@ class Agent {
   }
 
   /** The action and outputs of scores of choices. */
-  choice(logits) {
-    const parts = this.components(logits);
-    const probabilities = parts.flatMap(softmax);
-    return { action: { dtype: '<i8', items: parts.map(argMax) }, outputs: { logits: plain(logits), probabilities: plain(probabilities) } };
+  choice(raw, mask) {
+    const apply = (items) => items.map((item, at) => (mask === undefined || mask[at] ? item : MASKED));
+    let scores = this.components(raw).map(normalize);
+    if (this.kind === 'maskable') scores = this.components(apply(scores.flat())).map(normalize);
+    const logits = apply(raw);
+    const probabilities = this.components(logits).flatMap(softmax);
+    return { action: { dtype: '<i8', items: scores.map(argMax) }, outputs: { logits: plain(logits), probabilities: plain(probabilities) } };
   }
 
   bits(logits) {
     const probabilities = logits.map((item) => Math.fround(sigmoid(item)));
-    const items = probabilities.map((item) => (item > 0.5 ? 1 : 0));
+    const items = logits.map((item) => (item > LIKELY ? 1 : 0));
     return { action: { dtype: '<f4', items }, outputs: { logits: plain(logits), probabilities: plain(probabilities) } };
   }
 
@@ -199,7 +210,7 @@ function actionHead(agent, inputs) {
     };
   }
   if (actions.kind === 'MultiBinary' && agent.kind !== 'maskable') return (latent) => agent.bits(layer(latent));
-  return (latent, { mask }) => agent.choice(layer(latent).map((item, at) => (mask === undefined || mask[at] ? item : MASKED)));
+  return (latent, { mask }) => agent.choice(layer(latent), mask);
 }
 
 // -- off-policy

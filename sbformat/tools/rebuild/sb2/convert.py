@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from sbformat.archive.archive import Archive
+from sbformat.archive.edits import dump_data
 from sbformat.archive.folder import FileEntries
 from sbformat.constants import (
     DATA_ENTRY,
@@ -115,8 +116,8 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
     data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in decoded.items()}
     budget = Budget(agent.archive.limits)
     empty: dict[str, Any] = {"state": {}, "param_groups": []}
-    made = Archive(FileEntries({}, budget), "sb3", budget).replace(
-        data=data,
+    made = Archive(FileEntries({}, budget), "sb3", budget).with_entries({DATA_ENTRY: dump_data(data)})
+    made = made.replace(
         parameters={
             _POLICY: StateDict.from_arrays(OrderedDict(network.arrays)),
             **{name: StateDict.from_arrays(empty) for name in OPTIMIZERS[network.algorithm]},
