@@ -36,8 +36,9 @@ def export_onnx(
     Encoding of the observation, VecNormalize's statistics and the bounds of the action are in the model. Inputs are
     named ``observation``, or by the keys of a Dict, and have the dtype of their space and the shape (batch, ...).
     Masks, ``episode_start`` and recurrent states are inputs where an output depends on them; the next states are
-    outputs. Everything is computed in float32, within 1e-5 of :meth:`sbformat.Policy.outputs`, or of
-    the width of the bounds that an action is scaled to. The same agent gives the same bytes. The extra ``onnx`` installs what this needs; torch and Stable-Baselines3 are not used.
+    outputs. Everything is computed in float32, within 1e-5 of :meth:`sbformat.Policy.outputs`, or of the width of the
+    bounds that an action is scaled to. The same agent gives the same bytes. The extra ``onnx`` installs what this
+    needs; torch and Stable-Baselines3 are not used.
 
     An index that a Discrete does not contain is not refused as ``predict`` refuses it, and neither is NaN.
 
