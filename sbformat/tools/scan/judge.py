@@ -305,10 +305,11 @@ class _PickleJudge:
     def _judge_callee(self, node: Global) -> None:
         """Judge a known constructor that is a value, so that other code may call it with any arguments."""
         message, why = "is stored as a value that other code may call", explain_danger(node.pair)
-        if why or CALLS[node.pair] in REACHING:
-            self._report("dangerous-name", node, f"{message}: it {why or 'reaches code'}")
+        if why:
+            self._report("dangerous-name", node, f"{message}: it {why}")
         else:
-            self._report("unchecked-arguments", node, message)
+            verdict = DANGEROUS if CALLS[node.pair] in REACHING else None
+            self._report("unchecked-arguments", node, message, verdict)
 
     def _judge_base(self, node: Node | Update, message: str) -> None:
         """Judge an unknown name that a class pickled by value inherits from, or is created by."""
@@ -402,12 +403,40 @@ def _when_called(key: str) -> str:
 def _is_as_harmful_as_arguments(node: Call) -> bool:
     """Return whether a call can do no more than its arguments, each of which has its own findings."""
     role, args = find_role(node), node.args
-    if role == "reconstructor":  # object.__new__(class); another base would receive the state
-        return type(args) is tuple and args[1:] == (Global("builtins", "object"), None)
-    if role == "attribute" and type(args) is tuple and len(args) == 2 and type(args[1]) is str:  # a method of an object
-        made = args[0].func if isinstance(args[0], Call) and not find_node_decoder(args[0]) else None
-        return isinstance(made, Global) and not is_known(made.pair) and not args[1].startswith("_")
+    if type(args) is not tuple:
+        return False
+    if role == "reconstructor":  # base.__new__(class, state), and base.__init__
+        base = args[1] if len(args) == 3 else None
+        return isinstance(base, Global) and base.pair in _PLAIN_BASES
+    if role in ("attribute", "dill_attribute"):
+        path = _find_path(args)
+        return path is not None and explain_danger(path) is None
     return role == "partial"
+
+
+_PLAIN_BASES: Final = {
+    ("builtins", name)
+    for name in (
+        "object", "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str",
+        "tuple",
+    )
+}  # fmt: skip
+"""Classes from which others inherit, and that only store what they are given."""
+
+
+def _find_path(args: tuple[object, ...]) -> tuple[str, str] | None:
+    """Return the module and the dotted name that getattr looks up: of a class, an object, a module or a plain value."""
+    if len(args) != 2 or type(args[1]) is not str:
+        return None
+    owner, name = args
+    while isinstance(owner, Call):
+        inner = owner.args if type(owner.args) is tuple else ()
+        if find_role(owner) == "module" and len(inner) == 1 and type(inner[0]) is str:
+            return inner[0], name
+        owner = inner[0] if find_role(owner) == "reconstructor" and inner else owner.func
+    if isinstance(owner, Global):
+        return owner.module, f"{owner.name}.{name}"
+    return None if isinstance(owner, Node) or owner is None else ("builtins", f"{type(owner).__name__}.{name}")
 
 
 def _iter_imports(log: list[Node | Update]) -> Iterator[str]:
