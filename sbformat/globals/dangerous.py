@@ -333,6 +333,7 @@ HARMLESS: Final[dict[str, str]] = {
     "omegaconf.dictconfig": "DictConfig",
     "omegaconf.listconfig": "ListConfig",
     "omegaconf.nodes": "AnyNode BooleanNode BytesNode EnumNode FloatNode IntegerNode PathNode StringNode",
+    "pyarrow.lib": "_restore_array py_buffer type_for_alias",
     "ruamel.yaml.comments": "CommentedMap CommentedOrderedMap CommentedSeq CommentedSet",
     "ruamel.yaml.scalarbool": "ScalarBoolean",
     "ruamel.yaml.scalarfloat": "ScalarFloat",

@@ -54,10 +54,9 @@ from sbformat.tools.scan.name_uses import find_late_changes
 from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
-from sbformat.values.context import find_role, is_known
+from sbformat.values.context import find_role
 from sbformat.values.hashing import find_key_fault
 from sbformat.values.load_hooks import RUNS_WHEN_CALLED
-from sbformat.values.registry import find_node_decoder
 from sbformat.values.schedule_meaning import EXAMINED_KEYS
 from sbformat.values.types import Instance
 

@@ -92,11 +92,12 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
     elif key == "tensorboard_log":
         yield from _judge_log_folder(str(value) if isinstance(value, PurePath) else text or "", location)
     elif (
-        (isinstance(value, (Function, Partial, Reference)) or (isinstance(value, Described) and value.kind not in _PLAIN))
+        (
+            isinstance(value, (Function, Partial, Reference))
+            or (isinstance(value, Described) and value.kind not in _PLAIN)
+        )
         and key not in _CALLABLES
-    ) or (
-        isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, *_OBJECTS)
-    ):
+    ) or (isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, *_OBJECTS)):
         message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
         yield location.finding("unknown-name", message, names=(_name_of(value),))
 

@@ -250,3 +250,12 @@ def test_what_can_be_called_may_replace_a_method() -> None:
     for value in (generic, method):
         assert scanned(value, "set_parameters") == ("unknown", None)
     assert scanned(call("builtins", "slice", 1, 2, 3)) == ("clean", None)
+
+
+def test_storages_of_a_program_that_begin_like_a_pickle() -> None:
+    for folder in ("data", "constants"):
+        for start in (b"\x8e" + b"\x7f" * 40, b"\x95" + b"\x01" * 40, b"\x80\x02K\x01"):
+            archive = torchscript(**{f"{folder}/0": start})
+            assert {row.rule for row in sbformat.scan(archive).findings} == {"carried-program"}
+        hidden = torchscript(**{f"{folder}/0": b"cos\nsystem\n(S'id'\ntR."})
+        assert sbformat.scan(hidden).reason == "harmful"

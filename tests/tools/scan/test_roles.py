@@ -211,13 +211,17 @@ def test_an_environment_is_one_under_its_own_key_only() -> None:
     assert judged(with_value("env_", "a.b:Any-v0"), "data", "env_") == []
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "s3://bucket", "simplecache::s3://b", "gs://b", "hf://b", "file://h"])
+@pytest.mark.parametrize(
+    "address", ["ftp://127.0.0.1/x", "s3://bucket", "simplecache::s3://b", "gs://b", "hf://b", "file://h"]
+)
 def test_a_log_that_is_written_to_an_address(address: str) -> None:
     key = "tensorboard_log"
     assert judged(with_value(key, address), "data", key) == DANGEROUS
     assert judged(in_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
     assert judged(in_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
-    assert only(with_value(key, address)).reason == ("not-known" if address in ("s3://bucket", "gs://b", "hf://b") else "harmful")
+    assert only(with_value(key, address)).reason == (
+        "not-known" if address in ("s3://bucket", "gs://b", "hf://b") else "harmful"
+    )
 
 
 @pytest.mark.parametrize("address", ["file:///x", "FILE:///C:/x", "file://C:/x", "file://localhost/x"])
