@@ -368,9 +368,11 @@ MODULE_NAMES: Final = frozenset({
 })  # fmt: skip
 """Modules that others import: one of these as a name refers to the module itself."""
 
-_LIBRARIES: Final = {module.partition(".")[0] for module in (*MODULES, *(above for above, _ in GADGETS), "pathlib")}
+_LIBRARIES: Final = {module.partition(".")[0] for module in (*MODULES, *(above for above, _ in GADGETS), "pathlib")} - {
+    "",
+    "builtins",
+}
 """Packages whose methods are known by their names; a user's class may call its own the same."""
-_LIBRARIES -= {"", "builtins"}
 
 
 def explain_danger(pair: Pair) -> str | None:

@@ -422,17 +422,23 @@ _PLAIN_BASES: Final = {
 }  # fmt: skip
 """Classes from which others inherit, and that only store what they are given."""
 
+_MOST_CALLS: Final = 4
+"""Calls of calls that are followed to the class of an object."""
+
 
 def _find_path(args: tuple[object, ...]) -> tuple[str, str] | None:
     """Return the module and the dotted name that getattr looks up: of a class, an object, a module or a plain value."""
     if len(args) != 2 or type(args[1]) is not str:
         return None
     owner, name = args
-    while isinstance(owner, Call):
-        inner = owner.args if type(owner.args) is tuple else ()
-        if find_role(owner) == "module" and len(inner) == 1 and type(inner[0]) is str:
-            return inner[0], name
-        owner = inner[0] if find_role(owner) == "reconstructor" and inner else owner.func
+    for _ in range(_MOST_CALLS):
+        if not isinstance(owner, Call):
+            break
+        inner: tuple[object, ...] = owner.args if type(owner.args) is tuple else ()
+        role = find_role(owner)
+        if role == "module" and len(inner) == 1 and isinstance(inner[0], str):
+            return inner[0], str(name)
+        owner = inner[0] if role == "reconstructor" and inner else owner.func
     if isinstance(owner, Global):
         return owner.module, f"{owner.name}.{name}"
     return None if isinstance(owner, Node) or owner is None else ("builtins", f"{type(owner).__name__}.{name}")
