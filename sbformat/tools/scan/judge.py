@@ -318,7 +318,7 @@ class _PickleJudge:
             self._report("dangerous-name" if why else "unknown-call", node, text)
 
     def _judge_arguments(self, node: Node | Update, message: str) -> None:
-        """Judge a known constructor with arguments that its library never writes, or an invalid storage."""
+        """Judge a known constructor with arguments that sbformat does not know, or an invalid storage."""
         if not isinstance(node, Call):
             self._add(node, Remark("unchecked-arguments", message))
             return
@@ -326,7 +326,7 @@ class _PickleJudge:
         reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
         is_harmful = reaches_code and not _is_as_harmful_as_arguments(node)
         why = explain_danger(func.pair) if is_harmful and isinstance(func, Global) else None
-        text = f"is called with arguments that its library never writes: {message}"
+        text = f"is called with arguments that sbformat does not know: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")
         elif find_role(node) == "sparse" or reaches_memory(node):
