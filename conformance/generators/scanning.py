@@ -255,11 +255,16 @@ def values() -> Iterator[Vector]:
     yield scans(rule, "tensorboard-address", log % b"ftp://host/logs", "dangerous", "dangerous-name")
     yield scans(rule, "tensorboard-folder", log % b"logs/ppo", "clean")
     rule = Rule(
-        "14.1", "`not-known` if it is a store of objects, as `s3://`; unknown if it is `file:///` and a local path"
+        "14.1",
+        "`not-known` unless it names a server, as `ftp://`, or is a chain of addresses; unknown if it is `file://` and a local path",
     )
-    for name, path in (("s3", b"s3://bucket/logs"), ("gs", b"gs://bucket/logs")):
+    for name, path in (("s3", b"s3://bucket/logs"), ("gs", b"gs://bucket/logs"), ("hf", b"hf://bucket/logs")):
         yield scans(rule, f"tensorboard-{name}", log % path, "dangerous", "dangerous-name", harmful=False)
     yield scans(rule, "tensorboard-file", log % b"file:///tmp/logs", "unknown", "unknown-name")
+    yield scans(rule, "tensorboard-localhost", log % b"file://localhost/logs", "unknown", "unknown-name")
+    colons = Rule("14.1", "without `://`, only a UNC path is an address.")
+    yield scans(colons, "tensorboard-colons", log % b"logs/PPO::CartPole", "clean")
+    yield scans(colons, "tensorboard-unc", log % b"//host/logs", "dangerous", "dangerous-name")
     for name, path in (("file-host", b"file:////host/logs"), ("chain", b"s3://bucket/x::zip://y")):
         yield scans(rule, f"tensorboard-{name}", log % path, "dangerous", "dangerous-name")
     yield from descriptions()
@@ -311,6 +316,35 @@ def arguments() -> Iterator[Vector]:
     made = b"cbuiltins\ngetattr\n(cmy_package\nThing\n)\x81" + text("value") + b"tR"
     rules = ("unchecked-arguments", "unknown-name", "unknown-object")
     yield scans(rule, "method-of-an-object", document(pickled(made), "x"), "dangerous", *rules)
+    named = b"(cmy_package\nThing\ncbuiltins\ntuple\n)tR"
+    rules = ("unchecked-arguments", "called-name")
+    yield scans(
+        rule, "reconstructor-tuple", document(pickled(b"ccopyreg\n_reconstructor\n" + named)), "dangerous", *rules
+    )
+    for name, given, rules in (
+        ("mine", mine, ("unknown-call", "unknown-name")),
+        ("command", command, ("dangerous-name", "unknown-call", "unknown-name")),
+    ):
+        made = b"cbuiltins\nmap\n" + given + b"](K\x01e\x86R"
+        yield scans(rule, f"map-{name}", document(pickled(made)), "dangerous", *rules)
+    rule = Rule(
+        "14.1",
+        "by which no harmful name is reached: the name in the module, in the class, or in the class of the object.",
+    )
+    for name, owner, attribute, rules in (
+        ("function-of-torch", b"ctorch._C\n_VariableFunctionsClass\n", "tanh", ("called-name", "unchecked-arguments")),
+        ("dunder", b"cmy_package\nmake\n", "__globals__", ("called-name", "dangerous-name")),
+    ):
+        made = b"cbuiltins\ngetattr\n(" + owner + text(attribute) + b"tR"
+        yield scans(rule, f"getattr-{name}", document(pickled(made)), "dangerous", *rules)
+    rule = Rule("14.1", "that only hold values or compute something (`http.HTTPStatus`, `os.getcwd`).")
+    yield scans(rule, "harmless-name", document(pickled(b"chttp\nHTTPStatus\n")), "unknown", "unknown-name")
+    rule = Rule("14.1", "A code object in a pickle without a function is `carried-function` too.")
+    kind = b"ccloudpickle.cloudpickle\n_builtin_type\n" + text("CodeType") + b"\x85R"
+    numbers = b"K\x00K\x00K\x00K\x00K\x01K\x40"
+    rest = b"C\x00N\x85))" + text("f") * 3 + b"K\x01C\x00C\x00))"
+    made = kind + b"(" + numbers + rest + b"tR"
+    yield scans(rule, "code-without-a-function", document(pickled(made)), "code", "carried-function")
     rule = Rule(
         "13.6",
         "which protocols 0 and 1 write, is the same as NEWOBJ of the class for these objects, spaces and schedules.",

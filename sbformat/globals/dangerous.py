@@ -230,26 +230,20 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("builtins", "compiles or runs what it is given", "apply breakpoint compile help input raw_input reload"),
     ("builtins", "opens the file it is given", "file open"),
     ("builtins", "gives every name of a module", "dir globals locals vars"),
-    ("builtins", "calls what it is given", "filter iter map"),
     ("builtins", "ends the process", "exit quit"),
     ("bz2", "opens the file it is given", "BZ2File open"),
     ("codecs", "opens the file it is given", "open"),
     ("codecs", "imports or registers a codec", "EncodedFile lookup register register_error getdecoder getencoder"),
     ("configparser", "opens the file it is given", "ConfigParser.read RawConfigParser.read"),
-    ("contextlib", "calls what it is given", "ExitStack AsyncExitStack contextmanager"),
-    ("copy", "calls what it is given", "_reconstruct copy deepcopy"),
     ("copyreg", "makes an object of the class it is given", "_reconstructor __newobj__ __newobj_ex__"),
     ("copyreg", "changes what later pickles do", "add_extension constructor pickle remove_extension"),
     ("dataclasses", "compiles the text it is given", "_create_fn make_dataclass"),
-    ("functools", "calls what it is given", "lru_cache partial partialmethod reduce singledispatch"),
     ("gzip", "opens the file it is given", "GzipFile open"),
     ("inspect", "evaluates the text it is given", "_main get_annotations getmembers getsource signature"),
     ("io", "opens the file it is given", "FileIO OpenWrapper open open_code"),
-    ("itertools", "calls what it is given", "accumulate dropwhile filterfalse groupby starmap takewhile"),
     ("logging", "opens the file it is given", "FileHandler basicConfig"),
     ("logging", "calls what it is given", "setLogRecordFactory setLoggerClass"),
     ("lzma", "opens the file it is given", "LZMAFile open"),
-    ("operator", "reaches any item or attribute, or calls", "call itemgetter delitem setitem"),
     ("os", "runs commands", "system"),
     ("string", "reaches any attribute", "Formatter.get_field Formatter.vformat"),
     ("tokenize", "opens the file it is given", "open"),
@@ -257,7 +251,6 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("typing", "evaluates the text it is given", "ForwardRef._evaluate _eval_type get_type_hints"),
     ("uuid", "runs commands", "_get_command_stdout _popen getnode uuid1"),
     ("warnings", "imports the module that its argument names", "_getcategory _processoptions _setoption"),
-    ("weakref", "calls what it is given", "WeakMethod finalize"),
     ("xml", "opens the file or the address it is given", "ElementTree iterparse make_parser parse pulldom"),
     # -- numpy ----------------------------------------------------------------------------------------
     ("numpy", "opens the file it is given", "DataSource fromfile fromregex genfromtxt loadtxt memmap open_memmap"),
@@ -266,8 +259,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("numpy", "unpickles", "NpzFile load loads read_array"),
     ("numpy", "imports the module that its argument names", "_ufunc_reconstruct add_newdoc lookfor source"),
     ("numpy", "evaluates the text it is given", "runstring rundocs safe_eval"),
-    ("numpy", "calls what it is given", "apply_along_axis apply_over_axes fromfunction frompyfunc piecewise vectorize"),
-    ("numpy", "calls what it is given", "set_printoptions set_string_function set_numeric_ops seterrcall"),
+    ("numpy", "changes the process", "set_printoptions set_string_function set_numeric_ops seterrcall"),
     # -- torch ----------------------------------------------------------------------------------------
     ("torch", "unpickles", "_legacy_load _load load load_url"),
     ("torch", "opens the file it is given", "PyTorchFileReader PyTorchFileWriter from_file _open_file save"),
@@ -278,8 +270,6 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("torch", "compiles what it is given", "import_ir_module_from_buffer reduce_graph_module"),
     ("torch", "loads the library it is given", "CUDAPluggableAllocator XPUPluggableAllocator"),
     ("torch", "starts processes that call what they are given", "DataLoader"),
-    ("torch", "calls what it is given", "checkpoint handle_torch_function vmap tree_map"),
-    ("torch.autograd.functional", "calls what it is given", "hessian hvp jacobian jvp vhp vjp"),
     (
         "torch.utils._pytree",
         "imports or calls what its argument names",
@@ -294,12 +284,10 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("rl_zoo3", "evaluates or imports its argument", "StoreDict get_callback_list get_class_by_name"),
     ("rl_zoo3", "evaluates or imports its argument", "get_saved_hyperparams get_wrapper_class create_test_env"),
     ("stable_baselines", "opens the file it is given", "Monitor configure"),
-    ("stable_baselines", "calls what it is given", "DummyVecEnv make_vec_env"),
     ("stable_baselines3", "opens the file it is given", "Monitor configure configure_logger open_path save_to_pkl"),
-    ("stable_baselines3", "calls what it is given", "DummyVecEnv evaluate_policy make_atari_env make_vec_env"),
     ("stable_baselines3", "reads the machine", "get_system_info"),
+    ("stable_baselines", "imports the module that its argument names", "make_vec_env"),
     ("stable_baselines3", "imports the module that its argument names", "make_vec_env check_for_correct_spaces"),
-    ("sb3_contrib", "calls what it is given", "evaluate_policy"),
     # -- other packages -------------------------------------------------------------------------------
     ("PIL", "opens the file it is given", "Image.open open"),
     ("attr", "compiles the text it is given", "_make_method make_class"),
@@ -322,7 +310,37 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 GADGETS: Final[dict[Pair, str]] = {(module, name): why for module, why, names in _GADGETS for name in names.split()}
-"""Names in other modules and in all below them, and why they are dangerous; an empty module matches any."""
+"""Names in other modules and in all below them, and why they are dangerous; an empty module matches any. A function
+that calls what it is given (``map``, ``functools.reduce``) is not one: what it is given has a finding of its own."""
+
+HARMLESS: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("nt", "os", "posix"),
+        "PathLike _Environ cpu_count fsdecode fsencode fspath getcwd getpid stat_result terminal_size times_result",
+    ),
+    "_thread": "RLock allocate_lock lock",
+    "http": "HTTPMethod HTTPStatus",
+    "signal": "Handlers Sigmasks Signals",
+    "socket": "AddressFamily AddressInfo MsgFlag SocketKind gaierror herror timeout",
+    "subprocess": "CalledProcessError TimeoutExpired",
+    "threading": "Lock RLock",
+    "urllib.parse": (
+        "ParseResult ParseResultBytes SplitResult SplitResultBytes parse_qs parse_qsl quote quote_plus unquote "
+        "unquote_plus urldefrag urlencode urljoin urlparse urlsplit urlunparse urlunsplit"
+    ),
+    "stable_baselines3.common.logger": "FormatUnsupportedError Figure HParam Image KVWriter Logger SeqWriter Video",
+    "omegaconf.base": "ContainerMetadata Metadata",
+    "omegaconf.dictconfig": "DictConfig",
+    "omegaconf.listconfig": "ListConfig",
+    "omegaconf.nodes": "AnyNode BooleanNode BytesNode EnumNode FloatNode IntegerNode PathNode StringNode",
+    "pyarrow.lib": "_restore_array py_buffer type_for_alias",
+    "ruamel.yaml.comments": "CommentedMap CommentedOrderedMap CommentedSeq CommentedSet",
+    "ruamel.yaml.scalarbool": "ScalarBoolean",
+    "ruamel.yaml.scalarfloat": "ScalarFloat",
+    "ruamel.yaml.scalarint": "ScalarInt",
+    "wandb.sdk.wandb_config": "Config",
+}
+"""Names in the modules above that only hold values, or compute something from their arguments."""
 
 METHODS: Final[dict[str, str]] = {
     **dict.fromkeys(("apply_", "map_", "apply", "__call__", "callback", "register"), "calls what it is given"),
@@ -336,7 +354,7 @@ METHODS: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(("run", "runcode", "runctx", "runsource", "query"), "runs the code it is given"),
 }  # fmt: skip
-"""Methods that a dotted name may end with, of whatever class."""
+"""Methods that a dotted name may end with, of whatever class of a library."""
 
 ALIASES: Final = {
     "__builtin__": "builtins", "_bz2": "bz2", "_codecs": "codecs", "_functools": "functools", "_io": "io",
@@ -350,6 +368,12 @@ MODULE_NAMES: Final = frozenset({
 })  # fmt: skip
 """Modules that others import: one of these as a name refers to the module itself."""
 
+_LIBRARIES: Final = {module.partition(".")[0] for module in (*MODULES, *(above for above, _ in GADGETS), "pathlib")} - {
+    "",
+    "builtins",
+}
+"""Packages whose methods are known by their names; a user's class may call its own the same."""
+
 
 def explain_danger(pair: Pair) -> str | None:
     """Return why a name is dangerous, as a clause whose subject is the name; None when it is not listed.
@@ -357,6 +381,8 @@ def explain_danger(pair: Pair) -> str | None:
     :param pair: module and name, in Python 2 or 3; the name may be dotted, as in protocol 4
     """
     module, name = pair
+    if name in HARMLESS.get(module, "").split():
+        return None
     first, *rest = name.split(".")
     if not rest:
         return _of_module(module) or _of_name(module, name)
@@ -374,7 +400,7 @@ def _of_path(module: str, name: str, parts: list[str]) -> str | None:
         if below:
             deeper = ".".join([module, *parts[: index + 1]])
             found = found or _of_module(part.lstrip("_")) or _of_module(deeper) or GADGETS.get((part, below))
-    return found or METHODS.get(parts[-1])
+    return found or (METHODS.get(parts[-1]) if module.partition(".")[0] in _LIBRARIES else None)
 
 
 @lru_cache(maxsize=4096)

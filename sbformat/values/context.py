@@ -72,12 +72,14 @@ def find_globals(node: Call) -> object:
     return base if type(base) is str or base is None else id(base)
 
 
+_FUNCTION_TYPES: Final = (("FunctionType",), ("LambdaType",))
 _GLOBALS_ARGUMENT: Final = {"function": 1, "skeleton_function": 2}
 
 
 def find_maker(node: Call) -> str | None:
     """Return the role of a call; that of a function for a call of the type that ``_builtin_type`` returns."""
-    is_made = isinstance(node.func, Call) and find_role(node.func) == "builtin_type"
+    func = node.func
+    is_made = isinstance(func, Call) and find_role(func) == "builtin_type" and func.args in _FUNCTION_TYPES
     return "function" if is_made else find_role(node)
 
 

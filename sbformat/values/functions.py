@@ -72,6 +72,8 @@ def decode_builtin_type_call(context: Context, node: Call) -> object:
     if made is None:
         reject("a built-in type has arguments that no pickler writes")
     context.accept(node)
+    if name == _CODE_TYPE and not context.sharing:  # SB3 may pass it to FunctionType under another key
+        context.add_issue(node, "function", "a code object is stored without a function: its code is in the file")
     return made
 
 

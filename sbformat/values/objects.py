@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import escape
 from sbformat.globals.constructors import (
@@ -282,6 +282,11 @@ def decode_getattr(context: Context, node: Call) -> Described:
     elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
         reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return Described("getattr", (Reference(*cls.pair), args[1]))
+
+
+def reject_dill_attribute(context: Context, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
+    """Reject a name that dill looks up, unless it is one of numpy that is called at once."""
+    reject("dill looks up a name that is not one of numpy, or that is not called")
 
 
 # -- dates and paths ----------------------------------------------------------------------------------

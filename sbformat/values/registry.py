@@ -46,6 +46,7 @@ _CALL_DECODERS: Final[dict[str, NodeDecoder]] = {
     "partial": objects.decode_partial,
     "reconstructor": objects.decode_reconstructed,
     "attribute": objects.decode_getattr,
+    "dill_attribute": objects.reject_dill_attribute,
     "load_from_bytes": tensors.decode_storage,
     "unread_tensor": tensors.reject_tensor,
     "constant_function": schedules.decode_constant_function,

@@ -54,10 +54,9 @@ from sbformat.tools.scan.name_uses import find_late_changes
 from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
-from sbformat.values.context import find_role, is_known
+from sbformat.values.context import find_role
 from sbformat.values.hashing import find_key_fault
 from sbformat.values.load_hooks import RUNS_WHEN_CALLED
-from sbformat.values.registry import find_node_decoder
 from sbformat.values.schedule_meaning import EXAMINED_KEYS
 from sbformat.values.types import Instance
 
@@ -305,10 +304,11 @@ class _PickleJudge:
     def _judge_callee(self, node: Global) -> None:
         """Judge a known constructor that is a value, so that other code may call it with any arguments."""
         message, why = "is stored as a value that other code may call", explain_danger(node.pair)
-        if why or CALLS[node.pair] in REACHING:
-            self._report("dangerous-name", node, f"{message}: it {why or 'reaches code'}")
+        if why:
+            self._report("dangerous-name", node, f"{message}: it {why}")
         else:
-            self._report("unchecked-arguments", node, message)
+            verdict = DANGEROUS if CALLS[node.pair] in REACHING else None
+            self._report("unchecked-arguments", node, message, verdict)
 
     def _judge_base(self, node: Node | Update, message: str) -> None:
         """Judge an unknown name that a class pickled by value inherits from, or is created by."""
@@ -318,7 +318,7 @@ class _PickleJudge:
             self._report("dangerous-name" if why else "unknown-call", node, text)
 
     def _judge_arguments(self, node: Node | Update, message: str) -> None:
-        """Judge a known constructor with arguments that its library never writes, or an invalid storage."""
+        """Judge a known constructor with arguments that sbformat does not know, or an invalid storage."""
         if not isinstance(node, Call):
             self._add(node, Remark("unchecked-arguments", message))
             return
@@ -326,7 +326,7 @@ class _PickleJudge:
         reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
         is_harmful = reaches_code and not _is_as_harmful_as_arguments(node)
         why = explain_danger(func.pair) if is_harmful and isinstance(func, Global) else None
-        text = f"is called with arguments that its library never writes: {message}"
+        text = f"is called with arguments that sbformat does not know: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")
         elif find_role(node) == "sparse" or reaches_memory(node):
@@ -402,12 +402,46 @@ def _when_called(key: str) -> str:
 def _is_as_harmful_as_arguments(node: Call) -> bool:
     """Return whether a call can do no more than its arguments, each of which has its own findings."""
     role, args = find_role(node), node.args
-    if role == "reconstructor":  # object.__new__(class); another base would receive the state
-        return type(args) is tuple and args[1:] == (Global("builtins", "object"), None)
-    if role == "attribute" and type(args) is tuple and len(args) == 2 and type(args[1]) is str:  # a method of an object
-        made = args[0].func if isinstance(args[0], Call) and not find_node_decoder(args[0]) else None
-        return isinstance(made, Global) and not is_known(made.pair) and not args[1].startswith("_")
+    if type(args) is not tuple:
+        return False
+    if role == "reconstructor":  # base.__new__(class, state), and base.__init__
+        base = args[1] if len(args) == 3 else None
+        return isinstance(base, Global) and base.pair in _PLAIN_BASES
+    if role in ("attribute", "dill_attribute"):
+        path = _find_path(args)
+        return path is not None and explain_danger(path) is None
     return role == "partial"
+
+
+_PLAIN_BASES: Final = {
+    ("builtins", name)
+    for name in (
+        "object", "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str",
+        "tuple",
+    )
+}  # fmt: skip
+"""Classes from which others inherit, and that only store what they are given."""
+
+_MOST_CALLS: Final = 4
+"""Calls of calls that are followed to the class of an object."""
+
+
+def _find_path(args: tuple[object, ...]) -> tuple[str, str] | None:
+    """Return the module and the dotted name that getattr looks up: of a class, an object, a module or a plain value."""
+    if len(args) != 2 or type(args[1]) is not str:
+        return None
+    owner, name = args
+    for _ in range(_MOST_CALLS):
+        if not isinstance(owner, Call):
+            break
+        inner: tuple[object, ...] = owner.args if type(owner.args) is tuple else ()
+        role = find_role(owner)
+        if role == "module" and len(inner) == 1 and isinstance(inner[0], str):
+            return inner[0], str(name)
+        owner = inner[0] if role == "reconstructor" and inner else owner.func
+    if isinstance(owner, Global):
+        return owner.module, f"{owner.name}.{name}"
+    return None if isinstance(owner, Node) or owner is None else ("builtins", f"{type(owner).__name__}.{name}")
 
 
 def _iter_imports(log: list[Node | Update]) -> Iterator[str]:

@@ -35,7 +35,7 @@ Rule: TypeAlias = Literal[
 
 RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
     "unknown-name": ("unknown", "A pickle refers to a name that sbformat does not know; loading imports its module."),
-    "unchecked-arguments": ("unknown", "A known constructor is called with arguments that its library never writes."),
+    "unchecked-arguments": ("unknown", "A known constructor is called with arguments that sbformat does not know."),
     "discarded-result": ("unknown", "A pickle calls something and discards the result."),
     "odd-pickle": ("unknown", "A pickle is built in a way that no pickler uses."),
     "trailing-bytes": ("unknown", "Bytes follow the end of the content."),

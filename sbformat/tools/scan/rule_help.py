@@ -59,7 +59,7 @@ RULE_HELP: Final[dict[Rule, RuleHelp]] = {
         "low",
     ),
     "unchecked-arguments": RuleHelp(
-        "A pickle calls a constructor that sbformat knows, with arguments that its library never writes. What the "
+        "A pickle calls a constructor that sbformat knows, with arguments that it does not know. What the "
         "constructor does with them was not checked. A release of the library that sbformat does not know may be the "
         "reason. The finding is dangerous when the callable reaches code if it receives other arguments, as `getattr` "
         "does.",

@@ -22,6 +22,7 @@ from sbformat.values.context import find_role
 from sbformat.values.render import render_line
 from sbformat.values.types import (
     ConstantSchedule,
+    Described,
     FloatSchedule,
     Function,
     Instance,
@@ -56,10 +57,21 @@ _OBJECTS: Final = (
     "action_noise", "param_noise", "exploration", "beta_schedule", "learning_rate_schedule", "expert_dataset",
 )  # fmt: skip
 """Keys under which SB3 and SB2 store objects of their classes."""
-_LOCAL: Final = re.compile(r"file:///(?![\\/])", re.IGNORECASE)
-_STORE: Final = re.compile(r"(?:s3[an]?|gc?s|hdfs|viewfs|az|adl|abfss?|wasbs?|oss)://", re.IGNORECASE)
-"""Stores of objects to which TensorBoard and TensorFlow write with the credentials of the machine."""
+_LOCAL: Final = re.compile(r"file://(?:(?:localhost)?/(?![\\/])|[a-z]:)", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"://|^[\\/]{2}")
+"""In a path that TensorBoard does not take as a local one; a chain (``a::b``) begins with a scheme."""
+_SERVER: Final = re.compile(
+    r"^[\\/]{2}|::|(?<![a-z0-9])(?:https?|ftps?|sftp|ssh|scp|smb|cifs|nfs|webhdfs|wss?|file|git|github)://",
+    re.IGNORECASE,
+)
+"""Addresses in which a file names the server. Others, such as ``s3://``, name a store of objects, to which TensorBoard
+and TensorFlow write with the credentials of the machine."""
 _CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule, Instance)
+_PLAIN: Final = (
+    "builtins.property", "builtins.range", "builtins.slice", "types.MappingProxyType", "types.SimpleNamespace",
+    "types.UnionType", "typing.Optional", "typing.Union",
+)  # fmt: skip
+"""Small values that cannot be called; others are methods, and generic types such as ``list[int]``."""
 _BYTES: Final = ("encode", "bytes")
 
 
@@ -79,24 +91,27 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
             yield location.finding("dangerous-name", message, names=(text,))
     elif key == "tensorboard_log":
         yield from _judge_log_folder(str(value) if isinstance(value, PurePath) else text or "", location)
-    elif (isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES) or (
-        isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, *_OBJECTS)
-    ):
+    elif (
+        (
+            isinstance(value, (Function, Partial, Reference))
+            or (isinstance(value, Described) and value.kind not in _PLAIN)
+        )
+        and key not in _CALLABLES
+    ) or (isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, *_OBJECTS)):
         message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
         yield location.finding("unknown-name", message, names=(_name_of(value),))
 
 
 def _judge_log_folder(path: str, location: Location) -> Iterator[Finding]:
     """Judge the folder to which training writes: an address of a local folder, of a store of objects, or any other."""
-    if not ADDRESS.search(path):
+    if not _SCHEME.search(path):
         return
-    local, store = _LOCAL.match(path), _STORE.match(path)
+    local = _LOCAL.match(path)
     if local and not ADDRESS.search(path, local.end()):
         yield location.finding("unknown-name", "the log folder is given as an address of a local folder", names=(path,))
         return
     message = "the log folder is a network address, to which training connects"
-    is_store = store is not None and not ADDRESS.search(path, store.end())
-    reason: Reason = "not-known" if is_store else "harmful"
+    reason: Reason = "harmful" if _SERVER.search(path) else "not-known"
     yield location.finding("dangerous-name", message, names=(path,), reason=reason)
 
 

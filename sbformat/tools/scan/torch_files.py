@@ -38,6 +38,9 @@ _RECORDS: Final = frozenset(
 )
 """Records that torch writes besides the storages."""
 
+_PROGRAM_STORAGES: Final = (STORAGE_FOLDER, "constants/")
+"""Folders of the numbers of a TorchScript archive, which only ``torch.jit`` reads; they may begin like a pickle."""
+
 
 class TorchScanner(DataScanner):
     """Scans torch files, besides ``data`` and pickles."""
@@ -117,7 +120,13 @@ class TorchScanner(DataScanner):
             return
         if bytes(record[:4]) == LOCAL_SIGNATURE:
             self.scan_zip(record, inner, depth + 1)
-        elif self.scan_pickles(record, inner, depth + 1, is_due=short.lower() == PICKLE_RECORD):
+        elif self.scan_pickles(
+            record,
+            inner,
+            depth + 1,
+            is_due=short.lower() == PICKLE_RECORD,
+            is_nested=self.is_program and short.startswith(_PROGRAM_STORAGES),
+        ):
             return
         if not is_explained:
             self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))

@@ -45,6 +45,8 @@ _PROGRAM_LISTS: Final = frozenset(
 )  # fmt: skip
 """Functions with which the records of a TorchScript archive store lists; each returns its argument."""
 
+_GETTERS: Final = {(module, name) for module in ("operator", "_operator") for name in ("attrgetter", "methodcaller")}
+
 
 class Remark(NamedTuple):
     """A finding without its location."""
@@ -112,6 +114,8 @@ class UnrecognizedJudge:
         name, why = name_of(node), explain_danger(node.pair)
         if is_known(node.pair) or self._is_of_program(name):
             return None
+        if why and id(node) in self._plain_getters:
+            return None  # its calls have findings
         if why:
             return Remark("dangerous-name", f"{escape(name, SHOWN)} is imported: it {why}", (name,))
         return None if name in self._allow else self._judge_unknown_import(node, name)
@@ -137,6 +141,8 @@ class UnrecognizedJudge:
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
             return Remark("computed-name", message)
         name, why = name_of(func), explain_danger(func.pair)
+        if id(func) in self._plain_getters:
+            why = None
         shown = escape(name, SHOWN)
         if self._is_of_program(name):
             if name in _PROGRAM_LISTS:
@@ -175,6 +181,20 @@ class UnrecognizedJudge:
         attempt = self._attempt
         root = attempt.pickle.value if attempt.pickle is not None else attempt.log if self._key else None
         return find_called_names(root, self._key)
+
+    @cached_property
+    def _plain_getters(self) -> set[int]:
+        """The ``attrgetter`` and ``methodcaller`` of which every call is given the name of a plain attribute."""
+        plain: dict[int, bool] = {}
+        for node in self._attempt.log:
+            if isinstance(node, Call) and isinstance(node.func, Global) and node.func.pair in _GETTERS:
+                args = node.args if type(node.args) is tuple else ()
+                names = args[:1] if node.func.name == "methodcaller" else args
+                is_plain = bool(names) and all(
+                    type(name) is str and explain_danger(("", f"object.{name}")) is None for name in names
+                )
+                plain[id(node.func)] = plain.get(id(node.func), True) and is_plain
+        return {node for node, is_plain in plain.items() if is_plain}
 
     @cached_property
     def _given_names(self) -> dict[int, Call]:

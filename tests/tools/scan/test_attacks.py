@@ -376,8 +376,8 @@ ODD: Final = (
     ("os\x1b[31m", "system"), ("os\u202e", "metsys"), ("os\r", "system"), ("x" * 5000, "system"),
 )  # fmt: skip
 NAMES: Final = [
-    *[blob(f"Python 2: {m}.{n}, protocol {p}", pickle(call(name(m, n), text("1")), p), names=[resolved(m, n)])
-      for m, n in PYTHON_2 for p in (0, 2)],
+    *[blob(f"Python 2: {m}.{n}, protocol {p}", pickle(call(name(m, n), text("1")), p),
+           None if n in ("imap", "reduce") else NAMED, [resolved(m, n)]) for m, n in PYTHON_2 for p in (0, 2)],
     blob("a Python 2 name in protocol 3", pickle(call(name("__builtin__", "eval"), text("1")), 3),
          names=["__builtin__.eval"]),
     blob("a Python 2 module in protocol 4", pickle(call(stack_name("commands", "getoutput"), text("true"))),
@@ -398,7 +398,8 @@ NAMES: Final = [
     blob("a module as a value", pickle(stack_name("torch.serialization", "os")), names=["torch.serialization.os"]),
     *[blob(f"{m}.{n} as a value", pickle(stack_name(m, n)), names=[f"{m}.{n}"]) for m, n in (
         ("builtins", "getattr"), (CLOUD, "_make_function"), (CLOUD, "subimport"), (CLOUD, "_builtin_type"),
-        ("copyreg", "_reconstructor"), ("functools", "partial"))],
+        ("copyreg", "_reconstructor"))],
+    blob("functools.partial as a value", pickle(name("functools", "partial")), None, ["functools.partial"]),
     *[blob(f"{m}.{n} in policy_kwargs", pickle(attributes(activation_fn=stack_name(m, n))), names=[f"{m}.{n}"],
            key="policy_kwargs") for m, n in (("builtins", "getattr"), (CLOUD, "_make_function"))],
     blob("a dangerous name that nothing calls", pickle(name("os", "system"))),
@@ -476,6 +477,11 @@ def gadget(module: str, attribute: str, *args: bytes, label: str = "") -> Case:
     return blob(f"{dotted}{label}", pickle(call(stack_name(module, attribute), *args)), names=[dotted])
 
 
+def caller(module: str, attribute: str, *args: bytes) -> Case:
+    """A call of a name that does no more than what it is given, which is not known."""
+    return blob(f"{module}.{attribute}", pickle(call(stack_name(module, attribute), *args)), None, [])
+
+
 def built(module: str, attribute: str, state: bytes) -> Case:
     """An object whose class does harm when it gets its state."""
     return blob(
@@ -497,7 +503,7 @@ GADGET_CALLS: Final = [
     gadget(f"{SB3}.vec_env", "SubprocVecEnv", listed(USER)), gadget(UTILS, "get_system_info"),
     gadget(f"{SB3}.vec_env.vec_normalize", "VecNormalize.load", T, NONE),
     gadget(f"{SB3}.policies", "BasePolicy.load", T), gadget("sb3_contrib.tqc.tqc", "TQC.load", T),
-    gadget(f"{SB3}.evaluation", "evaluate_policy", NONE, NONE), gadget("rl_zoo3.utils", "StoreDict"),
+    caller(f"{SB3}.evaluation", "evaluate_policy", NONE, NONE), gadget("rl_zoo3.utils", "StoreDict"),
     gadget("rl_zoo3.utils", "get_class_by_name", text("os.system")), gadget("rl_zoo3.exp_manager", "ExperimentManager"),
     built(*WRAPPER, octets(b"N.")), built("gymnasium.vector.utils.misc", "CloudpickleWrapper", octets(b"N.")),
     built("gym.vector.utils.misc", "CloudpickleWrapper", octets(b"N.")),
@@ -511,8 +517,8 @@ GADGET_CALLS: Final = [
     gadget("numpy.f2py.crackfortran", "getlincoef", T, NONE),
     gadget("numpy.testing._private.utils", "runstring", T, b"}"),
     gadget("numpy.distutils.exec_command", "exec_command", T), gadget("numpy.ctypeslib", "load_library", T, T),
-    gadget("numpy", "vectorize", USER), gadget("numpy.core", "_ufunc_reconstruct", text("os"), text("system")),
-    gadget("numpy.lib.format", "read_array", NONE), gadget("numpy", "apply_along_axis", USER, NONE, NONE),
+    caller("numpy", "vectorize", USER), gadget("numpy.core", "_ufunc_reconstruct", text("os"), text("system")),
+    gadget("numpy.lib.format", "read_array", NONE), caller("numpy", "apply_along_axis", USER, NONE, NONE),
     gadget("torch", "load", T), gadget("torch.serialization", "load", T), gadget("torch.hub", "load", T, T),
     gadget("torch.jit", "load", T), gadget("torch.package", "PackageImporter", T), gadget("torch", "compile", USER),
     gadget("torch.utils.collect_env", "run", T), gadget("torch.utils.cpp_extension", "load_inline", T, T),
@@ -532,14 +538,14 @@ GADGET_CALLS: Final = [
     gadget("pandas", "read_pickle", T), gadget("pandas", "eval", T), gadget("sympy", "sympify", T),
     gadget("yaml", "unsafe_load", T), gadget("keras.models", "load_model", T), gadget("PIL.ImageMath", "eval", T),
     gadget("tensorflow.python.keras.layers.core", "Lambda", T), gadget("tensorflow", "py_function", USER),
-    gadget("builtins", "getattr", name("collections", "OrderedDict"), T), gadget("builtins", "eval", T),
+    gadget("builtins", "getattr", name("collections", "OrderedDict"), text("__init__")), gadget("builtins", "eval", T),
     gadget("builtins", "exec", T), gadget("builtins", "__import__", T), gadget("builtins", "open", T, text("w")),
-    gadget("builtins", "compile", T, T, T), gadget("builtins", "map", USER, EMPTY), gadget("builtins", "breakpoint"),
+    gadget("builtins", "compile", T, T, T), caller("builtins", "map", USER, EMPTY), gadget("builtins", "breakpoint"),
     gadget("builtins", "setattr", USER, T, T), gadget("builtins", "globals"), gadget("io", "open", T),
-    gadget("operator", "attrgetter", T), gadget("_operator", "methodcaller", T), gadget("operator", "itemgetter", T),
-    gadget("types", "FunctionType", NONE, b"}"), gadget("types", "CodeType"), gadget("weakref", "finalize", USER, USER),
-    gadget("functools", "reduce", USER, EMPTY), gadget("itertools", "starmap", USER, EMPTY),
-    gadget("copy", "_reconstruct", NONE, NONE, USER, EMPTY), gadget("uuid", "_get_command_stdout", T),
+    caller("operator", "attrgetter", T), caller("_operator", "methodcaller", T), caller("operator", "itemgetter", T),
+    gadget("types", "FunctionType", NONE, b"}"), gadget("types", "CodeType"), caller("weakref", "finalize", USER, USER),
+    caller("functools", "reduce", USER, EMPTY), caller("itertools", "starmap", USER, EMPTY),
+    caller("copy", "_reconstruct", NONE, NONE, USER, EMPTY), gadget("uuid", "_get_command_stdout", T),
     gadget("pkgutil", "resolve_name", text("os:system")), gadget("pydoc", "pipepager", T, T), gadget("pip", "main", T),
     gadget("runpy", "run_path", T), gadget("timeit", "timeit", T), gadget("cProfile", "run", T),
     gadget("pty", "spawn", T),

@@ -36,7 +36,14 @@ SCHEDULES: Final[dict[str, tuple[Any, tuple[str, str]]]] = {
     "a method of an object": (attribute(new("mymod", "Schedule", {"a": 1}), "value"), NOT_KNOWN),
     "a command": (partial(Global("os", "system"), "id"), HARMFUL),
     "a command in two partials": (partial(partial(Global("posix", "system")), "id"), HARMFUL),
-    "a partial of partial": (partial(Global("functools", "partial"), MINE), HARMFUL),
+    "a partial of partial": (partial(Global("functools", "partial"), MINE), NOT_KNOWN),
+    "a method of a class": (attribute(Global("mymod", "Schedule"), "apply"), NOT_KNOWN),
+    "a function of torch": (attribute(Global("torch._C", "_VariableFunctionsClass"), "tanh"), NOT_KNOWN),
+    "a method of a text": (attribute("x", "replace"), NOT_KNOWN),
+    "a class method": (attribute(Global("datetime", "datetime"), "now"), NOT_KNOWN),
+    "a class method of a library": (attribute(Global("stable_baselines3.ppo.ppo", "PPO"), "load"), HARMFUL),
+    "an attribute of a module": (attribute(call("cloudpickle", "subimport", "os"), "system"), HARMFUL),
+    "an attribute of an attribute": (attribute(attribute(Global("mymod", "C"), "a"), "b"), HARMFUL),
     "getattr": (partial(Global("builtins", "getattr"), 1), HARMFUL),
     "an import": (partial(Global("cloudpickle.cloudpickle", "subimport"), "x"), HARMFUL),
     "dill": (partial(Global("dill._dill", "_get_attr"), 1), HARMFUL),
@@ -74,11 +81,14 @@ def test_spaces_that_were_pickled_while_dill_was_imported() -> None:
         assert scanned(scalar, "x", protocol) == ("clean", None)
     for made in (
         looked_up("os", "system", "id"), looked_up("numpy", "load", "x"), looked_up("builtins", "eval", "1"),
-        lookup("numpy.core._multiarray_umath", "_reconstruct"), lookup("numpy.core.multiarray", ["scalar"]),
-        change(lookup("numpy.core.multiarray", "scalar"), {}),
-        Call("REDUCE", call("dill._dill", "_get_attr", MINE, "scalar"), (dtype("f4"), bytes(4))),
+        lookup("numpy.core.multiarray", ["scalar"]), lookup("numpy.core.multiarray", "__builtins__"),
     ):  # fmt: skip
         assert scanned(made) == HARMFUL
+    for made in (
+        lookup("numpy.core._multiarray_umath", "_reconstruct"), change(lookup("numpy.core.multiarray", "scalar"), {}),
+        Call("REDUCE", call("dill._dill", "_get_attr", MINE, "scalar"), (dtype("f4"), bytes(4))),
+    ):  # fmt: skip
+        assert scanned(made) == NOT_KNOWN
 
 
 def reconstructed(cls: Global, state: dict[str, object], base: object = OBJECT, given: object = None) -> Call:
@@ -90,9 +100,13 @@ def test_objects_of_the_protocols_0_and_1() -> None:
     cls = Global("gymnasium.spaces.box", "Box")
     assert scanned(reconstructed(cls, {**ends, "_np_random": None}), protocol=2) == ("clean", None)
     assert scanned(reconstructed(cls, {"low": 1}), protocol=2)[0] == "dangerous"
-    assert scanned(reconstructed(Global("mymod", "C"), {}), protocol=2) == NOT_KNOWN
     for made in (
-        reconstructed(cls, ends, Global("builtins", "dict")), reconstructed(cls, ends, given=1),
+        reconstructed(Global("mymod", "C"), {}), reconstructed(cls, ends, Global("builtins", "dict")),
+        reconstructed(Global("mymod", "C"), {}, Global("builtins", "tuple"), (1, 2)),
+        attribute(reconstructed(Global("mymod", "C"), {}), "value"),
+    ):  # fmt: skip
+        assert scanned(made, protocol=2) == NOT_KNOWN
+    for made in (
         reconstructed(Global("mymod", "C"), {}, Global("builtins", "type"), ("A", (), {})),
         reconstructed(Global("os", "_wrap_close"), {}),
     ):  # fmt: skip
@@ -181,3 +195,67 @@ def test_functions_with_which_torchscript_stores_lists() -> None:
         call("torch.jit._pickle", "build_intlist", call("os", "system", "id")),
     ):
         assert sbformat.scan(torchscript(code__debug_pkl=pkl.dumps(other, protocol=2))).reason == "harmful"
+
+
+def test_what_calls_what_it_is_given() -> None:
+    """A finding of what is given says what it does."""
+    for function in ("builtins.map", "functools.reduce", "itertools.starmap", "numpy.vectorize", "copy._reconstruct"):
+        module, _, name = function.rpartition(".")
+        assert scanned(call(module, name, MINE, [1])) == NOT_KNOWN
+        assert scanned(call(module, name, Global("os", "system"), ["id"])) == HARMFUL
+        assert scanned(Global(module, name))[1] != "harmful"
+    assert scanned(call("builtins", "iter", [1])) == NOT_KNOWN
+
+
+def test_names_that_are_looked_up_later() -> None:
+    for module in ("operator", "_operator"):
+        assert scanned(call(module, "itemgetter", 0)) == NOT_KNOWN
+        for name in ("attrgetter", "methodcaller"):
+            assert scanned(call(module, name, "mean")) == NOT_KNOWN
+            for attribute_ in ("__globals__", "f.__globals__", "os.path", "system", "import_module"):
+                assert scanned(call(module, name, attribute_)) == HARMFUL
+            assert scanned(call(module, name)) == scanned(call(module, name, MINE)) == HARMFUL
+            assert scanned(Global(module, name)) == HARMFUL
+
+
+def test_values_of_modules_that_do_harm() -> None:
+    for module, name in (
+        ("http", "HTTPStatus"), ("signal", "Signals"), ("posix", "getcwd"), ("os", "stat_result"),
+        ("_thread", "allocate_lock"), ("urllib.parse", "ParseResult"), ("omegaconf.dictconfig", "DictConfig"),
+        ("ruamel.yaml.scalarfloat", "ScalarFloat"), ("stable_baselines3.common.logger", "Logger"),
+    ):  # fmt: skip
+        assert scanned(Global(module, name)) == ("unknown", None)
+        assert scanned(call(module, name, 1)) == NOT_KNOWN
+        assert scanned(Global(module, "popen"))[1] == scanned(Global(module, f"{name}.__init__"))[1] == "harmful"
+    for name in ("Trainer.run", "Config.load", "Data.replace"):
+        assert scanned(Global("mymod", name)) == ("unknown", None)
+
+
+def test_code_without_a_function() -> None:
+    kind = call("cloudpickle.cloudpickle", "_builtin_type", "CodeType")
+    code = Call("REDUCE", kind, (0, 0, 0, 0, 1, 64, b"", (None,), (), (), "f", "n", "q", 1, b"", b"", (), ()))
+    assert scanned(code) == scanned(code, "observation_space") == ("code", None)
+
+
+def test_a_function_of_numpy_that_dill_looks_up_and_nothing_calls() -> None:
+    getter = lookup("numpy.core.multiarray", "scalar")
+    value = Call("REDUCE", getter, (dtype("f4"), bytes(4)))
+    assert scanned([getter, value]) == scanned(lookup("mymod", "f")) == NOT_KNOWN
+    assert scanned([value, Call("REDUCE", getter, (dtype("f4"), bytes(4)))]) == ("clean", None)
+
+
+def test_what_can_be_called_may_replace_a_method() -> None:
+    generic = call("_operator", "getitem", Global("typing", "Dict"), (Global("builtins", "str"),) * 2)
+    method = attribute(Global("stable_baselines3.common.policies", "BasePolicy"), "_dummy_schedule")
+    for value in (generic, method):
+        assert scanned(value, "set_parameters") == ("unknown", None)
+    assert scanned(call("builtins", "slice", 1, 2, 3)) == ("clean", None)
+
+
+def test_storages_of_a_program_that_begin_like_a_pickle() -> None:
+    for folder in ("data", "constants"):
+        for start in (b"\x8e" + b"\x7f" * 40, b"\x95" + b"\x01" * 40, b"\x80\x02K\x01"):
+            archive = torchscript(**{f"{folder}/0": start})
+            assert {row.rule for row in sbformat.scan(archive).findings} == {"carried-program"}
+        hidden = torchscript(**{f"{folder}/0": b"cos\nsystem\n(S'id'\ntR."})
+        assert sbformat.scan(hidden).reason == "harmful"

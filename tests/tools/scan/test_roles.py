@@ -211,23 +211,27 @@ def test_an_environment_is_one_under_its_own_key_only() -> None:
     assert judged(with_value("env_", "a.b:Any-v0"), "data", "env_") == []
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "s3://bucket", "simplecache::s3://b", "a::b", "file://h"])
+@pytest.mark.parametrize(
+    "address", ["ftp://127.0.0.1/x", "s3://bucket", "simplecache::s3://b", "gs://b", "hf://b", "file://h"]
+)
 def test_a_log_that_is_written_to_an_address(address: str) -> None:
     key = "tensorboard_log"
     assert judged(with_value(key, address), "data", key) == DANGEROUS
     assert judged(in_blob(pickles.dumps(address), key), "data", key) == DANGEROUS
     assert judged(in_blob(pickles.dumps(np.str_(address)), key), "data", key) == DANGEROUS
-    assert only(with_value(key, address)).reason == ("not-known" if address == "s3://bucket" else "harmful")
+    assert only(with_value(key, address)).reason == (
+        "not-known" if address in ("s3://bucket", "gs://b", "hf://b") else "harmful"
+    )
 
 
-@pytest.mark.parametrize("address", ["file:///x", "FILE:///C:/x"])
+@pytest.mark.parametrize("address", ["file:///x", "FILE:///C:/x", "file://C:/x", "file://localhost/x"])
 def test_a_log_in_a_local_folder_that_is_given_as_an_address(address: str) -> None:
     assert judged(with_value("tensorboard_log", address), "data", "tensorboard_log") == UNKNOWN_NAME
     for more in ("/x", "\\x", "x::y", "s3://"):  # other hosts on Windows, and chains of addresses
         assert only(with_value("tensorboard_log", f"file:///{more}")).reason == "harmful"
 
 
-@check_each("folder", ["logs", "./logs/a:b", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
+@check_each("folder", ["logs", "./logs/a:b", "logs/PPO::CartPole", "/tmp/logs", "C:\\logs", "", None])  # noqa: S108 -- a text
 def test_a_log_that_is_written_to_a_folder(folder: str | None) -> None:
     assert judged(with_value("tensorboard_log", folder), "data", "tensorboard_log") == []
 
