@@ -95,7 +95,8 @@ nox.options.sessions = [
     "lint",
     "programs",
     "servers",
-    "compilers",
+    "exports",
+    "robustness",
     "conformance_python",
     "conformance_javascript",
 ]
@@ -237,10 +238,20 @@ def servers(session: nox.Session) -> None:
 
 
 @nox.session
-def compilers(session: nox.Session) -> None:
-    """Compile exported policies with gcc and clang, and compare what they compute with Policy."""
+def exports(session: nox.Session) -> None:
+    """Run exported policies with gcc, clang and onnxruntime, and compare what they compute with Policy."""
     session.install("-e", ".[test]")
-    run_pytest(session, "tests/policies/c", "-m", "compilers and not exhaustive and not slow")
+    run_pytest(session, "tests/policies", "-m", "exports and not exhaustive and not slow")
+
+
+@nox.session
+def robustness(session: nox.Session) -> None:
+    """Watch audit events and memory while hostile files are read; decode every vector; mutate files."""
+    session.install("-e", ".[test]")
+    run_pytest(
+        session, "tests/robustness", "tests/project/test_conformance.py", "-m",
+        "robustness and not exhaustive and not slow",
+    )  # fmt: skip
 
 
 @nox.session

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,9 +28,13 @@ MARKED: Final = {
     "browser": "browser",
     "interop": "interop",
     "programs": "programs",
-    "policies/c/test_operators.py": "compilers",
-    "policies/c/test_predictions.py": "compilers",
-    "policies/c/test_programs.py": "compilers",
+    "ci_kit": "ci_kit",
+    "robustness": "robustness",
+    "policies/c/test_operators.py": "exports",
+    "policies/c/test_predictions.py": "exports",
+    "policies/c/test_programs.py": "exports",
+    "policies/onnx/test_operators.py": "exports",
+    "policies/onnx/test_predictions.py": "exports",
     "catalogue/test_remote.py": "servers",
     "cli/test_urls.py": "servers",
     "io/remote/test_hub.py": "servers",
@@ -39,12 +47,10 @@ MARKED: Final = {
     "io/test_servers.py": "servers",
 }
 """The markers of the tests of folders and modules: sessions of their own run them."""
+ONLY_MARKED: Final = frozenset({"exports", "programs", "servers"})
+"""Markers that no test has but those of ``MARKED``."""
 
 settings.load_profile(DEFAULT_PROFILE)
-
-
-ONLY_MARKED: Final = frozenset({"compilers", "programs", "servers"})
-"""Markers that no test has but those of ``MARKED``."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +59,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the profile with which ``more_examples`` draws all examples if ``-m`` selects the exhaustive tests."""
+    """Load the profile with which ``more_examples`` draws all examples if ``-m`` selects the exhaustive tests.
+
+    Where Python is asked to write no bytecode, it is in a temporary folder: hundreds of processes use it.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None) and not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="bytecode-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder.name
+        sys.dont_write_bytecode = False
     expression = config.option.markexpr
     if "exhaustive" in expression and "not exhaustive" not in expression:
         settings.load_profile(EXHAUSTIVE_PROFILE)
@@ -110,6 +124,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+@cache
 def name_below_tests(path: Path) -> str:
     """Return the path of a folder or module in ``tests``; empty for all others."""
     return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""

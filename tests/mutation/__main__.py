@@ -61,7 +61,7 @@ SELECTED: Final = " and ".join(
     f"not {marker}"
     for marker in ("exhaustive", "slow", "interop", "browser", "ci_kit", "docs", "lint", "packaging", "programs")
 )
-"""The tests of the default run, of ``nox -s servers`` and of ``nox -s compilers``."""
+"""The tests of the default run, and of the sessions servers, exports and robustness."""
 LIKELY: Final = 25
 """Tests that run first, in the order of how likely they kill; the others run file by file, which is faster."""
 

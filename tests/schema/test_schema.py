@@ -72,7 +72,9 @@ def test_a_wrong_type_in_an_archive_is_found_at_its_key(key: str) -> None:
 @check_each("key", sorted(keys_of("BaseAlgorithm")))
 def test_every_key_is_described(key: str) -> None:
     described = [
-        definition["properties"][key] for definition in DEFINITIONS.values() if key in definition.get("properties", ())
+        definition["properties"][key]
+        for name, definition in DEFINITIONS.items()
+        if name != "Usual" and key in definition.get("properties", ())
     ]
     assert all(len(item["description"]) > 10 for item in described)
 

@@ -347,11 +347,13 @@ def test_equality_that_rounding_decides_is_not_exact() -> None:
 # -- random schedules ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("step", with_exhaustive([3], [1]))
 @check_each("file", sorted(RANDOM.glob("*.json.gz")))
-def test_a_random_schedule_is_what_its_cpython_and_its_numpy_compute(file: Path) -> None:
+def test_a_random_schedule_is_what_its_cpython_and_its_numpy_compute(file: Path, step: int) -> None:
     found = json.loads(gzip.decompress(file.read_bytes()))
+    schedules = found["schedules"][::step]
     kinds = Counter()
-    for row in found["schedules"]:
+    for row in schedules:
         schedule = understand(decode_blob(base64.b64decode(row["pickle"]), Budget()))
         kinds[type(schedule)] += 1
         greatest = max((abs(value) for value in row["values"] if value is not None), default=0)
@@ -360,13 +362,14 @@ def test_a_random_schedule_is_what_its_cpython_and_its_numpy_compute(file: Path)
             allowed = greatest * (1e-12 if isinstance(schedule, ComputedSchedule) else 1e-9)
             is_same = math.isnan(result) if value is None else abs(result - value) <= allowed
             assert is_same, (row["source"], progress, result, value)
-    assert min(kinds[kind] for kind in KINDS) >= len(found["schedules"]) / 20
+    assert min(kinds[kind] for kind in KINDS) >= len(schedules) / 20 / step
 
 
-def test_an_adversarial_schedule_is_refused_or_what_its_cpython_computes() -> None:
+@pytest.mark.parametrize("step", with_exhaustive([2], [1]))
+def test_an_adversarial_schedule_is_refused_or_what_its_cpython_computes(step: int) -> None:
     path = Path(__file__).parent / "adversarial" / "schedules.json.gz"
     wrong, understood = [], 0
-    for name, row in json.loads(gzip.decompress(path.read_bytes())).items():
+    for name, row in list(json.loads(gzip.decompress(path.read_bytes())).items())[::step]:
         schedule = understand(decode_blob(base64.b64decode(row["pickle"]), Budget()))
         understood += schedule is not None
         greatest = max((abs(value) for _, value in row["values"] if value is not None), default=0)
@@ -377,4 +380,4 @@ def test_an_adversarial_schedule_is_refused_or_what_its_cpython_computes() -> No
                 wrong.append((name, progress, found, value))
                 break
     assert wrong == []
-    assert understood > 50
+    assert understood > 50 / step
