@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -87,7 +88,9 @@ def pytest_collection(session: pytest.Session) -> None:
     """Import every n-th test module first in the n-th of n workers that run all tests.
 
     Each needs all modules, and pytest keeps those that it has compiled: they compile different ones at the same time.
+    What is collected is never freed: the garbage collector need not look at it.
     """
+    gc.disable()
     worker = getattr(session.config, "workerinput", None)
     if worker is None or session.config.args_source is pytest.Config.ArgsSource.ARGS:
         return
@@ -96,6 +99,12 @@ def pytest_collection(session: pytest.Session) -> None:
         if not any(pytest_ignore_collect(part, session.config) for part in (path, *path.parents)):
             with suppress(Exception, pytest.skip.Exception):  # which the collection of the module meets again
                 importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what is made from now on."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
