@@ -21,7 +21,7 @@ CELLS: Final = (
     "sbformat.load_policy(archive)",
     f"sbformat.scan({str(PPO)!r})",
     f"sbformat.rebuild({str(ARCHIVES / 'ppo-cartpole-1.0.zip')!r}).report",
-    "archive.replace(data={**archive.data, 'policy_class': None}, extra={'notes.txt': b''})",
+    "archive.replace(data={k: v for k, v in archive.data.items() if k != 'policy_class'}, extra={'notes.txt': b''})",
     "sbformat.StateDict.from_arrays({name: np.zeros(2) for name in HOSTILE})",
     "archive.replace(data={**{name: name for name in HOSTILE}, **archive.data})",
     "sbformat.scan(sbformat.writes(archive.replace(extra={'evil.pkl': b'cos\\nsystem\\n(S\"id\"\\ntR.'})))",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,6 +67,19 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the client of the Hub try again immediately; it waits for 23 seconds in all."""
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+
+
+@pytest.fixture
+def silent_hub(monkeypatch: pytest.MonkeyPatch, _no_waits: None) -> Iterator[HubServer]:
+    """A Hub that never answers; its clients, which are left alone, end with it."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    known = set(threading.enumerate())
+    with start_hub() as server:
+        server.behaviour = NeverAnswers(500)
+        yield server
+    for thread in set(threading.enumerate()) - known:
+        thread.join(60)
+    gc.collect()  # of their sockets
 
 
 def url(hub: HubServer, path: str, **options: Any) -> Url:
@@ -236,9 +251,9 @@ def test_a_hub_that_fails_is_one_error(behaviour: Any, path: str, hub: HubServer
 
 
 @pytest.mark.parametrize("path", ["sb3/ppo-CartPole-v1", "sb3/ppo-CartPole-v1/ppo-CartPole-v1.zip", "?author=sb3"])
-def test_a_hub_that_never_answers_is_a_timeout(path: str, hub: HubServer) -> None:
-    hub.behaviour = NeverAnswers(500)
-    named = url(hub, path, token=TOKEN, timeout=0.2)
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_a_hub_that_never_answers_is_a_timeout(path: str, silent_hub: HubServer) -> None:
+    named = url(silent_hub, path, token=TOKEN, timeout=0.2)
     error = catch(lambda: [sbformat.scan(row.url) for row in iter_files(named)], TOKEN)
     assert isinstance(error, TimeoutError)
     assert "did not answer in time" in str(error)
