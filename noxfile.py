@@ -89,9 +89,9 @@ nox.options.sessions = [
     "interop",
     "ci_kit",
     "browser",
+    "packaging",
     "docs",
     "export_pages",
-    "packaging",
     "lint",
     "programs",
     "servers",
@@ -211,6 +211,32 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def packaging(session: nox.Session) -> None:
+    """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
+    session.install("-e", ".[test]", *PACKAGING)
+    run_pytest(session, "tests/project", "-m", "packaging", workers="0")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Run every block of the pages by itself, build the site into build/site, check its links; warnings are errors."""
+    session.install("-e", ".[docs,test]")
+    run_pytest(session, "tests/project/test_site.py", "tests/project/test_pages.py", "-m", "not lint", workers="0")
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
+def export_pages(session: nox.Session) -> None:
+    """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
+    modules = install_node_packages(session, *NODE_PACKAGES)
+    session.install("-e", ".[test]")
+    run_pytest(
+        session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py", "-m", "not exhaustive",
+        workers="0", env={"SBFORMAT_NODE_MODULES": modules},
+    )  # fmt: skip
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Run ruff, mypy and the import contracts; check the links and the types of the pages."""
     session.install("-e", ".[test,lint]")
@@ -292,25 +318,6 @@ def package_mutation(session: nox.Session) -> None:
     session.run("python", "-m", "tests.mutation", *session.posargs, success_codes=[0, 1])  # 1: some survived
 
 
-@nox.session
-def export_pages(session: nox.Session) -> None:
-    """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
-    modules = install_node_packages(session, *NODE_PACKAGES)
-    session.install("-e", ".[test]")
-    run_pytest(
-        session, "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py", "-m", "not exhaustive",
-        workers="0", env={"SBFORMAT_NODE_MODULES": modules},
-    )  # fmt: skip
-
-
-@nox.session
-def docs(session: nox.Session) -> None:
-    """Run every block of the pages by itself, build the site into build/site, check its links; warnings are errors."""
-    session.install("-e", ".[docs,test]")
-    run_pytest(session, "tests/project/test_site.py", "tests/project/test_pages.py", "-m", "not lint", workers="0")
-    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
-
-
 @nox.session(venv_backend="venv")
 def sb3_suites(session: nox.Session) -> None:
     """Run SB3's own tests of saving and loading with ``sbformat.sb3`` in the place of its loaders; ten minutes."""
@@ -341,13 +348,6 @@ def scanners(session: nox.Session) -> None:
     session.run(
         "python", "-m", "benchmarks.scanners", "--environments", environments, "--check", "docs/comparison.md",
     )  # fmt: skip
-
-
-@nox.session
-def packaging(session: nox.Session) -> None:
-    """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
-    session.install("-e", ".[test]", *PACKAGING)
-    run_pytest(session, "tests/project", "-m", "packaging", workers="0")
 
 
 @nox.session
