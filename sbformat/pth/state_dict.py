@@ -394,7 +394,8 @@ def clear_optimizer(state_dict: StateDict) -> StateDict:
     :raises UnsupportedError: when it has no ``state`` and ``param_groups``, and so does not belong to an optimizer
     """
     tree: Any = state_dict.tree
-    if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict) or "param_groups" not in tree:
+    groups = tree.get("param_groups") if isinstance(tree, dict) and isinstance(tree.get("state"), dict) else None
+    if not isinstance(groups, list) or not all(isinstance(group, dict) and "params" in group for group in groups):
         message = "expected the state dict of an optimizer, got one without 'state' and 'param_groups'"
         raise UnsupportedError(message, entry=state_dict.entry)
     return state_dict.with_tree(type(tree)((key, {} if key == "state" else part) for key, part in tree.items()))

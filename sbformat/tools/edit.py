@@ -254,10 +254,10 @@ def _empty_optimizers(archive: Archive) -> dict[str, StateDict | None]:
     for name in names:
         try:
             found = archive.parameters[name]
+            cleared = clear_optimizer(found)
         except SbformatError:
             made[name] = _clear_damaged(archive, name)
             continue
-        cleared = clear_optimizer(found)
         if found.tree["state"]:
             made[name] = cleared
     return made

@@ -76,7 +76,7 @@ def collect_in_time(work: Callable[[], Iterable[T]], seconds: float) -> list[T]:
     Thread(target=run, daemon=True).start()
     count = 0
     while not wait([end], seconds).done:
-        if len(found) == count:
+        if len(found) == count and not end.done():
             raise TimeoutError
         count = len(found)
     end.result()

@@ -8,13 +8,14 @@ becomes of it: passed to a constructor, or called by SB3 after loading, it is ``
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
 from sbformat.globals.constructors import REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.pkl import Call, Extension, Global, Update
 from sbformat.pkl.calls import render_arguments
+from sbformat.pkl.tree import children, walk
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_called_names, find_given_names
 from sbformat.values import is_known
@@ -194,7 +195,16 @@ class UnrecognizedJudge:
                     type(name) is str and explain_danger(("", f"object.{name}")) is None for name in names
                 )
                 plain[id(node.func)] = plain.get(id(node.func), True) and is_plain
-        return {node for node, is_plain in plain.items() if is_plain}
+        found = {node for node, is_plain in plain.items() if is_plain}
+        root = [*self._attempt.log, self._attempt.pickle.value if self._attempt.pickle is not None else None]
+        for value in walk(root) if found else ():
+            parts: Any = value if type(value) in (tuple, list) else children(value)
+            if value is root:
+                parts = root[-1:]
+            elif type(value) is Call:
+                parts = parts[1:]
+            found.difference_update(map(id, parts))  # what else calls it may give it any name
+        return found
 
     @cached_property
     def _given_names(self) -> dict[int, Call]:

@@ -259,3 +259,12 @@ def test_storages_of_a_program_that_begin_like_a_pickle() -> None:
             assert {row.rule for row in sbformat.scan(archive).findings} == {"carried-program"}
         hidden = torchscript(**{f"{folder}/0": b"cos\nsystem\n(S'id'\ntR."})
         assert sbformat.scan(hidden).reason == "harmful"
+
+
+def test_a_getter_that_other_code_may_call_with_any_name_is_harmful() -> None:
+    """``g = attrgetter; g("x"); functools.reduce(g, [...])``, where ``g`` is one object of the pickle."""
+    alone = b"\x80\x04\x8c\x08operator\x8c\x0aattrgetter\x93\x94\x8c\x01x\x85R"
+    passed = b"0\x8c\x09functools\x8c\x06reduce\x93h\x00](\x8c\x0b__globals__\x8c\x09__class__e\x86R"
+    assert [row.reason for row in sbformat.scan(alone + b".").findings if row.rule == "dangerous-name"] == []
+    found = sbformat.scan(alone + passed + b".").findings
+    assert [row.reason for row in found if row.rule == "dangerous-name"][:1] == ["harmful"]
