@@ -20,7 +20,6 @@ from sbformat import (
     MissingEntryError,
     SbformatError,
     Serialized,
-    StateDict,
     UnsupportedError,
     ValidationError,
 )
