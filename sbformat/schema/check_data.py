@@ -44,8 +44,7 @@ def _find_wrong_values(archive: Archive) -> dict[Problem, str]:
     found = {}
     for problem in check_data(data, *choose_schema(archive)):
         if problem.level == "error" and problem.kind in _VALUE_PROBLEMS:
-            key = problem.loc.removeprefix("/").partition("/")[0].replace("~1", "/").replace("~0", "~")
-            found[problem] = repr(data_entry.to_json({key: data.get(key)}))
+            found[problem] = repr(data_entry.to_json({problem.key: data.get(problem.key)}))
     return found
 
 

@@ -36,3 +36,8 @@ class Problem(NamedTuple):
     """``error``; ``warning`` for a value that SB3 accepts, although it is unusual; ``info`` for what is unknown."""
     message: str
     """A sentence."""
+
+    @property
+    def key(self) -> str:
+        """The key of ``data`` that ``loc`` begins with; empty for the whole entry."""
+        return self.loc.removeprefix("/").partition("/")[0].replace("~1", "/").replace("~0", "~")

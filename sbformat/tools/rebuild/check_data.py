@@ -53,12 +53,12 @@ def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterato
     """Yield the keys whose values SB3 cannot use, each with the reason; not those that are supplied at load."""
     keeps = context.options.on_unknown == "keep"
     problems = [problem for problem in iter_problems(made) if problem.level == "error"]
-    assigned = [problem for problem in problems if _first_key(problem.loc) in context.assigned]
+    assigned = [problem for problem in problems if problem.key in context.assigned]
     if assigned:
         message = f"{assigned[0].loc}: {assigned[0].message}"
         raise ValidationError(message, problems=tuple(assigned))
     for problem in problems:
-        key = _first_key(problem.loc)
+        key = problem.key
         is_checked = key in made and key not in context.options.supplied_at_load
         if is_checked and not (keeps and isinstance(made[key], Serialized)):
             yield key, problem.message
@@ -66,11 +66,6 @@ def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterato
         is_number = type(default) in (bool, int, float) and key not in _NOT_ONLY_NUMBERS
         if is_number and isinstance(made.get(key), Serialized) and not keeps and key not in context.assigned:
             yield key, "expected a single number, got an object"
-
-
-def _first_key(loc: str) -> str:
-    """Return the key of ``data`` that begins a JSON pointer; empty for the whole."""
-    return [*loc.split("/"), ""][1].replace("~1", "/").replace("~0", "~")
 
 
 def _drop_value(context: RebuildContext, made: dict[str, Any], key: str, message: str) -> None:
