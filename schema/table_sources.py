@@ -64,11 +64,7 @@ def list_dangerous_names() -> list[Row]:
         *({"kind": "method", "name": name, "why": why} for name, why in sorted(dangerous.METHODS.items())),
         *({"kind": "alias", "module": module, "of": of} for module, of in sorted(dangerous.ALIASES.items())),
         *({"kind": "module as a name", "name": name} for name in sorted(dangerous.MODULE_NAMES)),
-        *(
-            {"kind": "harmless", "module": module, "name": name}
-            for module, names in sorted(dangerous.HARMLESS.items())
-            for name in names.split()
-        ),
+        *({"kind": "harmless", "module": module, "name": name} for module, name in sorted(dangerous.HARMLESS)),
     ]
 
 

@@ -313,7 +313,7 @@ GADGETS: Final[dict[Pair, str]] = {(module, name): why for module, why, names in
 """Names in other modules and in all below them, and why they are dangerous; an empty module matches any. A function
 that calls what it is given (``map``, ``functools.reduce``) is not one: what it is given has a finding of its own."""
 
-HARMLESS: Final[dict[str, str]] = {
+_HARMLESS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("nt", "os", "posix"),
         "PathLike _Environ cpu_count fsdecode fsencode fspath getcwd getpid stat_result terminal_size times_result",
@@ -340,6 +340,9 @@ HARMLESS: Final[dict[str, str]] = {
     "ruamel.yaml.scalarint": "ScalarInt",
     "wandb.sdk.wandb_config": "Config",
 }
+HARMLESS: Final[frozenset[Pair]] = frozenset(
+    (module, name) for module, names in _HARMLESS.items() for name in names.split()
+)
 """Names in the modules above that only hold values, or compute something from their arguments."""
 
 METHODS: Final[dict[str, str]] = {
@@ -381,7 +384,7 @@ def explain_danger(pair: Pair) -> str | None:
     :param pair: module and name, in Python 2 or 3; the name may be dotted, as in protocol 4
     """
     module, name = pair
-    if name in HARMLESS.get(module, "").split():
+    if pair in HARMLESS:
         return None
     first, *rest = name.split(".")
     if not rest:
