@@ -83,7 +83,7 @@ def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> 
         type=parse_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
-        help="of URLs: how long a server may send nothing, or too little (default: 30)",
+        help=f"of URLs: how long a server may send nothing, or too little (default: {TIMEOUT:g})",
     )
 
 

@@ -44,7 +44,7 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
         type=_limits.parse_seconds,
         default=parallel.WORKER_TIMEOUT,
         metavar="SECONDS",
-        help="with --dask, end when there has been no worker for so long (default: 30)",
+        help=f"with --dask, end when there has been no worker for so long (default: {parallel.WORKER_TIMEOUT:g})",
     )
 
 

@@ -267,7 +267,7 @@ def _clear_damaged(archive: Archive, name: str) -> StateDict | None:
     """Return a damaged optimizer without its state, if its options are whole: their record has a CRC of its own."""
     try:
         found = archive.unchecked().parameters[name]
-        return clear_optimizer(found) if getattr(found, "records", None) is not None else None
+        return clear_optimizer(found) if found.records is not None else None
     except SbformatError:
         return None
 
