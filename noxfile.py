@@ -122,6 +122,12 @@ def run_pytest(session: nox.Session, *arguments: str, workers: str = "auto", env
     session.run("python", "-m", "pytest", "-n", workers, *PYTEST_OPTIONS, *arguments, *session.posargs, env=env)
 
 
+def run_marked(session: nox.Session, marker: str, *paths: str) -> None:
+    """Run the tests of a marker that the default run leaves out, but not those that take minutes."""
+    session.install("-e", ".[test]")
+    run_pytest(session, *paths, "-m", f"{marker} and not exhaustive and not slow")
+
+
 def install_node_packages(session: nox.Session, *packages: str) -> str:
     """Install packages of npm into the session's environment; return their folder."""
     if shutil.which("npm") is None:
@@ -259,24 +265,21 @@ def programs(session: nox.Session) -> None:
 @nox.session
 def servers(session: nox.Session) -> None:
     """Read archives from servers of HTTP, S3 and the Hub, which fail, lie and redirect."""
-    session.install("-e", ".[test]")
-    run_pytest(session, "-m", "servers and not exhaustive and not slow")
+    run_marked(session, "servers")
 
 
 @nox.session
 def exports(session: nox.Session) -> None:
     """Run exported policies with gcc, clang and onnxruntime, and compare what they compute with Policy."""
-    session.install("-e", ".[test]")
-    run_pytest(session, "tests/policies", "-m", "exports and not exhaustive and not slow")
+    run_marked(session, "exports", "tests/policies")
 
 
 @nox.session
 def robustness(session: nox.Session) -> None:
     """Watch audit events and memory while hostile files are read; decode every vector; mutate files; fail to write."""
-    session.install("-e", ".[test]")
-    run_pytest(
-        session, "tests/robustness", "tests/io", "tests/pth", "tests/tools/scan", "tests/values",
-        "tests/project/test_conformance.py", "-m", "robustness and not exhaustive and not slow",
+    run_marked(
+        session, "robustness", "tests/robustness", "tests/io", "tests/pth", "tests/tools/scan", "tests/values",
+        "tests/project/test_conformance.py",
     )  # fmt: skip
 
 

@@ -81,11 +81,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import tests whose marker is not selected: that takes longer than many tests."""
-    marker, expression = MARKED.get(name_below_tests(collection_path)), config.option.markexpr
-    if expression.partition(" ")[0] in ONLY_MARKED and collection_path.suffix == ".py":
-        parent = MARKED.get(name_below_tests(collection_path.parent))
-        return True if expression.partition(" ")[0] not in {marker, parent} else None
-    return True if marker is not None and f"not {marker}" in expression else None
+    markers, expression = find_markers(collection_path), config.option.markexpr
+    selected = expression.partition(" ")[0]
+    if selected in ONLY_MARKED and collection_path.suffix == ".py":
+        return None if selected in markers else True
+    return True if any(f"not {marker}" in expression for marker in markers) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -116,8 +116,8 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of ``MARKED``; leave out what ``--one-in`` does, and ``each_value`` by default."""
     for item in items:
-        for marker in {MARKED.get(name_below_tests(path)) for path in (item.path, item.path.parent)} - {None}:
-            item.add_marker(str(marker))
+        for marker in find_markers(item.path):
+            item.add_marker(marker)
     kept = sample(items, config.option.one_in, name=lambda item: item.nodeid, group=find_test)
     config.hook.pytest_deselected(items=set(items).difference(kept))
     items[:] = kept
@@ -139,9 +139,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @cache
-def name_below_tests(path: Path) -> str:
-    """Return the path of a folder or module in ``tests``; empty for all others."""
-    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+def find_markers(path: Path) -> list[str]:
+    """Return the markers of a module or folder of ``tests``: its own, and that of its folder."""
+    names = [part.relative_to(TESTS).as_posix() for part in (path, path.parent) if part.is_relative_to(TESTS)]
+    return [MARKED[name] for name in names if name in MARKED]
 
 
 def find_test(item: pytest.Item) -> str:

@@ -33,6 +33,7 @@ from __future__ import annotations
 import argparse
 import json
 import queue
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -57,10 +58,9 @@ ENDED: Final = {"failed": "killed", "timeout": "timeout"}
 """The outcomes of tests that kill a mutant."""
 
 SURVIVORS: Final = STATES[2:]
-SELECTED: Final = " and ".join(
-    f"not {marker}"
-    for marker in ("exhaustive", "slow", "interop", "browser", "ci_kit", "docs", "lint", "packaging", "programs")
-)
+_OF_DEFAULT_RUN: Final = re.compile(r'"-m", "([^"]+)"')
+_MORE: Final = re.compile(r" and not (servers|exports|robustness)\b")
+SELECTED: Final = _MORE.sub("", _OF_DEFAULT_RUN.findall((CHECKOUT / "pyproject.toml").read_text("utf-8"))[0])
 """The tests of the default run, and of the sessions servers, exports and robustness."""
 LIKELY: Final = 25
 """Tests that run first, in the order of how likely they kill; the others run file by file, which is faster."""
