@@ -1,4 +1,4 @@
-"""The page of examples is what its program makes of the vectors, and its bytes are those of the vector."""
+"""The vectors and the page of examples are what their programs write; its bytes are those of the vector."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from conformance import generate
 from conformance.runner.vectors import decode_file, read_vector
 from tests.helpers.bundled import ROOT
 
@@ -28,3 +29,15 @@ def test_the_bytes_are_those_of_the_vector() -> None:
     assert "PK" in block
     assert rows[0][0] == "0000"
     assert int(rows[-1][0], 16) + len(bytes.fromhex(rows[-1][1])) == len(ARCHIVE)
+
+
+def test_the_generators_write_exactly_these_vectors() -> None:
+    assert list(generate.list_differences(generate.existing_lines(), generate.generate_lines())) == []
+
+
+def test_differences_are_listed_by_name() -> None:
+    existing = {"1": {"same": b"1", "changed": b"2", "gone": b"3"}, "2": {"a": b"4", "b": b"5"}}
+    wanted = {"1": {"same": b"1", "changed": b"6", "added": b"7"}, "2": {"b": b"5", "a": b"4"}}
+    assert list(generate.list_differences(existing, wanted)) == [
+        "new: added", "differs: changed", "removed: gone", "another order: section 2",
+    ]  # fmt: skip
