@@ -50,7 +50,7 @@ _MODULES: Final = {
     ),
     "tools.scan": "Finding ScanReport scan",
     "values": "decode",
-    "values.types": "ConstantSchedule LinearSchedule",
+    "known.types": "ConstantSchedule LinearSchedule",
     "writer": "new write writes",
 }
 """The public names, by the module that defines them."""

@@ -33,6 +33,8 @@ from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnorma
 from sbformat.html_report.report import HtmlReport as HtmlReport
 from sbformat.html_report.report import report as report
 from sbformat.io.urls import Url as Url
+from sbformat.known.types import ConstantSchedule as ConstantSchedule
+from sbformat.known.types import LinearSchedule as LinearSchedule
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
 from sbformat.policies.c.export import export_c as export_c
@@ -83,8 +85,6 @@ from sbformat.tools.scan import Finding as Finding
 from sbformat.tools.scan import ScanReport as ScanReport
 from sbformat.tools.scan import scan as scan
 from sbformat.values import decode as decode
-from sbformat.values.types import ConstantSchedule as ConstantSchedule
-from sbformat.values.types import LinearSchedule as LinearSchedule
 from sbformat.writer import new as new
 from sbformat.writer import write as write
 from sbformat.writer import writes as writes

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
-from sbformat.globals.references import REFERENCES
-from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.immutable import thaw
+from sbformat.known.table import TABLE, find
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
 from sbformat.pkl.disassembly import opcodes
@@ -37,8 +36,8 @@ from sbformat.values.hashing import find_key_fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from sbformat.globals.torch import Pair
     from sbformat.pkl import Node, Pickle
+    from sbformat.pkl.names import Pair
     from sbformat.reader import ArchiveLike
 
 I_TRUST_THIS_FILE: Final = "this file may run any code as me"
@@ -54,65 +53,12 @@ _REASONS_SHOWN: Final = 12
 
 _LOAD_FROM_BYTES: Final = ("torch.storage", "_load_from_bytes")
 
-_ENUMS: Final[frozenset[Pair]] = frozenset({
-    ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"),
-    ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"),
-})  # fmt: skip
-"""Enumerations, whose members exist once in a process, so that no file may change one."""
-
-_PLAIN: Final[frozenset[Pair]] = SPACE_REFERENCES | {
-    ("stable_baselines3.common.noise", "NormalActionNoise"),
-    ("stable_baselines3.common.noise", "OrnsteinUhlenbeckActionNoise"),
-    ("stable_baselines3.common.noise", "VectorizedActionNoise"),
-    ("stable_baselines3.common.utils", "ConstantSchedule"),
-    ("stable_baselines3.common.utils", "FloatSchedule"),
-    ("stable_baselines3.common.utils", "LinearSchedule"),
-}  # fmt: skip
-"""Plain objects: BUILD sets their attributes from a dict, never from slots, which would call setters."""
-
-_NUMPY: Final[frozenset[Pair]] = frozenset({
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.random", "__RandomState_ctor"),
-    ("numpy.random._pickle", "__randomstate_ctor"),
-    ("numpy.random._pickle", "__generator_ctor"),
-    ("numpy.random._pickle", "__bit_generator_ctor"),
-    ("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"),
-    *(
-        (f"numpy.{core}.{module}", name)
-        for core in ("core", "_core")
-        for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
-    ),
-})  # fmt: skip
-"""Arrays, scalars, dtypes and random generators."""
-
-_CONTAINERS: Final[frozenset[Pair]] = frozenset({
-    ("collections", "OrderedDict"), ("collections", "deque"), ("collections", "defaultdict"), ("builtins", "set"),
-})  # fmt: skip
-
-_BUILDERS: Final[frozenset[Pair]] = (
-    _ENUMS
-    | _PLAIN
-    | _NUMPY
-    | _CONTAINERS
-    | {
-        _LOAD_FROM_BYTES,
-        ("torch", "device"),
-        ("torch", "Size"),
-        ("torch._utils", "_rebuild_tensor_v2"),
-        ("torch._utils", "_rebuild_parameter"),
-        ("builtins", "frozenset"),
-        ("builtins", "bytearray"),
-        ("builtins", "complex"),
-        ("sb3_contrib.common.recurrent.type_aliases", "RNNStates"),
-        ("stable_baselines3.common.type_aliases", "TrainFreq"),
-    }
-)
+_BUILDERS: Final[frozenset[Pair]] = frozenset(pair for pair, row in TABLE.items() if "built" in row.uses)
 """The names that build SB3's own types; the other names of :data:`SB3_TYPES` may be referred to, but not called."""
 
-SB3_TYPES: Final[frozenset[Pair]] = REFERENCES | _BUILDERS
+SB3_TYPES: Final[frozenset[Pair]] = _BUILDERS.union(pair for pair, row in TABLE.items() if row.is_reference)
 """The default list: spaces, arrays, scalars, random states, schedule classes, action noise, TrainFreq, RNNStates,
-tensors, and references to the classes of :mod:`sbformat.globals.references`. Functions pickled by value are not on it,
+tensors, and references to the classes of :mod:`sbformat.known`. Functions pickled by value are not on it,
 because a name that creates one function can create any."""
 
 _NAMED_ONLY: Final = SB3_TYPES - _BUILDERS
@@ -333,7 +279,7 @@ def _iter_unrecognized(decoded: Pickle, budget: Budget) -> Iterator[str]:
         pair = _pair_of(call)
         if id(call) in decoder.understood or pair not in SB3_TYPES:
             continue
-        if not (has_own and pair in _PLAIN and _is_plain(call)):
+        if not (has_own and _is_plain(call)):
             issue = decoder.issues.get(id(call))
             why = f": {issue.message}" if issue is not None and issue.message else ""
             yield f"it calls {quote(call.func)} with arguments that no pickler writes for SB3's types{why}"
@@ -345,6 +291,8 @@ def _pair_of(call: Call) -> Pair:
 
 def _is_plain(call: Call) -> bool:
     """Return whether an object is created without arguments, and only has attributes set, never slots (setters)."""
+    if not find(_pair_of(call)).extends_object:
+        return False
     states = [update.value for update in call.updates or () if update.how == "BUILD"]
     return (
         (call.how, call.args) == ("NEWOBJ", ())

@@ -8,7 +8,7 @@ that define them, as published, with each given CPython, and writes the digests 
 ARCHIVE is a wheel, an sdist or a tar of a tag, with the file name of the package index or of ``git archive``. A
 REPOSITORY is a git directory. Every version up to HEAD and the tags is used, not only releases, because people train
 with those too. No source is run. ``schema/published_functions.json`` lists the sources of each digest, and
-``sbformat/globals/published.py`` is generated from it. With ``--check`` nothing is written, and the exit status is 1 if
+``sbformat/known/published.py`` is generated from it. With ``--check`` nothing is written, and the exit status is 1 if
 a file differs from what would be written; without sources, ``--check`` compares the second file with the first.
 """
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from sbformat.values.code import make_code
+from sbformat.known.code import make_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ Json: TypeAlias = dict[str, Any]
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JSON_NAME: Final = "schema/published_functions.json"
-TABLE_NAME: Final = "sbformat/globals/published.py"
+TABLE_NAME: Final = "sbformat/known/published.py"
 CHILD: Final = os.path.join(ROOT, "schema", "dump_code.py")
 
 

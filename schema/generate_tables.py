@@ -5,7 +5,7 @@
 Most tables are edited by hand. This program formats them, with one row per line, and writes their rows into FORMAT.md
 and into modules of the package, between the lines ``begin`` and ``end`` that name the table. The package does not read
 JSON when it starts. The tables whose head has ``generated`` are written by this program: the names that
-``sbformat/globals`` maintains, and Unicode's characters, the latter only by a CPython with the same version of Unicode.
+``sbformat/known`` maintains, and Unicode's characters, the latter only by a CPython with the same version of Unicode.
 With ``--check`` nothing is written, and the exit status is 1 if a file differs from what would be written.
 """
 
@@ -65,15 +65,15 @@ GENERATED: Final = {
         unicode_tables.list_nfkc, _UNICODE,
     ),
     "roles": Source(
-        ("5.4", "6.5", "6.6", "13"), "Known names, and what a pickle may do with each.", "sbformat/globals",
+        ("5.4", "6.5", "6.6", "13"), "Known names, and what a pickle may do with each.", "sbformat/known",
         table_sources.list_roles,
     ),
     "dangerous-names": Source(
         ("14",), "Names that are known to run, import, open, connect or unpickle; no such list is complete.",
-        "sbformat/globals/dangerous.py", table_sources.list_dangerous_names,
+        "sbformat/known/dangerous.py", table_sources.list_dangerous_names,
     ),
     "agent-attributes": Source(
-        ("14.1",), "Keys of data that Stable-Baselines uses.", "sbformat/globals/sb3_attributes.py",
+        ("14.1",), "Keys of data that Stable-Baselines uses.", "sbformat/known/sb3_attributes.py",
         table_sources.list_agent_attributes,
     ),
 }  # fmt: skip
@@ -289,9 +289,9 @@ BLOCKS: Final = (
     Block("opcodes", "sbformat/pkl/opcodes.py", "opcodes", opcode_rows),
     Block("dtypes", "sbformat/pth/dtypes.py", "dtypes", dtype_rows),
     Block("quantized", "sbformat/pth/dtypes.py", "dtypes", quantized_names),
-    Block("dtypes", "sbformat/globals/torch.py", "dtypes", dtype_names),
-    Block("storages", "sbformat/globals/torch.py", "storages", storage_rows),
-    Block("packed", "sbformat/globals/torch.py", "storages", packed_storages),
+    Block("dtypes", "sbformat/pkl/names.py", "dtypes", dtype_names),
+    Block("storages", "sbformat/pkl/names.py", "storages", storage_rows),
+    Block("packed", "sbformat/pkl/names.py", "storages", packed_storages),
     Block("words", "sbformat/arrayfiles/safetensors.py", "dtypes", safetensors_words),
     Block("refused", "sbformat/pth/constructors.py", "refused-attributes", refused_attributes),
     Block("names", "sbformat/limits.py", "limits", limit_names),

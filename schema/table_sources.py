@@ -1,15 +1,17 @@
-"""Tables of names that the package maintains, because each row has its reasons beside it in ``sbformat/globals``."""
+"""Tables of names that the package maintains, because each row has its reasons beside it in ``sbformat/known``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.globals import constructors, dangerous, jax, references, sb3_attributes, stdlib, torch
+from sbformat.known import dangerous, sb3_attributes
+from sbformat.known.table import TABLE
+from sbformat.pkl.names import CALLS, QUANTIZATION_SCHEMES, TENSOR_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from sbformat.globals.torch import Pair
+    from sbformat.known.rows import Known
 
 Row = dict[str, Any]
 
@@ -17,40 +19,37 @@ Row = dict[str, Any]
 def list_roles() -> list[Row]:
     """Return the known names, each with what a pickle may do with it."""
     rows = [
-        *_with_roles("call in a .pth", torch.CALLS),
-        *({**row, "reaches": row["role"] in constructors.REACHING} for row in _with_roles("call", _calls_of_data())),
-        *_with_roles("object", constructors.OBJECTS),
-        *_with_attributes("plain object", constructors.PLAIN_OBJECTS),
-        *_with_attributes("plain object", stdlib.SLOT_OBJECTS),
-        *_plain("tensor class", torch.TENSOR_CLASSES),
-        *_plain("quantization scheme", torch.QUANTIZATION_SCHEMES),
-        *_plain("algorithm", references.ALGORITHMS),
-        *_plain("reference", references.REFERENCES - references.ALGORITHMS),
-        *_plain("generic type", constructors.GENERICS),
-        *_plain("metaclass", stdlib.METACLASSES),
-        *_plain("name beside code", stdlib.NAMES - stdlib.METACLASSES),
-        *_plain("object of SBX", jax.OBJECTS),
+        {"kind": kind, "module": known.module, "name": known.name, **more}
+        for known in TABLE.values()
+        for kind, more in _list_kinds(known)
     ]
     return sorted(rows, key=lambda row: (row["kind"], row["module"], row["name"]))
 
 
-def _calls_of_data() -> dict[Pair, str]:
-    return {pair: role for pair, role in constructors.CALLS.items() if pair not in torch.CALLS}
-
-
-def _plain(kind: str, pairs: Iterable[Pair]) -> Iterator[Row]:
-    for module, name in pairs:
-        yield {"kind": kind, "module": module, "name": name}
-
-
-def _with_roles(kind: str, pairs: dict[Pair, Any]) -> Iterator[Row]:
-    for (module, name), role in pairs.items():
-        yield {"kind": kind, "module": module, "name": name, "role": role}
-
-
-def _with_attributes(kind: str, pairs: dict[Pair, tuple[str, ...]]) -> Iterator[Row]:
-    for (module, name), attributes in pairs.items():
-        yield {"kind": kind, "module": module, "name": name, "attributes": list(attributes)}
+def _list_kinds(known: Known) -> Iterator[tuple[str, Row]]:
+    uses = known.uses
+    if known.pair in CALLS:
+        yield "call in a .pth", {"role": known.role}
+    elif known.role:
+        yield "call", {"role": known.role, "reaches": "reaches" in uses}
+    if known.is_plain or "slots" in uses:
+        yield "plain object", {"attributes": list(known.attributes or ())}
+    elif known.kind and known.new:
+        yield "object", {"role": known.kind}
+    if known.pair in TENSOR_CLASSES:
+        yield "tensor class", {}
+    if known.pair in QUANTIZATION_SCHEMES:
+        yield "quantization scheme", {}
+    if known.is_reference:
+        yield "algorithm" if "algorithm" in uses else "reference", {}
+    if "generic" in uses:
+        yield "generic type", {}
+    if "metaclass" in uses:
+        yield "metaclass", {}
+    elif "beside code" in uses:
+        yield "name beside code", {}
+    if "stores" in uses:
+        yield "object of SBX", {}
 
 
 def list_dangerous_names() -> list[Row]:

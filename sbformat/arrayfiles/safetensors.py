@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.data import parse_object
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.globals.torch import STORAGE_CLASSES
 from sbformat.io.source import FileSource
 from sbformat.limits import Budget, Limits
+from sbformat.pkl.names import STORAGE_CLASSES
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.file_storage import FileStorage
 from sbformat.pth.values import TensorInfo, contiguous

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import SbformatError
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

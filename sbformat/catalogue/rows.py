@@ -17,12 +17,12 @@ from sbformat.catalogue.episodes import collect_episodes
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
+from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import render_line, render_linear
 from sbformat.values.schedule_meaning import EXAMINED_KEYS, describe_samples, find_meaning
-from sbformat.values.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def configure(subparsers: Any) -> None:
     """Add the command."""
-    from sbformat.globals.releases import NEWEST, RELEASES
+    from sbformat.known.changes import NEWEST, RELEASES
 
     parser = subparsers.add_parser(
         "rebuild",

@@ -9,8 +9,8 @@ from sbformat.archive.kinds import OBJECTS
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
+from sbformat.known.types import DictSpace, Space, TupleSpace
 from sbformat.values.render import render_line
-from sbformat.values.types import DictSpace, Space, TupleSpace
 
 if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.globals.torch import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
+from sbformat.pkl.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
 
 if TYPE_CHECKING:
@@ -427,7 +427,7 @@ def _is_known_dtype(call: Call) -> bool:
 
 
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
-    """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.globals.torch.CALLS`.
+    """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.pkl.names.CALLS`.
 
     :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
     :param is_wide: allow text, bytes and flat structures too

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.torch import NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
+from sbformat.pkl.names import NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.tree import Call, Global, Update
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable

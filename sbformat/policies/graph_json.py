@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.known.numbers import unpack_items
+from sbformat.known.rows import UnrecognizedError
 from sbformat.pkl.numpy import ArrayInfo, item_size
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_number, write_numbers
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import unpack_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.types import Space
     from sbformat.policies.graph import Graph
-    from sbformat.values.types import Space
 
 Family: TypeAlias = Literal["sb3", "sb2"]
 

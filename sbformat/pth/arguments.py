@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.globals.torch import CALLS, NUMPY_DTYPE
+from sbformat.pkl.names import CALLS, NUMPY_DTYPE
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.context import INT64
 

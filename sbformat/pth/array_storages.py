@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.errors import TensorError, UnsupportedError
-from sbformat.globals.torch import STORAGE_CLASSES
+from sbformat.pkl.names import STORAGE_CLASSES
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage, TensorInfo, contiguous
 

@@ -39,7 +39,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.globals.torch import CALLS, NUMPY_RECONSTRUCT_NAME
+from sbformat.pkl.names import CALLS, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
 from sbformat.pth.constructors import CONSTRUCTORS
 from sbformat.pth.keys import PLAIN, check_keys

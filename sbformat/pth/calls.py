@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.globals.torch import STORAGE_CLASSES
+from sbformat.pkl.names import STORAGE_CLASSES
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.numpy_calls import to_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update

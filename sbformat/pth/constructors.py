@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.globals.torch import (
+from sbformat.pkl.names import (
     CALLS,
     QUANTIZATION_SCHEMES,
     TENSOR_CLASSES,
 )
-from sbformat.globals.torch import (
+from sbformat.pkl.names import (
     DTYPES as DTYPE_NAMES,
 )
 from sbformat.pkl.tree import Call, Dict, Global
@@ -399,4 +399,4 @@ CONSTRUCTORS: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], obje
     "from_type_v2": _from_type_v2,
     **SMALL_VALUES,
 }
-"""By role in :data:`sbformat.globals.torch.CALLS`. ``build`` builds containers, ``pkl.numpy`` numpy's values."""
+"""By role in :data:`sbformat.pkl.names.CALLS`. ``build`` builds containers, ``pkl.numpy`` numpy's values."""

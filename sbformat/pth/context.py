@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.globals.torch import PACKED_STORAGES, STORAGES
+from sbformat.pkl.names import PACKED_STORAGES, STORAGES
 from sbformat.pkl.tree import Call, Global, Persistent, walk
 from sbformat.pth.values import StorageId
 

@@ -16,8 +16,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.errors import DataError, UnsupportedError, quote
-from sbformat.globals.torch import DTYPES, LAYOUTS, MEMORY_FORMATS
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pkl.names import DTYPES, LAYOUTS, MEMORY_FORMATS
 from sbformat.pth.addresses import other_keys, segment
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.globals.torch import DTYPES as DTYPE_NAMES
-from sbformat.globals.torch import LAYOUTS, MEMORY_FORMATS
+from sbformat.pkl.names import DTYPES as DTYPE_NAMES
+from sbformat.pkl.names import LAYOUTS, MEMORY_FORMATS
 from sbformat.pth.arguments import arguments, reduced, refuse, whole_numbers
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size
 
@@ -110,7 +110,7 @@ SMALL_VALUES: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], obje
     "encode": _encode,
     "bytes": _bytes,
 }
-"""By role in :data:`sbformat.globals.torch.CALLS`."""
+"""By role in :data:`sbformat.pkl.names.CALLS`."""
 
 
 def named_value(value: Global) -> object:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
-from sbformat.globals.releases import parse_target
+from sbformat.known.changes import parse_target
+from sbformat.known.sb3 import HER_BUFFER
+from sbformat.known.types import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.sb3.custom_objects import check_attributes, iter_misspelt, make_schedules
@@ -21,8 +23,7 @@ from sbformat.tools.rebuild import rebuild_with
 from sbformat.tools.rebuild.advice import FOR_LOAD
 from sbformat.tools.rebuild.context import Options
 from sbformat.tools.rebuild.releases import RENAMED
-from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
-from sbformat.values.types import Reference
+from sbformat.tools.rebuild.roles import REPLAY_BUFFERS
 from sbformat.writer import writes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.globals.releases import NEWEST, RELEASES, Target
+from sbformat.known.changes import NEWEST, RELEASES, Target
 from sbformat.tools.rebuild.releases import ALGORITHMS
 
 ORIGINAL: Final = "_sbformat_original"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
-from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER, Target, parse_release
+from sbformat.known.changes import ONE_NETWORK_OPTIMIZER, Target, parse_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,13 +23,13 @@ from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.replay_buffer import replay_buffer_of
 from sbformat.io.opening import is_remote
+from sbformat.known.types import ObjectArray
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment
 from sbformat.reader import read
 from sbformat.sb3.installed import find_installed_release
 from sbformat.tools.rebuild.releases import GOAL_STRATEGIES
-from sbformat.values.types import ObjectArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

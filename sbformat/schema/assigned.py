@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import ValidationError, escape
-from sbformat.globals.releases import NEWEST, RELEASES, SCHEDULE_CLASSES, Target, parse_release
+from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, Target, parse_release
+from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema.problem import Problem, ProblemKind
 from sbformat.values import encode
 from sbformat.values.schedule_meaning import SCHEDULE_KEYS
-from sbformat.values.types import ConstantSchedule, FloatSchedule, LinearSchedule
 
 if TYPE_CHECKING:
-    from sbformat.values.types import Schedule
+    from sbformat.known.types import Schedule
 
 _CALLED: Final = frozenset({"lr_schedule", "exploration_schedule", "delta_std_schedule"})
 """Those that SB3 calls without a check, so that a number is written as a schedule."""
@@ -45,7 +45,7 @@ def encode_assigned(key: str, value: Any, target: Target) -> Any:
     :param key: of ``data``
     :param value: JSON, or a :class:`~sbformat.Serialized`; for a key that can have a schedule also
         ``{"constant": number}``, ``{"linear": [start, end, end_fraction]}``, or a schedule of
-        :mod:`sbformat.values.types`
+        :mod:`sbformat.known.types`
     :param target: the release that loads the result
     :raises ValidationError: for a schedule under another key, and for one with other numbers than SB3 accepts
 

@@ -1,7 +1,7 @@
 """Decode pickles to values that people know, without running them, and encode such values (VALUES.md 13).
 
 A pickle is decoded by exact names and checked arguments; what is not known stays an inert node of
-:mod:`sbformat.pkl.tree`. Nothing is imported or called. The types of the values are in :mod:`sbformat.values.types`.
+:mod:`sbformat.pkl.tree`. Nothing is imported or called. The types of the values are in :mod:`sbformat.known.types`.
 
     >>> space = sbformat.read("agent.zip").decode("observation_space")
     >>> space.shape, np.asarray(space.low)
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from sbformat.data import Serialized
 from sbformat.errors import require_type
-from sbformat.globals.releases import NEWEST, parse_target
+from sbformat.known.changes import NEWEST, parse_target
+from sbformat.known.context import Issue
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.pkl.decode import decode_pickle
-from sbformat.values.context import Issue, is_known
 from sbformat.values.decoder import Decoder
 
 if TYPE_CHECKING:
-    from sbformat.globals.releases import Target
-    from sbformat.globals.torch import Pair
+    from sbformat.known.changes import Target
     from sbformat.limits import Limits
     from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.names import Pair
     from sbformat.pth.context import DecodeContext
 
-__all__ = ["Decoder", "Issue", "decode", "decode_blob", "decode_tree", "encode", "is_known"]
+__all__ = ["Decoder", "Issue", "decode", "decode_blob", "decode_tree", "encode"]
 
 
 def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -37,7 +37,7 @@ def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> Any:
 
     :param serialized: as ``Archive.data`` has it
     :param limits: bounds on what the pickle may use
-    :return: plain Python values (numbers, text, containers, dates, paths), a type of :mod:`sbformat.values.types`
+    :return: plain Python values (numbers, text, containers, dates, paths), a type of :mod:`sbformat.known.types`
         (spaces, schedules, functions, ...), an :class:`~sbformat.pkl.numpy.ArrayInfo` for a numpy array or scalar;
         where a constructor is not known, a node of :mod:`sbformat.pkl.tree`
     :raises PickleError: when it is not a pickle

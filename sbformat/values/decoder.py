@@ -1,6 +1,6 @@
 """The walk from an inert tree to values: children first, each node once (VALUES.md 13.1).
 
-:mod:`sbformat.values.context` has the theory of operation. The walk has a stack of its own, because a file chooses how
+:mod:`sbformat.known.context` has the theory of operation. The walk has a stack of its own, because a file chooses how
 deep its tree is, and charges what it copies, because a tree that shares parts can stand for one exponentially larger.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError
-from sbformat.globals.jax import OBJECTS as JAX_OBJECTS
+from sbformat.known.context import Context
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.table import find, find_node_decoder, find_role
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set, add_changes
-from sbformat.values.context import Context, UnrecognizedError, find_role
-from sbformat.values.registry import find_node_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _SMALL: Final = (8, 64)
 
 
 class Decoder(Context):
-    """A context that walks the tree; parameters as :class:`~sbformat.values.context.Context`."""
+    """A context that walks the tree; parameters as :class:`~sbformat.known.context.Context`."""
 
     __slots__ = ("_calls", "_heights", "_items", "_nbytes", "_open", "_sizes")
 
@@ -172,7 +172,7 @@ class Decoder(Context):
         """Return whether a call only stores its arguments, so that it does not matter when they are changed."""
         if isinstance(node.func, Call) and find_role(node.func) == "builtin_type":
             return node.func.args == ("MethodType",)
-        if isinstance(node.func, Global) and node.func.pair in JAX_OBJECTS:
+        if isinstance(node.func, Global) and "stores" in find(node.func.pair).uses:
             return not node.func.updates
         return find_role(node) in _STORING_ROLES
 

@@ -10,18 +10,10 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.globals.constructors import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
-from sbformat.globals.references import ALGORITHMS, REFERENCES
-from sbformat.globals.releases import SCHEDULE_CLASSES
-from sbformat.globals.renamed import current_name
-from sbformat.globals.spaces import SPACE_MODULES
-from sbformat.globals.torch import NUMPY_NDARRAY
 from sbformat.immutable import FrozenDict, FrozenList
-from sbformat.pkl.encode import encode_pickle
-from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
-from sbformat.pkl.numpy_calls import dtype_tree
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
-from sbformat.values.types import (
+from sbformat.known.changes import SCHEDULE_CLASSES
+from sbformat.known.table import find
+from sbformat.known.types import (
     Box,
     ConstantSchedule,
     DictSpace,
@@ -40,13 +32,18 @@ from sbformat.values.types import (
     TrainFreq,
     TupleSpace,
 )
+from sbformat.pkl.encode import encode_pickle
+from sbformat.pkl.names import NUMPY_NDARRAY
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
+from sbformat.pkl.numpy_calls import dtype_tree
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbformat.globals.releases import Target
-    from sbformat.globals.torch import Pair
-    from sbformat.values.types import Space
+    from sbformat.known.changes import Target
+    from sbformat.known.types import Space
+    from sbformat.pkl.names import Pair
 
 _PROTOCOL: Final = 4
 _DEEPEST: Final = 60
@@ -140,12 +137,13 @@ class _Encoder:
     def reference(self, value: Reference) -> Global:
         if value.pair in self._foreign:
             return Global(*value.pair)
-        pair = current_name(value.pair)
-        if pair not in REFERENCES:
+        pair = find(value.pair).current or value.pair
+        row = find(pair)
+        if not row.is_reference:
             _refuse(f"{quote('.'.join(pair))} is not a known class")
-        if pair in ALGORITHMS:
+        if "algorithm" in row.uses:
             _refuse(f"{'.'.join(pair)} is an algorithm, which constructs the environment that its argument names")
-        missing = self.target.explain_missing(pair)
+        missing = row.explain_missing(self.target)
         if missing:
             _refuse(f"{'.'.join(pair)} {missing}")
         return Global(*pair)
@@ -153,8 +151,7 @@ class _Encoder:
     # -- spaces (13.4) --------------------------------------------------------------------------------
 
     def space(self, value: Space, **state: object) -> Call:
-        name = value.class_name
-        made = Call("NEWOBJ", Global(f"gymnasium.spaces.{SPACE_MODULES[name]}", name), ())
+        made = Call("NEWOBJ", Global(*value.pair), ())
         made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
         return made
 
@@ -233,7 +230,7 @@ class _Encoder:
     # -- objects (13.6) -------------------------------------------------------------------------------
 
     def enum(self, value: EnumMember) -> Call:
-        if CALLS.get(value.enum.pair) != "enum":
+        if find(value.enum.pair).role != "enum":
             _refuse(f"{quote(value.enum)} is not a known enumeration")
         return Call("REDUCE", self.tree(value.enum), (value.value,))
 
@@ -244,12 +241,12 @@ class _Encoder:
         function = self.tree(value.function)
         if not isinstance(function, Global):
             _refuse("a partial of a function that is pickled by value")
-        if function.pair not in self._foreign and not function.pair[0].startswith(PARTIAL_MODULES):
+        if function.pair not in self._foreign and "layer" not in find(function.pair).uses:
             _refuse(f"expected a layer or optimizer in a partial, got {quote(str(function))}")
         return _make_partial(function, tuple(self.trees(value.args)), self.pairs(value.keywords))  # type: ignore[arg-type]
 
     def instance(self, value: Instance) -> Call:
-        if value.type.pair not in _INSTANCES:
+        if find(value.type.pair).kind != "noise":
             _refuse(f"an object of {quote(value.type)} has no form that is known to load")
         made = Call("NEWOBJ", self.tree(value.type), ())
         attributes = dict(value.attributes)
@@ -260,7 +257,6 @@ class _Encoder:
 
 
 _TRAIN_FREQ: Final = ("stable_baselines3.common.type_aliases", "TrainFreq")
-_INSTANCES: Final = frozenset(pair for pair in PLAIN_OBJECTS if pair[0] == "stable_baselines3.common.noise")
 
 
 def _refuse(message: str) -> NoReturn:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.constructors import OBJECTS
-from sbformat.globals.spaces import SPACES
+from sbformat.known.table import find, find_role
+from sbformat.known.types import SPACE_TYPES
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
-from sbformat.values.context import find_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
     from sbformat.limits import Limits
 
 _UNHASHABLE: Final[dict[type, str]] = {list: "a list", Dict: "a dict", Set: "a set", bytearray: "a bytearray"}
-_UNHASHABLE_ROLES: Final = frozenset(
-    {"ordered_dict", "deque", "default_dict", "set", "numpy_array", "slice", "portable_array"}
-)
-_UNHASHABLE_OBJECTS: Final = frozenset(SPACES) | {pair for pair, role in OBJECTS.items() if role in _UNHASHABLE_ROLES}
-"""Objects whose classes have an ``__eq__`` and no ``__hash__``."""
+_UNHASHABLE_ROLES: Final = frozenset({"ordered_dict", "deque", "default_dict", "set", "numpy_array", "slice"})
+_UNHASHABLE_OBJECTS: Final = frozenset({"portable_array", *SPACE_TYPES})
+"""Kinds of objects whose classes have an ``__eq__`` and no ``__hash__``."""
 _NUMBERS: Final = (int, float, bool)
 _LINEAR_PROBES: Final = 9
 """Adjacent slots that CPython's sets probe before they jump; dicts probe none."""
@@ -143,7 +140,7 @@ def _unhashable(value: object) -> str | None:
         return _UNHASHABLE[bytearray] if value.is_bytearray else None  # type: ignore[attr-defined]
     if not isinstance(value, Call) or type(value.func) is not Global:
         return None
-    is_object = value.how == "NEWOBJ" and value.func.pair in _UNHASHABLE_OBJECTS
+    is_object = value.how == "NEWOBJ" and find(value.func.pair).kind in _UNHASHABLE_OBJECTS
     if is_object or find_role(value) in _UNHASHABLE_ROLES or _is_structured(value):
         return f"an object of {value.func}"
     return None

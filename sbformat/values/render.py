@@ -12,15 +12,9 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.pkl.calls import render_call
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Dict, Node
-from sbformat.pth.values import TensorInfo
-from sbformat.values.computed import ComputedSchedule
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import unpack_items
-from sbformat.values.schedule_meaning import EXAMINED_KEYS, SAMPLED, describe_samples, find_meaning
-from sbformat.values.types import (
+from sbformat.known.numbers import unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.types import (
     Box,
     CarriedClass,
     CarriedObject,
@@ -55,6 +49,12 @@ from sbformat.values.types import (
     TupleSpace,
     Value,
 )
+from sbformat.pkl.calls import render_call
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Node
+from sbformat.pth.values import TensorInfo
+from sbformat.values.computed import ComputedSchedule
+from sbformat.values.schedule_meaning import EXAMINED_KEYS, SAMPLED, describe_samples, find_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.computed import ComputedSchedule, examine
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import (
+from sbformat.known.numbers import unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.types import (
     CarriedObject,
     ConstantSchedule,
     FloatSchedule,
@@ -22,6 +20,8 @@ from sbformat.values.types import (
     LinearSchedule,
     Partial,
 )
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.computed import ComputedSchedule, examine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ import pytest
 
 import sbformat
 from sbformat.data import Serialized
+from sbformat.known.types import Function
 from sbformat.values import decode
-from sbformat.values.types import Function
 from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
 if TYPE_CHECKING:

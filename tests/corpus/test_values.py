@@ -17,11 +17,7 @@ import pytest
 
 import sbformat
 from sbformat.data import Serialized
-from sbformat.limits import Budget
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth import Device, TensorInfo
-from sbformat.pth.arrays import to_array
-from sbformat.values.types import (
+from sbformat.known.types import (
     Box,
     CarriedClass,
     ConstantSchedule,
@@ -38,6 +34,10 @@ from sbformat.values.types import (
     RNNStates,
     TrainFreq,
 )  # fmt: skip
+from sbformat.limits import Budget
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pth import Device, TensorInfo
+from sbformat.pth.arrays import to_array
 from tests.helpers.build_blobs import Outcome, decode_outcome
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 

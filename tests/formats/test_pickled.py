@@ -15,11 +15,11 @@ from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.sb2.pickles import Sb2Pickle
+from sbformat.known.types import Instance
 from sbformat.pkl import Call, Dict, Global, Node, Update
 from sbformat.tools.convert import convert
 from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
-from sbformat.values.types import Instance
 from tests.helpers.build_blobs import tree
 from tests.helpers.many_cases import check_each
 

@@ -18,10 +18,10 @@ from sbformat.arrayfiles.reader import read_arrays
 from sbformat.arrayfiles.writer import write_arrays
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, TensorError, UnsupportedError
 from sbformat.formats.replay_buffer import ENDS, Episode, ReplayBuffer, is_of_sb3, read_replay_buffer
+from sbformat.known.types import Box, Reference
 from sbformat.limits import Limits
 from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
-from sbformat.values.types import Box, Reference
 from tests.helpers.build_replay_buffers import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import more_examples

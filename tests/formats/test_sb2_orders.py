@@ -18,10 +18,7 @@ import sbformat
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.formats.sb2.orders import Names, name_parameters
-from sbformat.pkl import Global
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values import decode
-from sbformat.values.types import (
+from sbformat.known.types import (
     Box,
     CarriedClass,
     Discrete,
@@ -31,6 +28,9 @@ from sbformat.values.types import (
     Partial,
     Reference,
 )  # fmt: skip
+from sbformat.pkl import Global
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values import decode
 from tests.helpers.build_blobs import decode_outcome
 from tests.helpers.count_work import count_calls
 from tests.helpers.many_cases import check_all, check_each

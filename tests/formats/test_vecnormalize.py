@@ -36,9 +36,9 @@ from sbformat import (
     write_vecnormalize,
     writes_vecnormalize,
 )
+from sbformat.known.types import Box, DictSpace, Discrete, TupleSpace
 from sbformat.pkl import Call, Global, Persistent
 from sbformat.values.render import render_json
-from sbformat.values.types import Box, DictSpace, Discrete, TupleSpace
 from tests.helpers.build_blobs import array, box, call, discrete, dtype, new
 from tests.helpers.build_statistics import (
     ABSENT,

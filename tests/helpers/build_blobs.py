@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat import pkl
+from sbformat.known.table import find
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Node, Set, Update, decode_pickle
-from sbformat.values import Issue, decode_tree, is_known
+from sbformat.values import Issue, decode_tree
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -41,7 +42,7 @@ class Outcome(NamedTuple):
             for node in found.pickle.log
             if id(node) not in found.understood
             and id(node) not in found.issues
-            and not (type(node) is Global and is_known(node.pair) and not node.updates)
+            and not (type(node) is Global and find(node.pair).is_known and not node.updates)
         ]
 
 

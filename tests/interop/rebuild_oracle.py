@@ -23,8 +23,7 @@ import stable_baselines3 as sb3
 import torch
 
 import sbformat
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.types import (
+from sbformat.known.types import (
     ConstantSchedule,
     FloatSchedule,
     Function,
@@ -33,6 +32,7 @@ from sbformat.values.types import (
     Reference,
     TrainFreq,
 )
+from sbformat.pkl.numpy import ArrayInfo
 from tests.helpers.sampling import sample
 from tests.helpers.shared_files import CORPUS, GENERATED
 from tests.interop.rebuild_envs import environment, smaller

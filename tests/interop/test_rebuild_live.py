@@ -23,7 +23,7 @@ import numpy as np
 
 import sbformat
 from sbformat.errors import UnsupportedError
-from sbformat.values.types import FloatSchedule, Function
+from sbformat.known.types import FloatSchedule, Function
 from tests.helpers.shared_files import summarize_counts
 from tests.interop import rebuild_oracle as oracle
 from tests.interop.rebuild_envs import environment, sample, steps_of_one_update

@@ -30,11 +30,11 @@ from torch.nn import functional
 
 import sbformat
 from sbformat import SbformatError, Serialized, UnsupportedError
+from sbformat.known import types as values
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import TensorInfo
 from sbformat.pth.arrays import to_array
-from sbformat.values import types as values
 from tests.helpers.sampling import HAS_ALL
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 

@@ -28,9 +28,9 @@ from stable_baselines3.her import GoalSelectionStrategy
 
 from sbformat import pkl
 from sbformat.errors import SbformatError
+from sbformat.known import types as values
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
 from sbformat.pkl.tree import walk
-from sbformat.values import types as values
 from tests.helpers.build_blobs import array, call, decode_outcome, dtype
 from tests.helpers.sampling import HAS_ALL
 from tests.helpers.shared_files import summarize_counts

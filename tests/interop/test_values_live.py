@@ -27,14 +27,14 @@ from stable_baselines3.common import noise, type_aliases, utils
 
 import sbformat
 from sbformat.data import Serialized
+from sbformat.known import types as values
+from sbformat.known.code import make_code
+from sbformat.known.table import find_role
 from sbformat.limits import Budget
 from sbformat.pkl import Call
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, TensorInfo
 from sbformat.pth.arrays import to_array
-from sbformat.values import types as values
-from sbformat.values.code import make_code
-from sbformat.values.context import find_role
 from tests.helpers.build_blobs import Outcome, code_parts, decode_outcome, understood
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.shared_files import GENERATED

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 RUNTIME: Final = Path(__file__).with_name("runtime.py")
-GENERATED: Final = ("globals/published.py",)
+GENERATED: Final = ("known/published.py",)
 """Modules that a program writes, without code."""
 
 COMPARISONS: Final = {

@@ -23,7 +23,7 @@ from conformance.generators.build_pth import (
     torch_zip,
 )
 from sbformat import SbformatError, pth
-from sbformat.globals.torch import (
+from sbformat.pkl.names import (
     CALLS,
     DTYPES,
     LAYOUTS,

@@ -13,10 +13,10 @@ import pytest
 import sbformat
 from sbformat import ConstantSchedule, LinearSchedule, ValidationError
 from sbformat.cli import main
-from sbformat.globals.releases import NEWEST, Target
+from sbformat.known.changes import NEWEST, Target
+from sbformat.known.types import FloatSchedule
 from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.values.schedule_meaning import SCHEDULE_KEYS
-from sbformat.values.types import FloatSchedule
 from tests.helpers.bundled import PPO
 from tests.helpers.many_cases import check_all, check_each
 from tests.helpers.old_archives import OLD

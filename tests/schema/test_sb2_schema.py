@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.globals.constructors import PLAIN_OBJECTS
+from sbformat.known.table import TABLE, find
 from sbformat.schema import iter_problems, load_schema
 from tests.helpers.build_blobs import array, discrete, new, tree
 from tests.helpers.bundled import zipped
@@ -128,11 +128,11 @@ def without_words(value: Any) -> Any:
     return [without_words(part) for part in value] if isinstance(value, list) else value
 
 
-@check_each(("module", "name"), sorted(PLAIN_OBJECTS))
+@check_each(("module", "name"), sorted(pair for pair, row in TABLE.items() if row.is_plain))
 def test_every_attribute_that_is_known_is_described(module: str, name: str) -> None:
     definition = "ReplayBuffer" if name.endswith("ReplayBuffer") else name
     if definition in OBJECTS:
-        assert set(PLAIN_OBJECTS[module, name]) <= keys_of(PICKLED, definition)
+        assert set(find((module, name)).attributes or ()) <= keys_of(PICKLED, definition)
 
 
 # -- data ---------------------------------------------------------------------------------------------

@@ -31,9 +31,7 @@ from sbformat import (
 )
 from sbformat.cli import main
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values import encode
-from sbformat.values.types import (
+from sbformat.known.types import (
     Box,
     DictSpace,
     Discrete,
@@ -45,6 +43,8 @@ from sbformat.values.types import (
     Text,
     TupleSpace,
 )  # fmt: skip
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values import encode
 from tests.cli.test_commands import run, run_json
 from tests.cli.test_writing import failure
 from tests.helpers.build_blobs import new

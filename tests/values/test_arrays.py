@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from conformance.generators.build_pth import Name, Persist, Run, dumps, legacy_stream
+from sbformat.known.types import DType, ObjectArray, RandomState, SeedSequence
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, Global, Node
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, DTypeName, Size, TensorInfo
 from sbformat.pth.arrays import to_array
-from sbformat.values.types import DType, ObjectArray, RandomState, SeedSequence
 from tests.helpers.build_blobs import array, call, change, decode_outcome, dtype, refused, tree, understood
 from tests.helpers.many_cases import check_each
 

@@ -8,9 +8,7 @@ import pytest
 
 import sbformat
 from sbformat import pkl
-from sbformat.pkl import Call, Global, Node
-from sbformat.values.render import render_line
-from sbformat.values.types import (
+from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
     Cycle,
@@ -21,6 +19,8 @@ from sbformat.values.types import (
     Partial,
     Reference,
 )
+from sbformat.pkl import Call, Global, Node
+from sbformat.values.render import render_line
 from tests.helpers.build_blobs import (
     CLOUD,
     FAST,

@@ -12,10 +12,10 @@ import pytest
 
 from sbformat import pkl
 from sbformat.errors import TensorError
+from sbformat.known.types import ConstantSchedule, Graph, LinearSchedule, Sequence
 from sbformat.pkl import Call, Dict, Global, Node
 from sbformat.pkl.numpy import ArrayInfo, array_info
 from sbformat.tools.scan import scan
-from sbformat.values.types import ConstantSchedule, Graph, LinearSchedule, Sequence
 from tests.helpers.build_blobs import (
     UTILS,
     array,

@@ -18,13 +18,8 @@ from hypothesis import given
 
 from sbformat import LimitError, Limits, SbformatError, pkl
 from sbformat.data import Serialized
-from sbformat.globals import jax
-from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
-from sbformat.limits import Budget
-from sbformat.pkl import Call, Dict, Global
-from sbformat.values import decode, decode_blob
-from sbformat.values.render import render_json, render_line
-from sbformat.values.types import (
+from sbformat.known.table import TABLE
+from sbformat.known.types import (
     Cycle,
     DefaultDict,
     Described,
@@ -35,6 +30,10 @@ from sbformat.values.types import (
     RNNStates,
     TrainFreq,
 )  # fmt: skip
+from sbformat.limits import Budget
+from sbformat.pkl import Call, Dict, Global
+from sbformat.values import decode, decode_blob
+from sbformat.values.render import render_json, render_line
 from tests.helpers.build_blobs import (
     array,
     call,
@@ -265,9 +264,7 @@ def test_what_no_library_writes_stays_inert(what: str) -> None:
 # -- laws ---------------------------------------------------------------------------------------------
 
 NAMES: Final = [
-    *CALLS,
-    *OBJECTS,
-    *PLAIN_OBJECTS,
+    *(pair for pair, row in TABLE.items() if row.role or row.kind),
     ("builtins", "int"),
     ("numpy", "ndarray"),
     ("os", "system"),
@@ -315,8 +312,8 @@ def with_changes(node: Call, changes: list[tuple[Any, Any]]) -> Call:
     return node
 
 
-CALLED: Final = frozenset({*CALLS, *jax.RECORDS})
-MADE: Final = frozenset({*OBJECTS, *PLAIN_OBJECTS, *jax.OBJECTS, *jax.RECORDS})
+CALLED: Final = frozenset(pair for pair, row in TABLE.items() if row.role)
+MADE: Final = frozenset(pair for pair, row in TABLE.items() if row.new)
 
 
 @given(st.recursive(atoms, calls, max_leaves=25))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from sbformat.pkl import Call, Global, Node, Update
-from sbformat.values.code import make_code
-from sbformat.values.types import (
+from sbformat.known.code import make_code
+from sbformat.known.types import (
     CarriedClass,
     ConstantSchedule,
     Cycle,
@@ -21,6 +20,7 @@ from sbformat.values.types import (
     Module,
     Reference,
 )  # fmt: skip
+from sbformat.pkl import Call, Global, Node, Update
 from tests.helpers.build_blobs import (
     CLOUD,
     CONSTANT,

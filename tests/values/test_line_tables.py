@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
-from sbformat.values.code import Code, make_code
-from sbformat.values.line_tables import has_valid_line_table
+from sbformat.known.code import Code, make_code
+from sbformat.known.line_tables import has_valid_line_table
 from tests.helpers.build_blobs import code_parts
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive

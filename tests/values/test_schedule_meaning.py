@@ -8,10 +8,10 @@ import pytest
 
 import sbformat
 from sbformat import ConstantSchedule, LinearSchedule
+from sbformat.known.types import FloatSchedule
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_json, render_line, render_linear
 from sbformat.values.schedule_meaning import find_meaning, find_nearest, sample
-from sbformat.values.types import FloatSchedule
 from tests.helpers.build_schedules import build_schedule
 from tests.helpers.many_cases import check_each
 

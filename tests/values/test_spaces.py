@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.pkl import Call, Global, Node
-from sbformat.values.types import (
+from sbformat.known.types import (
     Box,
     DictSpace,
     Discrete,
@@ -23,6 +22,7 @@ from sbformat.values.types import (
     Text,
     TupleSpace,
 )  # fmt: skip
+from sbformat.pkl import Call, Global, Node
 from tests.helpers.build_blobs import (
     array,
     box,
@@ -113,11 +113,13 @@ def test_spaces_of_spaces() -> None:
         assert list(found.spaces) == ["b", "a"]
         assert found.spaces["a"].n == 3
     assert understood(new("gym.spaces.dict_space", "Dict", {"spaces": ordered})).library == "gym"
-    for kind, module, name in ((TupleSpace, "tuple", "Tuple"), (OneOf, "oneof", "OneOf")):
-        for library, spaces in (("gymnasium", (one, two)), ("gym", (one, two)), ("gym", [one, two])):
-            found = understood(space(module, name, library, spaces=spaces))
-            assert type(found) is kind
-            assert [part.n for part in found.spaces] == [2, 3]
+    for kind, module, library, spaces in (
+        (TupleSpace, "tuple", "gymnasium", (one, two)), (TupleSpace, "tuple", "gym", (one, two)),
+        (TupleSpace, "tuple", "gym", [one, two]), (OneOf, "oneof", "gymnasium", (one, two)),
+    ):  # fmt: skip
+        found = understood(space(module, kind.class_name, library, spaces=spaces))
+        assert type(found) is kind
+        assert [part.n for part in found.spaces] == [2, 3]
     found = understood(space("sequence", "Sequence", feature_space=one, stack=True, stacked_feature_space=two))
     assert (type(found), found.feature_space.n, found.stack) == (Sequence, 2, True)
     assert found.stacked_feature_space.n == 3

@@ -15,11 +15,11 @@ import pytest
 import sbformat
 from sbformat import LimitError
 from sbformat.cli import main
+from sbformat.known.types import FloatSchedule, InterpolatedSchedule
 from sbformat.limits import Limits
 from sbformat.pkl import Call, Global
 from sbformat.values import decode_blob, encode
 from sbformat.values.render import render_json, render_line
-from sbformat.values.types import FloatSchedule, InterpolatedSchedule
 from tests.helpers.build_blobs import UTILS, array, change, decode_outcome, new, partial, refused, tree, understood
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import blob, rebuilt, with_keys

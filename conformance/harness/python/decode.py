@@ -19,10 +19,10 @@ from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.io.source import BytesSource
+from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.limits import Budget
 from sbformat.pkl import decode_pickle
 from sbformat.values.computed import understand
-from sbformat.values.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import numpy as np
 
 from sbformat import StateDict
 from sbformat.data import Serialized
-from sbformat.globals.torch import STORAGE_CLASSES
 from sbformat.limits import Budget
+from sbformat.pkl.names import STORAGE_CLASSES
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import (

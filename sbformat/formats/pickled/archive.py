@@ -11,10 +11,10 @@ from sbformat.formats.pickled.arrays import Tensors, holds_arrays
 from sbformat.formats.pickled.data import DataBuilder
 from sbformat.formats.pickled.kinds import attributes_of, class_of
 from sbformat.immutable import freeze
+from sbformat.known.types import Instance, Reference
 from sbformat.pkl.tree import Call
 from sbformat.pth import StateDict
 from sbformat.values import decode_tree
-from sbformat.values.types import Instance, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError, quote
+from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Unread
 from sbformat.pth import TensorInfo
 from sbformat.pth.file_storage import UnreadStorage
 from sbformat.pth.numpy_tensors import tensor_info
-from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget

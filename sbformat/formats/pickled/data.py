@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import PickleError
+from sbformat.known.types import Function
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Global, Unread, walk
-from sbformat.values.types import Function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import PickleError, UnsupportedError, escape
-from sbformat.globals.constructors import PLAIN_OBJECTS
+from sbformat.known.rows import describe_node
+from sbformat.known.table import find
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.values.context import describe_node
 
 if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
@@ -58,7 +58,7 @@ def _kind_of_object(root: object) -> Kind | None:
 
 
 def _known_kind(made: Global) -> Kind | None:
-    if made.pair not in PLAIN_OBJECTS:
+    if not find(made.pair).is_plain:
         return None
     return "replay-buffer" if made.name.endswith(_BUFFER) else _CLASSES.get(made.name)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
 
 
 def refuse(message: str) -> NoReturn:

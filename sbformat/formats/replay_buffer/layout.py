@@ -36,8 +36,8 @@ import numpy as np
 
 from sbformat.errors import quote
 from sbformat.formats.replay_buffer.attributes import read_flag, read_int, refuse
+from sbformat.known.types import ObjectArray
 from sbformat.pth.addresses import segment
-from sbformat.values.types import ObjectArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

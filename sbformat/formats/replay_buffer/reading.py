@@ -13,11 +13,11 @@ from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.replay_buffer.attributes import read_flag, read_int, read_number
 from sbformat.formats.replay_buffer.layout import find_layout
 from sbformat.formats.replay_buffer.values import Hindsight, ReplayBuffer
-from sbformat.globals.constructors import PLAIN_OBJECTS
+from sbformat.known.table import find
+from sbformat.known.types import EnumMember, Instance
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment
-from sbformat.values.types import EnumMember, Instance
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -65,7 +65,7 @@ def replay_buffer_of(archive: Archive) -> ReplayBuffer:
 def is_of_sb3(archive: Archive) -> bool:
     """Return whether an archive is a replay buffer of one of SB3's classes."""
     value = archive.value if isinstance(archive, PickledArchive) and archive.format == _KIND else None
-    return isinstance(value, Instance) and value.type.pair in PLAIN_OBJECTS
+    return isinstance(value, Instance) and find(value.type.pair).is_plain
 
 
 def _make_buffer(value: Instance, limits: Limits) -> ReplayBuffer:
@@ -75,7 +75,7 @@ def _make_buffer(value: Instance, limits: Limits) -> ReplayBuffer:
     offline = attributes.get("replay_buffer")
     return ReplayBuffer(
         type=value.type,
-        is_known=value.type.pair in PLAIN_OBJECTS,
+        is_known=find(value.type.pair).is_plain,
         buffer_size=read_int(attributes, "buffer_size", 1),
         n_envs=read_int(attributes, "n_envs", 1),
         pos=read_int(attributes, "pos", 0),

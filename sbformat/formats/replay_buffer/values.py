@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.formats.replay_buffer.layout import Layout
+    from sbformat.known.types import Reference
     from sbformat.pkl.numpy import ArrayInfo
-    from sbformat.values.types import Reference
 
 
 class Hindsight(NamedTuple):
@@ -63,7 +63,7 @@ class ReplayBuffer:
     full: bool
     """Whether all rows are filled, so that the oldest are overwritten."""
     observation_space: Any
-    """A space of :mod:`sbformat.values.types`, an inert node of an unknown class, or None."""
+    """A space of :mod:`sbformat.known.types`, an inert node of an unknown class, or None."""
     action_space: Any
     optimize_memory_usage: bool
     """Whether the next observation is in the next row of ``observations``, and ``next_observations`` does not exist."""

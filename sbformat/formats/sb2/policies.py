@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from sbformat.errors import quote
 from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
 from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Input, Mlp, Step
+from sbformat.known.numbers import unpack_items
+from sbformat.known.types import Box, CarriedClass, Discrete, MultiBinary, MultiDiscrete, Partial, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import Box, CarriedClass, Discrete, MultiBinary, MultiDiscrete, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

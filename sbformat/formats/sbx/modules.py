@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.formats.pickled.kinds import attributes_of, class_of
+from sbformat.known.types import Function
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.values import decode_tree
-from sbformat.values.types import Function
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.globals.torch import Pair
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.names import Pair
 
 NETWORKS: Final = ("actor", "qf", "vf")
 _PLAIN: Final = (str, int, float, bool, type(None))

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.formats.pickled.arrays import Tensors
 from sbformat.formats.pickled.kinds import attributes_of, class_of
-from sbformat.globals.jax import TRAIN_STATE
+from sbformat.known.rows import describe_node
+from sbformat.known.sbx import TRAIN_STATE
+from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.values import decode_tree
-from sbformat.values.context import describe_node
-from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget

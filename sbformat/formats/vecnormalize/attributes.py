@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize, require_levels
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.types import DictSpace, Instance, Space
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
-from sbformat.values.types import DictSpace, Instance, Space
 
 if TYPE_CHECKING:
     from sbformat.formats.vecnormalize.values import Library

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError, escape, quote
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.pth.mismatches import Mismatch
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from sbformat.values import decode_tree
 if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
     from sbformat.io.source import BytesSource
-    from sbformat.values.types import Instance
+    from sbformat.known.types import Instance
 
 WHOLE_FILE: Final = "vecnormalize.pkl"
 WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")

@@ -1,6 +1,6 @@
 """Spaces as plain JSON and back, for the settings of a bundle (STATISTICS.md 17.6).
 
-The fields of each kind of space come from its class in :mod:`sbformat.values.space_types`; one table has how each kind
+The fields of each kind of space come from its class in :mod:`sbformat.known.space_types`; one table has how each kind
 of field is written and read. Random generators are left out.
 """
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES
 from sbformat.errors import DataError, SbformatError, UnsupportedError
-from sbformat.globals.spaces import LIBRARIES
+from sbformat.known.numbers import unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.space_types import LIBRARIES
+from sbformat.known.types import SPACE_TYPES, Box, MultiDiscrete, Space
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
 from sbformat.rendering import write_number
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import SPACE_TYPES, Box, MultiDiscrete, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sbformat.known.space_types import FieldKind
     from sbformat.limits import Budget
-    from sbformat.values.space_types import FieldKind
 
 _TEXT_DTYPE: Final = "<U0"
 _WORDS: Final = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}

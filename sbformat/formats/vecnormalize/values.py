@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, escape, quote
+from sbformat.known.types import Box, DictSpace, Space
 from sbformat.pkl.numpy import ITEM_SIZES
-from sbformat.values.types import Box, DictSpace, Space
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,9 +10,10 @@ from sbformat.errors import TensorError, require_type
 from sbformat.formats.vecnormalize.attributes import vecnormalize_of
 from sbformat.formats.vecnormalize.reading import read_pickle
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
-from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
+from sbformat.known.changes import NEWEST, Target, parse_target
+from sbformat.known.types import DictSpace
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle
@@ -20,7 +21,6 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 from sbformat.values import encode
 from sbformat.values.encoder import encode_array
-from sbformat.values.types import DictSpace
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,20 +5,20 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.known.types import DictSpace, Discrete, MultiDiscrete
 from sbformat.policies.c.names import escape_comment, name_parameters
 from sbformat.policies.c.numbers import C_TYPES
 from sbformat.policies.export.interface import NEXT
 from sbformat.policies.run.kernels import ELEMENTWISE
 from sbformat.values.render import render_line
-from sbformat.values.types import DictSpace, Discrete, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sbformat.known.types import Space
     from sbformat.policies.export.interface import Port
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node
-    from sbformat.values.types import Space
 
 _ORDER: Final = ("observation", "action_masks", "episode_start", "state", "output")
 _MEANINGS: Final = {

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from sbformat.errors import quote
+from sbformat.known.types import Box, DictSpace, Discrete, MultiDiscrete
 from sbformat.policies.graph import find_users
-from sbformat.values.types import Box, DictSpace, Discrete, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sbformat.known.types import Space
     from sbformat.policies.graph import Graph, Input
     from sbformat.policies.model import Family
-    from sbformat.values.types import Space
 
 NUMBERS: Final = "biuf"
 """Kinds of numpy dtypes that an observation may have."""

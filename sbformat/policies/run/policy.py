@@ -25,21 +25,21 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from sbformat.errors import escape
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary
 from sbformat.limits import Budget
 from sbformat.policies.run.observations import NUMBERS, make_array, make_reader, widen_inputs
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.sampling import EpsilonGreedy, GsdeSampler, make_sampler
 from sbformat.policies.run.weights import Weights
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.types import Space
     from sbformat.policies.graph import Graph, Input, State
     from sbformat.policies.model import PolicyModel
-    from sbformat.values.types import Space
 
 _CRITIC: Final = "critic_"
 """What the names of states that only the value depends on begin with; ``predict`` of SB3 does not return them."""

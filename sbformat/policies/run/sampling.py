@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.values.types import Discrete
+from sbformat.known.types import Discrete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sbformat.known.types import Space
     from sbformat.policies.graph import Graph, Node, Sampling, Tensor
     from sbformat.policies.run.program import Program
     from sbformat.policies.run.steps import Array
-    from sbformat.values.types import Space
 
 _LARGE: Final = 1e30
 """Standard deviations from here may overflow when they are multiplied."""

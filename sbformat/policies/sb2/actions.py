@@ -11,18 +11,18 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Final
 
+from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import BOUNDS, Sampling
 from sbformat.policies.operators import require
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number, unpack_items
-from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sbformat.known.types import Box
     from sbformat.policies.builder import GraphBuilder, Value
-    from sbformat.values.types import Box
 
     Outputs = dict[str, Value]
 

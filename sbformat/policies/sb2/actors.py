@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics, ddpg_actor
+from sbformat.known.types import Box
 from sbformat.policies.sb2.actions import add_noisy, add_squashed
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.observations import encode_observation, normalize_for_ddpg
 from sbformat.policies.sb2.structures import find_mlp
-from sbformat.values.types import Box
 
 if TYPE_CHECKING:
     from sbformat.formats.sb2.networks import Mlp

@@ -9,17 +9,17 @@ from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.orders import find_wrapped
 from sbformat.formats.sb2.pickles import Sb2Pickle
 from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule, named_class
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes import NetworkError
 from sbformat.pth.values import TensorInfo
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.types import Space
     from sbformat.policies.model import Given
-    from sbformat.values.types import Space
 
 _OBSERVATIONS: Final = "observation_space"
 _ACTIONS: Final = "action_space"

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.policies import UncertainError, read_sizes
+from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.operators import require
 from sbformat.policies.sb2.actions import BOOL
 from sbformat.policies.sb2.agents import GOAL_KEYS
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number, unpack_items
-from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
+    from sbformat.known.types import DictSpace, Space
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.sb2.agents import Agent
     from sbformat.policies.sb2.layers import Layers
-    from sbformat.values.types import DictSpace, Space
 
 _DTYPE: Final = "float32"
 """What networks compute in."""

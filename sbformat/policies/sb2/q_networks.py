@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
+from sbformat.known.types import Discrete
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb2.actions import ACTION, add_choice
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.observations import encode_observation
 from sbformat.policies.sb2.structures import find_mlp
-from sbformat.values.types import Discrete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

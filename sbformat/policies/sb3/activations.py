@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
 from sbformat.policies.shapes.entropy import LARGEST_FLOAT32
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

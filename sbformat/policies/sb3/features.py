@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation, require_not_normalized
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
-from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE, NORMALIZE, NORMS, choice_counts, is_image
+from sbformat.policies.shapes.extractors import NORMALIZE, NORMS, choice_counts, is_image
 from sbformat.policies.shapes.sizes import NetworkError
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.types import Space
     from sbformat.policies.builder import Value
     from sbformat.policies.sb3.network import Network
-    from sbformat.values.types import Space
 
 _OBSERVATION_SPACE: Final = "observation_space"
 OBSERVATION: Final = "observation"

@@ -11,20 +11,20 @@ from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.known.types import Box, DictSpace, Discrete
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.settings import WHAT_WORKS, Settings, find_policy_class, make_settings, read_given_kwargs
 from sbformat.policies.shapes import POLICIES, Agent
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.policies.shapes.releases import NEWEST
-from sbformat.values.types import Box, DictSpace, Discrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbformat.globals.torch import Pair
+    from sbformat.known.types import Space
+    from sbformat.pkl.names import Pair
     from sbformat.policies.model import Given
     from sbformat.policies.sb3.network import Network
-    from sbformat.values.types import Space
 
 _MAX_FEATURES: Final = 1 << 20
 """Items of an observation whose space is inferred."""

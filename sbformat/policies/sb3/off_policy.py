@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
+from sbformat.known.types import Box, Discrete
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, component_sizes, finish_action, require_outputs
 from sbformat.policies.sb3.on_policy import add_noise_features
@@ -17,7 +18,6 @@ from sbformat.policies.shapes.agents import action_space_error
 from sbformat.policies.shapes.entropy import LARGEST_FLOAT32
 from sbformat.policies.shapes.sac_and_td3 import shares_extractor
 from sbformat.policies.shapes.sizes import NetworkError
-from sbformat.values.types import Box, Discrete
 
 if TYPE_CHECKING:
     from sbformat.policies.builder import Value

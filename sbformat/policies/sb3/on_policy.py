@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.known.types import Box, MultiBinary
 from sbformat.policies.sb3.actions import (
     Head,
     add_bits,
@@ -18,7 +19,6 @@ from sbformat.policies.sb3.actions import (
     finish_action,
 )
 from sbformat.policies.sb3.lstm import add_lstm
-from sbformat.values.types import Box, MultiBinary
 
 if TYPE_CHECKING:
     from sbformat.policies.builder import Value

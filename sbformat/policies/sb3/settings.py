@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.types import Box, Partial, Reference
 from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, PRESETS, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
@@ -16,15 +19,12 @@ from sbformat.policies.shapes.mismatches import read_shapes
 from sbformat.policies.shapes.parameters import decode_value, read_policy_class
 from sbformat.policies.shapes.saved_policy import list_saved_agents, match_saved_policy
 from sbformat.policies.shapes.sizes import unknown_value_error, wrong_value_error
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
-from sbformat.values.types import Box, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.model import Given
     from sbformat.policies.shapes import Agent, NetworkMatch
 

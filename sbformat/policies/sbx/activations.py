@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError
+from sbformat.known.types import Reference
 from sbformat.policies.sb3.activations import Activation
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from sbformat.formats.sbx import SbxArchive
     from sbformat.formats.sbx.modules import Module
+    from sbformat.known.types import Space
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.model import Given
     from sbformat.policies.sbx.branches import Weights
-    from sbformat.values.types import Space
 
 
 class Agent(NamedTuple):

@@ -12,6 +12,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
 from sbformat.formats.sbx import SbxArchive
+from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
@@ -25,18 +26,17 @@ from sbformat.policies.sbx.networks import WHAT_WORKS, Role, add_layers, require
 from sbformat.policies.sbx.observations import add_observation
 from sbformat.policies.shapes.extractors import choice_counts, require_choices
 from sbformat.policies.shapes.sizes import NetworkError
-from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.sbx.modules import Module
+    from sbformat.known.types import Space
     from sbformat.limits import Budget
     from sbformat.policies.builder import Value
     from sbformat.policies.model import Given
     from sbformat.pth.values import TensorInfo
-    from sbformat.values.types import Space
 
 _POLICY: Final = "policy"
 _DRAWN_BITS: Final = 2
@@ -107,7 +107,7 @@ def _build(archive: SbxArchive, given: Given, budget: Budget) -> PolicyModel:
 
 
 def _read_spaces(archive: SbxArchive, given: Given) -> tuple[Space, Space]:
-    from sbformat.values.space_types import Space
+    from sbformat.known.space_types import Space
 
     found = []
     for key, own in (("observation_space", given.observation_space), ("action_space", given.action_space)):

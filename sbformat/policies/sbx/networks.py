@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.formats.sbx.modules import Module
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.builder import Value
     from sbformat.policies.sbx.branches import Branch
 

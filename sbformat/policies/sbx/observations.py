@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation, require_not_normalized
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.types import Space
     from sbformat.policies.builder import GraphBuilder, Value
-    from sbformat.values.types import Space
 
 _FLOAT: Final = "float32"
 _NAME: Final = "observation"

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.known.table import list_place
+from sbformat.known.types import Partial, Reference
 from sbformat.policies.shapes.layers import Parameter, Parameters
 from sbformat.policies.shapes.sizes import read_size, unknown_value_error
-from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.arguments import Arguments
 
 
-def _classes(module: str, arguments: str, names: str) -> dict[Pair, tuple[str, ...]]:
-    return {(f"torch.nn.modules.{module}", name): tuple(arguments.split()) for name in names.split()}
-
-
 ACTIVATIONS: Final[Mapping[Pair, tuple[str, ...]]] = {
-    **_classes("activation", "", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
-    **_classes("activation", "inplace", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU"),
-    **_classes("activation", "dim", "GLU LogSoftmax Softmax Softmin"),
-    **_classes("activation", "alpha inplace", "CELU ELU"),
-    **_classes("activation", "lambd", "Hardshrink Softshrink"),
-    **_classes("activation", "approximate", "GELU"),
-    **_classes("activation", "min_val max_val inplace", "Hardtanh"),
-    **_classes("activation", "negative_slope inplace", "LeakyReLU"),
-    **_classes("activation", "num_parameters init", "PReLU"),
-    **_classes("activation", "lower upper inplace", "RReLU"),
-    **_classes("activation", "beta threshold", "Softplus"),
-    **_classes("dropout", "p inplace", "AlphaDropout Dropout FeatureAlphaDropout"),
-    **_classes("linear", "", "Identity"),
+    pair: tuple(row.arguments) for pair, row in list_place("activation_fn").items()
 }
 """Activations, with the arguments that a partial may give them; none of them needs one."""
 RELU: Final = ("torch.nn.modules.activation", "ReLU")

@@ -8,19 +8,19 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.arguments import KWARGS, Arguments
 from sbformat.policies.shapes.extractors import choice_counts, extractor_parameters
 from sbformat.policies.shapes.layers import add_prefix, mlp, sequential
 from sbformat.policies.shapes.sizes import NetworkError, Size, read_sizes
-from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.known.types import Space
+    from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.releases import Release
-    from sbformat.values.types import Space
 
 ACTIONS: Final = "action_space"
 NET_ARCH: Final = f"{KWARGS}/net_arch"

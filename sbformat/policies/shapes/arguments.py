@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.globals.renamed import current_name
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.sizes import (
     NetworkError,
@@ -17,14 +20,11 @@ from sbformat.policies.shapes.sizes import (
     unknown_value_error,
     wrong_value_error,
 )
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
 
 KWARGS: Final = "policy_kwargs"
 _NUMERIC_KINDS: Final = tuple("biufc")

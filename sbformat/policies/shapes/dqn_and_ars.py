@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sbformat.known.sb3 import NATURE
+from sbformat.known.types import Box, Discrete
 from sbformat.policies.shapes.activations import RELU, activation_parameters
 from sbformat.policies.shapes.agents import (
     ACTIONS,
@@ -18,15 +20,13 @@ from sbformat.policies.shapes.agents import (
     read_net_arch,
 )
 from sbformat.policies.shapes.arguments import Arguments
-from sbformat.policies.shapes.extractors import NATURE
 from sbformat.policies.shapes.layers import add_prefix, linear, mlp, sequential
 from sbformat.policies.shapes.sizes import Size
-from sbformat.values.types import Box, Discrete
 
 if TYPE_CHECKING:
+    from sbformat.known.types import Space
     from sbformat.policies.shapes.agents import Agent, Policy
     from sbformat.policies.shapes.layers import Parameters
-    from sbformat.values.types import Space
 
 
 def q_network(agent: Agent, policy: Policy) -> Parameters:

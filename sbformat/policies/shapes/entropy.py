@@ -20,10 +20,10 @@ from sbformat.constants import (
 )
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:

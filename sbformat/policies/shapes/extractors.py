@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.known.numbers import unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.layers import (
     NATURE_CNN,
     Parameter,
@@ -21,23 +25,17 @@ from sbformat.policies.shapes.layers import (
     sequential,
 )
 from sbformat.policies.shapes.sizes import NetworkError, Size
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbformat.globals.torch import Pair
+    from sbformat.known.types import Space
+    from sbformat.pkl.names import Pair
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.shapes.arguments import Arguments
     from sbformat.policies.shapes.releases import Release
-    from sbformat.values.types import Space
 
 _MODULE: Final = "stable_baselines3.common.torch_layers"
-FLATTEN: Final = (_MODULE, "FlattenExtractor")
-NATURE: Final = (_MODULE, "NatureCNN")
-COMBINED: Final = (_MODULE, "CombinedExtractor")
 NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
 """Of the package imitation: flattens observations, and normalizes them with statistics of its own."""
 NORMS: Final = {

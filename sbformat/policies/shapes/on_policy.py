@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.known.sb3 import NATURE
+from sbformat.known.types import Box, MultiBinary
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.activations import TANH, activation_parameters
 from sbformat.policies.shapes.agents import (
@@ -21,13 +23,11 @@ from sbformat.policies.shapes.agents import (
     read_net_arch,
 )
 from sbformat.policies.shapes.arguments import Arguments
-from sbformat.policies.shapes.extractors import NATURE
 from sbformat.policies.shapes.layers import Parameter, add_alias, add_prefix, linear, lstm, mlp, sequential
 from sbformat.policies.shapes.sizes import MAX_LAYERS, NetworkError, Size, describe_value, wrong_value_error
-from sbformat.values.types import Box, MultiBinary
 
 if TYPE_CHECKING:
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.agents import Agent, Policy
     from sbformat.policies.shapes.layers import Parameters
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.policies.shapes import dqn_and_ars, on_policy, sac_and_td3
 from sbformat.policies.shapes.agents import Agent, Policy
-from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.releases import Release
 

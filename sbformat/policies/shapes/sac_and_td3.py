@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from sbformat.known.sb3 import NATURE
 from sbformat.policies.shapes.activations import RELU, activation_parameters
 from sbformat.policies.shapes.agents import (
     NET_ARCH,
@@ -19,7 +20,6 @@ from sbformat.policies.shapes.agents import (
     read_net_arch,
 )
 from sbformat.policies.shapes.arguments import Arguments
-from sbformat.policies.shapes.extractors import NATURE
 from sbformat.policies.shapes.layers import Parameter, add_prefix, batch_renorm, linear, mlp, sequential
 from sbformat.policies.shapes.sizes import MAX_LAYERS, NetworkError, Size, wrong_value_error
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.mismatches import Mismatch
 
 _OBSERVATIONS: Final = "observation_space"

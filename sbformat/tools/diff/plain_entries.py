@@ -9,7 +9,7 @@ from sbformat.archive.algorithm import class_reference
 from sbformat.constants import DATA_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import SbformatError, escape
-from sbformat.globals.releases import NEWEST
+from sbformat.known.changes import NEWEST
 from sbformat.tools.diff.report import Change
 from sbformat.values import decode, encode
 from sbformat.values.render import ValueRenderer, render_line

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.types import Space
     from sbformat.reader import ArchiveLike
     from sbformat.tools.evaluate.frames import ChannelsOrder
-    from sbformat.values.types import Space
 
 
 _FRAMES: Final = "with frame_stack, they are those of one frame, or of all that are stacked"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from sbformat.known.types import DictSpace
 from sbformat.tools.evaluate.spaces import is_image, stack_space
-from sbformat.values.types import DictSpace
 
 if TYPE_CHECKING:
-    from sbformat.values.types import Space
+    from sbformat.known.types import Space
 
 ChannelsOrder: TypeAlias = Literal["first", "last"]
 ORDERS: Final = get_args(ChannelsOrder)

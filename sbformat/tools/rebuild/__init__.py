@@ -47,10 +47,10 @@ from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.folders import find_in_folder
-from sbformat.globals.references import REFERENCES
-from sbformat.globals.releases import NEWEST, Target, parse_target
-from sbformat.globals.renamed import current_name
 from sbformat.immutable import thaw
+from sbformat.known.changes import NEWEST, Target, parse_target
+from sbformat.known.table import current_name, find
+from sbformat.known.types import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema import known_keys
@@ -63,7 +63,6 @@ from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.row_values import add_values
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -284,7 +283,7 @@ def _resolve_policy_class(given: str | type, algorithm: str) -> Reference:
     else:
         module, _, name = given.rpartition(".")
         pair = current_name((module, name))
-    if not pair[0] or (pair in REFERENCES and pair not in aliases.values()):
+    if not pair[0] or (find(pair).is_reference and pair not in aliases.values()):
         shown = quote(".".join(pair).lstrip("."))
         message = f"{shown} is not a policy of {algorithm}: expected {', '.join(aliases)} or a dotted name"
         raise UnsupportedError(message)

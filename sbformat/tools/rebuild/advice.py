@@ -10,10 +10,10 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import escape
-from sbformat.values.types import ConstantSchedule
+from sbformat.known.types import ConstantSchedule
 
 if TYPE_CHECKING:
-    from sbformat.values.types import LinearSchedule
+    from sbformat.known.types import LinearSchedule
 
 
 class Advice(NamedTuple):

@@ -6,17 +6,17 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.globals.dangerous import explain_danger
-from sbformat.globals.references import ALGORITHMS, REFERENCES
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.table import find
+from sbformat.known.types import CarriedClass, FloatSchedule, Function, Partial, Reference
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.tools.rebuild.report import Required
 from sbformat.values.render import render_line
-from sbformat.values.types import CarriedClass, FloatSchedule, Function, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.tools.rebuild.advice import Advice
 
 _PARTIAL: Final = ("functools", "partial")
@@ -70,7 +70,7 @@ class Allowed:
 
 def describe_harm(pair: Pair) -> str | None:
     """Return why a name cannot be allowed, as a clause after the name; None when it can."""
-    if pair in ALGORITHMS:
+    if "algorithm" in find(pair).uses:
         return "is an algorithm, which makes the environment that it is given by name"
     return explain_danger(pair)
 
@@ -166,5 +166,5 @@ def _has_text_keys(keywords: Dict) -> bool:
 
 def _recognize(part: object) -> object:
     """Return a known name in an inert tree as a reference; anything else unchanged."""
-    is_known = isinstance(part, Global) and not part.updates and part.pair in REFERENCES
+    is_known = isinstance(part, Global) and not part.updates and find(part.pair).is_reference
     return Reference(*part.pair) if is_known else part  # type: ignore[attr-defined]

@@ -5,30 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.constructors import PLAIN_OBJECTS
-from sbformat.globals.references import NUMPY
-from sbformat.globals.renamed import current_name
+from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER
+from sbformat.known.table import current_name, find
+from sbformat.known.types import DictSpace, EnumMember, Instance, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts
-from sbformat.tools.rebuild.roles import HER_BUFFER, NSTEP_BUFFER, REPLAY_BUFFERS, check_plain, list_buffers
+from sbformat.tools.rebuild.roles import REPLAY_BUFFERS, check_plain, list_buffers
 from sbformat.values.render import render_line
-from sbformat.values.types import DictSpace, EnumMember, Instance, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sbformat.tools.rebuild.context import RebuildContext
 
-_NOISES: Final = frozenset(pair for pair in PLAIN_OBJECTS if pair[0] == "stable_baselines3.common.noise")
 _NOISE_PARTS: Final = ("_noises", "noises", "_base_noise", "base_noise")
 """Attributes of noise that are noise themselves."""
-_NUMBER_DTYPES: Final = frozenset(
-    ("numpy", name) for name in NUMPY["numpy"].split() if name.startswith(("float", "int"))
-)
 _MAX_NOISE_DEPTH: Final = 4
 
 
@@ -160,7 +155,7 @@ def _check_noise(value: object, depth: int) -> None:
     :param depth: how deep noise may be nested
     :raises UnsupportedError: when it is, or contains, something else
     """
-    if not isinstance(value, Instance) or value.type.pair not in _NOISES or not depth:
+    if not isinstance(value, Instance) or find(value.type.pair).kind != "noise" or not depth:
         message = f"{escape(render_line(value), 200)} is not known as action noise"
         raise UnsupportedError(message)
     for name, part in value.attributes.items():
@@ -176,5 +171,7 @@ def _check_noise(value: object, depth: int) -> None:
 
 def _is_number(name: object, part: object) -> bool:
     if name in ("_dtype", "dtype"):
-        return isinstance(part, Reference) and part.pair in _NUMBER_DTYPES
+        if not isinstance(part, Reference) or not part.name.startswith(("float", "int")):
+            return False
+        return "number" in find(part.pair).uses
     return part is None or type(part) in (bool, int, float) or (isinstance(part, ArrayInfo) and part.dtype[1] in "biuf")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.globals.releases import Target, parse_release
-from sbformat.globals.renamed import current_name
+from sbformat.known.changes import Target, parse_release
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
 from sbformat.policies.shapes import PRESETS
 from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
@@ -18,13 +19,12 @@ from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.releases import is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.values.render import render_json, render_line
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.tools.rebuild.her import HerObservation
     from sbformat.tools.rebuild.releases import Family
     from sbformat.tools.rebuild.report import Action

@@ -12,24 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import ENTROPY_LEARNERS
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.dangerous import ADDRESS
 from sbformat.immutable import thaw
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Node
-from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
-from sbformat.schema import known_keys
-from sbformat.tools.rebuild import buffers, releases
-from sbformat.tools.rebuild.check_data import check_data
-from sbformat.tools.rebuild.context import DROPPED
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
-from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
-from sbformat.tools.rebuild.policy_class import rebuild_policy_class
-from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
-from sbformat.tools.rebuild.roles import HER_BUFFER
-from sbformat.tools.rebuild.schedules import rebuild_schedule
-from sbformat.values.render import render_line
-from sbformat.values.schedule_meaning import find_meaning
-from sbformat.values.types import (
+from sbformat.known.dangerous import ADDRESS
+from sbformat.known.sb3 import HER_BUFFER
+from sbformat.known.types import (
     Box,
     CarriedClass,
     CarriedObject,
@@ -46,6 +32,20 @@ from sbformat.values.types import (
     TrainFreq,
     Value,
 )
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Node
+from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
+from sbformat.schema import known_keys
+from sbformat.tools.rebuild import buffers, releases
+from sbformat.tools.rebuild.check_data import check_data
+from sbformat.tools.rebuild.context import DROPPED
+from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
+from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
+from sbformat.tools.rebuild.policy_class import rebuild_policy_class
+from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
+from sbformat.tools.rebuild.schedules import rebuild_schedule
+from sbformat.values.render import render_line
+from sbformat.values.schedule_meaning import find_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Callable

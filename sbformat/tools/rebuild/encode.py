@@ -7,11 +7,8 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.globals.renamed import current_name
-from sbformat.globals.spaces import SPACE_MODULES
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values import encode
-from sbformat.values.types import (
+from sbformat.known.table import current_name
+from sbformat.known.types import (
     Box,
     ConstantSchedule,
     Discrete,
@@ -26,12 +23,14 @@ from sbformat.values.types import (
     TrainFreq,
     Value,
 )
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.globals.releases import Target
-    from sbformat.globals.torch import Pair
+    from sbformat.known.changes import Target
+    from sbformat.pkl.names import Pair
 
 _MAX_JSON_DEPTH: Final = 20
 _MAX_JSON_NODES: Final = 100_000
@@ -135,7 +134,7 @@ def _describe_type(value: object) -> str:
     elif isinstance(value, Reference):
         name = "abc.ABCMeta"
     elif isinstance(value, Space):
-        name = f"gymnasium.spaces.{SPACE_MODULES[value.class_name]}.{value.class_name}"
+        name = ".".join(value.pair)
     elif isinstance(value, _SCHEDULES):
         name = f"stable_baselines3.common.utils.{name}"
     elif isinstance(value, InterpolatedSchedule):

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.known.numbers import unpack_items
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.tensors import select_columns
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
+    from sbformat.known.types import Space
     from sbformat.pth.values import TensorInfo
-    from sbformat.values.types import Space
 
 _FIRST_LAYER: Final = re.compile(
     r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"

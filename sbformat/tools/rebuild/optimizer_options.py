@@ -17,7 +17,7 @@ from sbformat.pth.values import TensorInfo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
 
 Shape: TypeAlias = Literal["scalar", "parameter"]
 

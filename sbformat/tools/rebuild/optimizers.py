@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError
-from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER
-from sbformat.globals.renamed import current_name
+from sbformat.known.changes import ONE_NETWORK_OPTIMIZER
+from sbformat.known.table import current_name
+from sbformat.known.types import Partial, Reference
 from sbformat.policies.shapes.optimizers import ONLINE_NETWORKS, is_optimizer_tree, optimized_parameters
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.network import list_parameters
@@ -25,10 +26,9 @@ from sbformat.tools.rebuild.optimizer_options import (
     fits_parameter,
 )
 from sbformat.tools.rebuild.tensors import StorageCopies, make_scalar
-from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.policies.shapes import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.her import HerObservation

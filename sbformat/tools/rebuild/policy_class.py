@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import UnsupportedError, escape
+from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.encode import encode_value
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import RebuildContext

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.releases import NEWEST, parse_target
+from sbformat.known.changes import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.policies.shapes import POLICIES, dqn_and_ars, on_policy
@@ -26,9 +26,9 @@ from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.globals.releases import Target
-    from sbformat.globals.torch import Pair
     from sbformat.io.opening import SourceLike
+    from sbformat.known.changes import Target
+    from sbformat.pkl.names import Pair
     from sbformat.tools.rebuild.network import Network
 
 _SCHEDULE: Final = "lr_schedule"

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.renamed import current_name
+from sbformat.known.numbers import unpack_items
+from sbformat.known.table import current_name
+from sbformat.known.types import Box, Partial, Reference
 from sbformat.policies.shapes import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts
 from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option, is_number, list_keywords
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
-from sbformat.values.numbers import unpack_items
 from sbformat.values.render import render_line
-from sbformat.values.types import Box, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.known.types import DictSpace, Reference, Space
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.schema import known_keys
-from sbformat.values.types import DictSpace, Reference, Space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
 
 
 class Family(NamedTuple):

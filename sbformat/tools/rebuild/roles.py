@@ -11,16 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.references import NUMPY
-from sbformat.globals.renamed import current_name
-from sbformat.globals.torch import DTYPES
-from sbformat.pkl.tree import Node
-from sbformat.policies.shapes.activations import ACTIVATIONS
-from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE
-from sbformat.tools.rebuild.encode import iter_parts
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, list_keywords
-from sbformat.values.render import render_line
-from sbformat.values.types import (
+from sbformat.known.table import current_name, find, list_place
+from sbformat.known.types import (
     CarriedClass,
     Function,
     Instance,
@@ -29,33 +21,24 @@ from sbformat.values.types import (
     Reference,
     Schedule,
 )
+from sbformat.pkl.tree import Node
+from sbformat.policies.shapes.activations import ACTIVATIONS
+from sbformat.tools.rebuild.encode import iter_parts
+from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, list_keywords
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
 
 _BUFFERS: Final = "stable_baselines3.common.buffers"
 _MASKABLE: Final = "sb3_contrib.common.maskable.buffers"
 _RECURRENT: Final = "sb3_contrib.common.recurrent.buffers"
 
-
-EXTRACTORS: Final[Mapping[Pair, Mapping[str, object]]] = {
-    FLATTEN: {},
-    NATURE: {"features_dim": 512, "normalized_image": None},
-    COMBINED: {"cnn_output_dim": 256, "normalized_image": None},
-}
+EXTRACTORS: Final = {pair: row.arguments for pair, row in list_place("features_extractor_class").items()}
 """Features extractors, with their arguments other than the space, and the defaults; None for a flag."""
-
-_TIMEOUTS: Final = frozenset({"handle_timeout_termination"})
-HER_BUFFER: Final[Pair] = ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer")
-NSTEP_BUFFER: Final[Pair] = (_BUFFERS, "NStepReplayBuffer")
-REPLAY_BUFFERS: Final[Mapping[Pair, frozenset[str]]] = {
-    (_BUFFERS, "ReplayBuffer"): _TIMEOUTS,
-    (_BUFFERS, "DictReplayBuffer"): _TIMEOUTS,
-    NSTEP_BUFFER: _TIMEOUTS | {"n_steps", "gamma"},
-    HER_BUFFER: _TIMEOUTS | {"n_sampled_goal", "goal_selection_strategy", "copy_info_dict"},
-}
+REPLAY_BUFFERS: Final = {pair: frozenset(row.arguments) for pair, row in list_place("replay_buffer_class").items()}
 """Replay buffers, with their arguments other than those that the algorithm passes."""
 
 _ROLLOUT_BUFFERS: Final[Mapping[str, tuple[str, str]]] = {
@@ -73,12 +56,6 @@ _ROLES: Final[Mapping[str, frozenset[Pair]]] = {
 CLASS_ARGUMENTS: Final = frozenset(_ROLES)
 """Arguments of policies that are classes."""
 
-_HARMLESS_NAMES: Final = (
-    frozenset().union(*_ROLES.values())
-    | DTYPES.keys()
-    | frozenset(("numpy", name) for name in NUMPY["numpy"].split() if name not in ("dtype", "ndarray"))
-)
-"""Names that only make a layer, an optimizer or a number when they are called."""
 _CALLABLES: Final = (Reference, Function, Partial, CarriedClass, Module, Instance, Schedule, Node)
 
 
@@ -128,12 +105,21 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
     for part in iter_parts(value, (), with_keys=True):
         if not isinstance(part, _CALLABLES):
             continue
-        if isinstance(part, Reference) and (part.pair in allowed or (is_foreign and part.pair in _HARMLESS_NAMES)):
+        if isinstance(part, Reference) and (part.pair in allowed or (is_foreign and _is_harmless(part.pair))):
             continue
         if isinstance(part, Partial) and isinstance(part.function, Reference):
             continue  # its function and arguments are parts of their own
         message = f"{escape(render_line(part), 200)} can be called, and is not known in this role"
         raise UnsupportedError(message)
+
+
+def _is_harmless(pair: Pair) -> bool:
+    """Return whether a name only makes a layer, an optimizer or a number when it is called."""
+    is_in_role = any(pair in classes for classes in _ROLES.values())
+    return is_in_role or not find(pair).uses.isdisjoint(_NUMBERS)
+
+
+_NUMBERS: Final = frozenset({"dtype", "number"})
 
 
 def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, escape
+from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild.defaults import find_default
 from sbformat.tools.rebuild.releases import HER_KEPT, RENAMED, is_hyperparameter
 from sbformat.values.render import ValueRenderer, render_line
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

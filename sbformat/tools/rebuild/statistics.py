@@ -10,20 +10,20 @@ from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
-from sbformat.globals.releases import NEWEST, parse_target
+from sbformat.known.changes import NEWEST, parse_target
+from sbformat.known.types import DictSpace, Space
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values import encode
 from sbformat.values.render import render_json, render_line
-from sbformat.values.types import DictSpace, Space
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize.values import VecNormalize
-    from sbformat.globals.releases import Target
     from sbformat.io.opening import SourceLike
+    from sbformat.known.changes import Target
+    from sbformat.known.types import Instance
     from sbformat.tools.rebuild.report import Action
-    from sbformat.values.types import Instance
 
 KIND: Final = "VecNormalize"
 """The class that loads the result, reported as the algorithm."""

@@ -39,12 +39,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from sbformat.errors import SbformatError, TensorError, escape
-from sbformat.globals.constructors import CALLS, ENVIRONMENT_SPECS, REACHING
-from sbformat.globals.dangerous import explain_danger
-from sbformat.globals.references import ALGORITHMS
-from sbformat.globals.torch import DEVICE_TYPES
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.load_hooks import RUNS_WHEN_CALLED
+from sbformat.known.table import find, find_role, reaches_code
+from sbformat.known.types import Instance
 from sbformat.pkl import Call, Dict, Global, Node, Pickle, Update
 from sbformat.pkl.lenient import Attempt, trace
+from sbformat.pkl.names import DEVICE_TYPES
 from sbformat.pkl.numpy import reaches_memory
 from sbformat.pkl.tree import BYTES, WALKED, Persistent, walk
 from sbformat.pth.values import Device, SparseTensor
@@ -54,11 +55,8 @@ from sbformat.tools.scan.name_uses import find_late_changes
 from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
-from sbformat.values.context import find_role
 from sbformat.values.hashing import find_key_fault
-from sbformat.values.load_hooks import RUNS_WHEN_CALLED
 from sbformat.values.schedule_meaning import EXAMINED_KEYS
-from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +181,7 @@ class _PickleJudge:
                 self._judge_issue(issue)
         wrapped = self._find_wrapped_algorithm(pickle.value)
         for node in self.log:
-            if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
+            if isinstance(node, Global) and "algorithm" in find(node.pair).uses and node is not wrapped:
                 self._add(node, self._unrecognized.judge_algorithm(node))
             if id(node) not in decoder.understood and id(node) not in issues:
                 self._judge_unrecognized(node)
@@ -246,7 +244,7 @@ class _PickleJudge:
 
     def _judge_value(self, node: Call, value: object, budget: Budget) -> None:
         """Judge the indices of a sparse tensor, by which torch accesses memory, a device, and a description."""
-        if type(value) is Instance and value.type.pair in ENVIRONMENT_SPECS:
+        if type(value) is Instance and find(value.type.pair).kind == "environment_spec":
             message = "describes an environment; loading it imports nothing else, and making the environment does"
             self._report("unknown-name", node, message)
         if type(value) is Device and value.type.partition(":")[0] not in DEVICE_TYPES:
@@ -296,7 +294,7 @@ class _PickleJudge:
             self._add(node, Remark("dangerous-name" if why else "unknown-name", text, (message,)))
         elif rule == "arguments":
             self._judge_arguments(node, message)
-        elif isinstance(node, Global) and node.pair in CALLS:
+        elif isinstance(node, Global) and find(node.pair).role:
             self._judge_callee(node)
         else:
             self._judge_unrecognized(node)
@@ -307,7 +305,7 @@ class _PickleJudge:
         if why:
             self._report("dangerous-name", node, f"{message}: it {why}")
         else:
-            verdict = DANGEROUS if CALLS[node.pair] in REACHING else None
+            verdict = DANGEROUS if "reaches" in find(node.pair).uses else None
             self._report("unchecked-arguments", node, message, verdict)
 
     def _judge_base(self, node: Node | Update, message: str) -> None:
@@ -323,8 +321,8 @@ class _PickleJudge:
             self._add(node, Remark("unchecked-arguments", message))
             return
         func = node.func
-        reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
-        is_harmful = reaches_code and not _is_as_harmful_as_arguments(node)
+        is_reaching = reaches_code(node) or not isinstance(func, Global)
+        is_harmful = is_reaching and not _is_as_harmful_as_arguments(node)
         why = explain_danger(func.pair) if is_harmful and isinstance(func, Global) else None
         text = f"is called with arguments that sbformat does not know: {message}"
         if why:
@@ -333,7 +331,7 @@ class _PickleJudge:
             text += "; its library does not check them, and may access memory outside the value"
             self._report("unchecked-arguments", node, text, DANGEROUS)
         else:
-            self._report("unchecked-arguments", node, text, DANGEROUS if reaches_code else None)
+            self._report("unchecked-arguments", node, text, DANGEROUS if is_reaching else None)
 
     # -- findings -------------------------------------------------------------------------------------
 

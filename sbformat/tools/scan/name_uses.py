@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.sb3_attributes import is_sb3_attribute
+from sbformat.known.sb3_attributes import is_sb3_attribute
+from sbformat.known.table import find, find_role
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
 from sbformat.tools.scan.location import UNKNOWN_KEY
-from sbformat.values.context import find_role, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
         if not isinstance(node, Call):
             continue
         role = find_role(node)
-        if role in _CARRYING or type(node.func) is not Global or not is_known(node.func.pair):
+        if role in _CARRYING or type(node.func) is not Global or not find(node.func.pair).is_known:
             continue  # a call of an unknown name has a finding of its own
         if role in _HOLDING:  # items of a list are only stored, but a name instead of the list is iterated over
             args = node.args if type(node.args) is tuple else ()

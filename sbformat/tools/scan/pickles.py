@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.container.inflate import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
-from sbformat.globals.dangerous import explain_danger
+from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl.lenient import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes

@@ -13,14 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 from sbformat.errors import escape
-from sbformat.globals.dangerous import ADDRESS
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Dict, Node, walk
-from sbformat.tools.scan.location import SHOWN
-from sbformat.tools.scan.name_uses import list_pairs
-from sbformat.values.context import find_role
-from sbformat.values.render import render_line
-from sbformat.values.types import (
+from sbformat.known.dangerous import ADDRESS
+from sbformat.known.table import find_role
+from sbformat.known.types import (
     ConstantSchedule,
     Described,
     FloatSchedule,
@@ -31,6 +26,11 @@ from sbformat.values.types import (
     Partial,
     Reference,
 )
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Node, walk
+from sbformat.tools.scan.location import SHOWN
+from sbformat.tools.scan.name_uses import list_pairs
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

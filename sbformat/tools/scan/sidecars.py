@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
-from sbformat.globals.dangerous import explain_danger
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.table import find
 from sbformat.tools.scan.location import SHOWN
-from sbformat.values import is_known
 
 if TYPE_CHECKING:
-    from sbformat.globals.torch import Pair
+    from sbformat.pkl.names import Pair
     from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding
     from sbformat.tools.scan.yaml_tags import Tag
@@ -79,7 +79,7 @@ def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | 
         message = f"a YAML tag in line {line} creates a Python object in a way that sbformat does not know"
         return location.finding("python-tag", message, names=(tail,), line=line)
     is_called = kind in _CALLS
-    is_class_of_torch = kind == "name" and name.startswith(_NAMED) and is_known(pair)
+    is_class_of_torch = kind == "name" and name.startswith(_NAMED) and find(pair).is_known
     if name in allow or (is_called and pair in _CONTAINERS) or is_class_of_torch:
         return None
     why = explain_danger((name, "") if kind == "module" else pair)

@@ -11,15 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
-from sbformat.globals.constructors import REACHING
-from sbformat.globals.dangerous import explain_danger
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.table import find, find_role, reaches_code
 from sbformat.pkl import Call, Extension, Global, Update
 from sbformat.pkl.calls import render_arguments
 from sbformat.pkl.tree import children, walk
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_called_names, find_given_names
-from sbformat.values import is_known
-from sbformat.values.context import find_role
 
 if TYPE_CHECKING:
     from sbformat.pkl import Node
@@ -113,7 +111,7 @@ class UnrecognizedJudge:
 
     def _judge_import(self, node: Global) -> Remark | None:
         name, why = name_of(node), explain_danger(node.pair)
-        if is_known(node.pair) or self._is_of_program(name):
+        if find(node.pair).is_known or self._is_of_program(name):
             return None
         if why and id(node) in self._plain_getters:
             return None  # its calls have findings
@@ -150,11 +148,11 @@ class UnrecognizedJudge:
                 return None
             message = f"an object of {shown} is created, a class of a TorchScript program"
             return Remark("carried-program", message, (name,))
-        if self.is_cut and not why and (role is not None or is_known(func.pair)):
+        if self.is_cut and not why and (role is not None or find(func.pair).is_known):
             return None
-        if role is not None and not (why and role in REACHING):
+        if role is not None and not (why and reaches_code(node)):
             message = f"{shown} is called where no value of its type is expected"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS if role in REACHING else None, call=node)
+            return Remark("unchecked-arguments", message, (name,), DANGEROUS if reaches_code(node) else None, call=node)
         if why:
             return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
         if name in self._allow:
@@ -162,7 +160,7 @@ class UnrecognizedJudge:
         is_object = node.how.startswith("NEWOBJ")
         rule: Rule = "unknown-object" if is_object else "unknown-call"
         advice = f"if you trust it, allow {shown} by name"
-        if is_known(func.pair):
+        if find(func.pair).is_known:
             effect = f"loading runs {_methods_of(node)}" if is_object else "what the call does is not known"
             message = f"sbformat knows {shown}, but not this call by the opcode {node.how}: {effect}"
         elif is_object:

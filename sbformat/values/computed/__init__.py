@@ -1,7 +1,7 @@
 """What a schedule function that was pickled by value computes, found from its bytecode without running it.
 
 :func:`understand` returns a schedule for a pure function of the remaining progress, and None for anything else. What it
-finds is kept apart from :attr:`Function.schedule <sbformat.values.types.Function.schedule>`, which is for published
+finds is kept apart from :attr:`Function.schedule <sbformat.known.types.Function.schedule>`, which is for published
 functions alone: ``scan`` reports every other function as ``code``.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from sbformat.values.base import Value
+from sbformat.known.base import Value
+from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.values.computed.errors import NotUnderstoodError
-from sbformat.values.types import ConstantSchedule, FloatSchedule, LinearSchedule
 
 __all__ = ["ComputedSchedule", "Understanding", "examine", "understand"]
 
@@ -50,7 +50,7 @@ class Understanding(NamedTuple):
 def understand(function: object) -> Understood | None:
     """Return the schedule that a function computes, or None when it is not understood.
 
-    :param function: a :class:`~sbformat.values.types.Function` as :func:`sbformat.values.decode` returns it
+    :param function: a :class:`~sbformat.known.types.Function` as :func:`sbformat.values.decode` returns it
     :return: a constant; a line from progress 1 to 0, also one that ends early; any other pure function as a
         :class:`ComputedSchedule`. "Constant" and "line" hold for each remaining progress from 1 to 0
 

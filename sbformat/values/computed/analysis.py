@@ -13,17 +13,17 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.known.types import ConstantSchedule, LinearSchedule
 from sbformat.values.computed.arithmetic import Number
 from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
 from sbformat.values.computed.machine import INEXACT, Machine
 from sbformat.values.computed.objects import Closure, Known, Method, Object, Unusable, convert
 from sbformat.values.computed.opcodes import PYTHON_3_5, PYTHON_3_14, list_releases
-from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.values.code import Code
+    from sbformat.known.code import Code
     from sbformat.values.computed.arithmetic import Decision
     from sbformat.values.computed.machine import Result
     from sbformat.values.computed.opcodes import Release

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from sbformat.values.code import Code
+from sbformat.known.code import Code
 from sbformat.values.computed.arithmetic import make_number
 from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
 from sbformat.values.computed.objects import convert

@@ -25,7 +25,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
-from sbformat.values.code import Code
+from sbformat.known.code import Code
+from sbformat.known.types import ConstantSchedule
 from sbformat.values.computed import arithmetic
 from sbformat.values.computed.arithmetic import ANY, EPSILON, FAILS, TRUTH, Decision, Number, make_number
 from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
@@ -54,7 +55,6 @@ from sbformat.values.computed.objects import (
     require_items,
     require_number,
 )
-from sbformat.values.types import ConstantSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, quote
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.values.base import Contradiction
-from sbformat.values.computed.arithmetic import Number, make_number
-from sbformat.values.computed.errors import refuse
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import (
+from sbformat.known.base import Contradiction
+from sbformat.known.numbers import unpack_items
+from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
@@ -31,11 +27,15 @@ from sbformat.values.types import (
     Partial,
     Reference,
 )
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.values.computed.arithmetic import Number, make_number
+from sbformat.values.computed.errors import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.values.code import Code
+    from sbformat.known.code import Code
 
 MOST_ITEMS: Final = 200
 """Of a list, a tuple, an array or a loop."""

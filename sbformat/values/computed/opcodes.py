@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.values.code import Code
+    from sbformat.known.code import Code
 
 EXTENDED_ARG: Final = "EXTENDED_ARG"
 

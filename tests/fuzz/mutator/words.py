@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
-from sbformat.globals.dangerous import GADGETS
-from sbformat.globals.references import REFERENCES
-from sbformat.globals.spaces import SPACES
-from sbformat.globals.torch import CALLS as PTH_CALLS
-from sbformat.globals.torch import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
+from sbformat.known.dangerous import GADGETS
+from sbformat.known.spaces import ROWS as SPACES
+from sbformat.known.table import TABLE
+from sbformat.pkl.names import CALLS as PTH_CALLS
+from sbformat.pkl.names import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 
 _HARMFUL: Final = (("os", "system"), ("builtins", "eval"), ("posix", "system"), ("my.module", "Thing"))
 
@@ -17,13 +16,14 @@ FAMILIES: Final = tuple(
     tuple(family)
     for family in (
         [pair for pair in STORAGES if pair[0] != "torch.cuda"], DTYPES, {**MEMORY_FORMATS, **QUANTIZATION_SCHEMES},
-        TENSOR_CLASSES, PTH_CALLS, CALLS, SPACES,
-        {**OBJECTS, **PLAIN_OBJECTS}, sorted(REFERENCES)[::8], sorted(GADGETS)[::16], _HARMFUL,
+        TENSOR_CLASSES, PTH_CALLS, [pair for pair, row in TABLE.items() if row.role], [row.pair for row in SPACES],
+        [pair for pair, row in TABLE.items() if row.kind],
+        sorted(pair for pair, row in TABLE.items() if row.is_reference)[::8], sorted(GADGETS)[::16], _HARMFUL,
     )
 )  # fmt: skip
 """Pairs of module and name that stand in one another's place."""
 
-ATTRIBUTES: Final = tuple(sorted({name for names in PLAIN_OBJECTS.values() for name in names}))
+ATTRIBUTES: Final = tuple(sorted({name for row in TABLE.values() if row.is_plain for name in row.attributes or ()}))
 
 _IN_PICKLES: Final = (
     "storage", "module", "cpu", "cuda:0", "meta", "0", "1", "2", "little", "big", "latin1", "latin-1", "C", "F", "<",

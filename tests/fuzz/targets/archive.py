@@ -20,11 +20,11 @@ from sbformat import (
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import MESSAGE_BYTES
 from sbformat.formats.vecnormalize import writes_vecnormalize
-from sbformat.globals.dangerous import explain_danger
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.table import find
 from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
 from sbformat.tools.scan import VERDICTS
-from sbformat.values import is_known
 from sbformat.values.render import render_line
 from tests.fuzz import oracle
 from tests.fuzz.law import ask
@@ -92,7 +92,7 @@ def _check_scan(data: bytes) -> None:
         assert len(finding.message) <= MESSAGE_BYTES
     if report.verdict in ("clean", "unknown", "code"):
         named = [pair for pickle in oracle.pickles(data) for pair in oracle.imports(pickle)]
-        harmful = [pair for pair in named if explain_danger(pair) and not is_known(pair)]
+        harmful = [pair for pair in named if explain_danger(pair) and not find(pair).is_known]
         assert not harmful, f"{report.verdict}: {harmful}"
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import SbformatError
+from sbformat.known.types import ConstantSchedule, Function
 from sbformat.limits import Budget
 from sbformat.values import decode_blob
 from sbformat.values.computed import ComputedSchedule, examine
-from sbformat.values.types import ConstantSchedule, Function
 from tests.fuzz.law import ask
 
 if TYPE_CHECKING:

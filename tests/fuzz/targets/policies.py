@@ -23,8 +23,8 @@ from sbformat import (
     load_policy,
     policy_graph,
 )
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from sbformat.policies.operators import DTYPES, OPERATORS
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from tests.fuzz.law import ask
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import onnxruntime
 import pytest
 
 import sbformat
+from sbformat.known.types import Box
 from sbformat.policies.onnx import model
 from sbformat.policies.onnx.export import OPSETS
-from sbformat.values.types import Box
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.onnx_policy import OnnxPolicy
 from tests.helpers.policy_vectors import VECTORS, load_vector

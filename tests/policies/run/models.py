@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.graph import Input, Sampling, State
 from sbformat.policies.model import Family, PolicyModel
 from sbformat.policies.run.policy import Policy
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from tests.policies.run.graphs import describe
 
 LOW, HIGH = -1.5, 2.0

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sbformat.errors import UnsupportedError
+from sbformat.known.types import Box, Space
 from sbformat.policies.graph import Input, Sampling, State
-from sbformat.values.types import Box, Space
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import (
     HIGH,

@@ -10,17 +10,17 @@ import numpy as np
 
 import sbformat
 from sbformat import Archive, Serialized
+from sbformat.known.types import Reference
 from sbformat.limits import Budget, Limits
 from sbformat.policies.model import Given, PolicyModel
 from sbformat.policies.sb3 import build_sb3_policy
 from sbformat.policies.shapes import POLICIES, Agent, list_parameters
 from sbformat.values import encode
-from sbformat.values.types import Reference
 from tests.helpers.bundled import PPO, set_data
 from tests.policies.run.models import box
 
 if TYPE_CHECKING:
-    from sbformat.values.types import Space
+    from sbformat.known.types import Space
 
 NEWEST = (2, 9)
 DRAWN: dict[tuple[Any, ...], Archive] = {}

@@ -10,9 +10,9 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError
+from sbformat.known.types import Partial, Reference
 from sbformat.policies.sb3.activations import ACTIVATION_NODES
 from sbformat.policies.shapes.activations import ACTIVATIONS
-from sbformat.values.types import Partial, Reference
 from tests.policies.run.models import discrete
 from tests.policies.sb3.agents import build, dense, draw, lone, make_agent, weights_of
 

@@ -9,8 +9,8 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError
+from sbformat.known.types import Box
 from sbformat.policies.shapes import POLICIES
-from sbformat.values.types import Box
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import mark_others
 from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete

@@ -10,6 +10,7 @@ import pytest
 
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
+from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes import (
     POLICIES,
@@ -24,7 +25,6 @@ from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 from sbformat.policies.shapes.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.many_cases import check_all
 from tests.helpers.shared_files import SHARED, add_summary_line

@@ -11,9 +11,9 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import Run, legacy_stream, ordered, storage, tensor
 from sbformat import Archive, StateDict, UnsupportedError
+from sbformat.known.types import Box, DictSpace, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
-from sbformat.values.types import Box, DictSpace, Reference
 from tests.helpers.build_blobs import array, box, call, dtype, new
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys

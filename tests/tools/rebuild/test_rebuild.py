@@ -11,11 +11,11 @@ import pytest
 
 import sbformat
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError
+from sbformat.known.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
 from sbformat.values import decode
 from sbformat.values.render import render_json, render_line
-from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from tests.helpers.build_blobs import CONSTANT, array, box, call, change, discrete, function, new, partial
 from tests.helpers.many_cases import check_each
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys

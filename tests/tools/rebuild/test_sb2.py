@@ -13,7 +13,7 @@ import pytest
 import sbformat
 from sbformat.formats.sb2.networks import ActorCritic, Cnn, Input, actor_critic
 from sbformat.formats.sb2.policies import arrange_layers
-from sbformat.values.types import ConstantSchedule, LinearSchedule, Reference
+from sbformat.known.types import ConstantSchedule, LinearSchedule, Reference
 from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_files import (
     AGENTS,

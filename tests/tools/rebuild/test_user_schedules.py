@@ -11,9 +11,9 @@ import pytest
 import sbformat
 from sbformat import ConstantSchedule, LinearSchedule, UnsupportedError
 from sbformat.cli import main
+from sbformat.known.types import FloatSchedule
 from sbformat.tools.rebuild import rebuild
 from sbformat.values.render import render_json, render_line
-from sbformat.values.types import FloatSchedule
 from tests.helpers.build_schedules import build_schedule
 from tests.helpers.old_archives import rebuilt, with_keys
 from tests.helpers.sampling import with_exhaustive

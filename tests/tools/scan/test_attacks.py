@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import sbformat
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import Apply, Name, Persist, text
-from sbformat.globals.dangerous import GADGETS, MODULES, explain_danger
+from sbformat.known.dangerous import GADGETS, MODULES, explain_danger
 from sbformat.limits import Limits
 from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.helpers import bundled

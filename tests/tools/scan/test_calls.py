@@ -21,7 +21,7 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import torch_zip
 from sbformat.errors import escape
-from sbformat.globals.dangerous import explain_danger
+from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
 from tests.helpers import bundled

@@ -19,6 +19,7 @@ from zlib import crc32
 import pytest
 
 import sbformat
+from sbformat.known.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 from sbformat.limits import Budget
 from sbformat.values import decode_blob
 from sbformat.values.computed import ComputedSchedule, examine, understand
@@ -31,7 +32,6 @@ from sbformat.values.computed.opcodes import (
     PYTHON_3_14,
     load_opcodes,
 )
-from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 from tests.helpers.build_blobs import call, dtype, understood
 from tests.helpers.count_work import count_calls
 from tests.helpers.many_cases import check_each

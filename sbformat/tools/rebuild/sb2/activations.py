@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError
+from sbformat.known.types import Partial, Reference
 from sbformat.policies.sb2.activations import read_activation
-from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics
+from sbformat.known.types import Box
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.structures import find_mlp
@@ -28,7 +29,6 @@ from sbformat.tools.rebuild.sb2.layers import (
     refuse_layer_norm,
     require_variables,
 )  # fmt: skip
-from sbformat.values.types import Box
 
 if TYPE_CHECKING:
     from sbformat.formats.sb2.networks import Mlp

@@ -21,6 +21,8 @@ import numpy as np
 from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import DENSE, ddpg_actor, ddpg_critic
+from sbformat.known.numbers import unpack_items
+from sbformat.known.types import Box
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.observations import read_range
@@ -38,8 +40,6 @@ from sbformat.tools.rebuild.sb2.layers import (
     refuse_layer_norm,
     require_variables,
 )  # fmt: skip
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import Box
 
 if TYPE_CHECKING:
     from sbformat.formats.sb2.networks import Mlp

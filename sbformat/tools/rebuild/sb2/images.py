@@ -15,18 +15,18 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import CONVOLUTIONS, convolve
+from sbformat.known.numbers import unpack_items
+from sbformat.known.types import Box
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.tools.rebuild.report import Row
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import Box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbformat.formats.sb2.networks import Cnn
+    from sbformat.known.types import Space
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
-    from sbformat.values.types import Space
 
 _IMAGE_RANK: Final = 3
 _CHANNELS_FIRST: Final = (2, 0, 1)

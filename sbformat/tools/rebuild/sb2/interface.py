@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.archive.archive import Archive
+    from sbformat.known.types import Space
     from sbformat.policies.sb2.agents import Agent
-    from sbformat.values.types import Space
 
 
 class Undecodable:

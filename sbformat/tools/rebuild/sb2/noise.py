@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.values.types import Instance, Reference
+from sbformat.known.types import Instance, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

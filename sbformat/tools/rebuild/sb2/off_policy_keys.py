@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.tools.rebuild.roles import HER_BUFFER
+from sbformat.known.numbers import to_number
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.sb3 import HER_BUFFER
+from sbformat.known.types import EnumMember, Reference, TrainFreq
 from sbformat.tools.rebuild.sb2.noise import convert_noise
-from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_number
-from sbformat.values.types import EnumMember, Reference, TrainFreq
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent

@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from sbformat.known.types import Box, LinearSchedule, Reference
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.types import Box, LinearSchedule, Reference
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent

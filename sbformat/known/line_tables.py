@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.values.code import Code
+    from sbformat.known.code import Code
 
 _MOST: Final = (1 << 31) - 1
 """The greatest value of C's ``int``."""

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.globals.stdlib import METACLASSES, SLOT_OBJECTS
-from sbformat.pkl.tree import Call, Global, Node
-from sbformat.values import load_hooks
-from sbformat.values.context import Issue, find_role, reject
-from sbformat.values.types import (
+from sbformat.known import load_hooks
+from sbformat.known.context import Issue
+from sbformat.known.rows import find, find_role, reject
+from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
     Cycle,
@@ -23,9 +22,10 @@ from sbformat.values.types import (
     EnumMember,
     Reference,
 )
+from sbformat.pkl.tree import Call, Global, Node
 
 if TYPE_CHECKING:
-    from sbformat.values.context import Context
+    from sbformat.known.context import Context
 
 _TEXT: Final = {str}
 _REFUSED_ATTRIBUTES: Final = ("__bases__", "__class__", "__mro__")
@@ -104,7 +104,7 @@ def _attributes(context: Context, node: Call) -> dict[str, Any]:
 def _check_metaclass(context: Context, part: object) -> object:
     """Return the metaclass, which is a class: anything in its place is called."""
     value = context.value(part)
-    if isinstance(value, CarriedClass) or (isinstance(value, Reference) and (value.module, value.name) in METACLASSES):
+    if isinstance(value, CarriedClass) or (isinstance(value, Reference) and "metaclass" in find(value.pair).uses):
         return value
     if not _is_unknown_name(context, part, "constructs a class that is pickled by value, by code of its own"):
         reject("expected a class as the metaclass of a class")
@@ -218,7 +218,7 @@ def decode_slot_object(context: Context, node: Call) -> Described:
     attributes, state, items = _contents(context, node)
     if node.args != () or node.kwargs is not None or state is not None or items or len(node.updates or ()) > 1:
         reject("a part of a dataclass has unknown arguments")
-    if not set(attributes) <= set(SLOT_OBJECTS[pair]):
+    if not set(attributes) <= set(find(pair).attributes or ()):
         reject("a part of a dataclass has unknown attributes")
     context.accept_if_by_value(node)
     return Described(".".join(pair), tuple(attributes.items()))

@@ -11,11 +11,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Global, Node
-from sbformat.values.context import UnrecognizedError, reject
-from sbformat.values.numbers import to_float64, to_number, unpack_items
-from sbformat.values.types import (
+from sbformat.known.changes import SCHEDULE_CLASSES
+from sbformat.known.numbers import to_float64, to_number, unpack_items
+from sbformat.known.rows import UnrecognizedError, known, reject
+from sbformat.known.types import (
     CarriedObject,
     ConstantSchedule,
     FloatSchedule,
@@ -24,15 +23,17 @@ from sbformat.values.types import (
     LinearSchedule,
     Reference,
 )
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Global, Node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbformat.globals.published import Published
+    from sbformat.known.code import FunctionParts
+    from sbformat.known.context import Context
+    from sbformat.known.published import Published
+    from sbformat.known.types import Schedule
     from sbformat.pkl.tree import Call
-    from sbformat.values.code import FunctionParts
-    from sbformat.values.context import Context
-    from sbformat.values.types import Schedule
 
 _SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule)
 _CARRIED: Final = (Function, CarriedObject)
@@ -161,8 +162,8 @@ def _linear_from_initial(value: float) -> LinearSchedule:
 
 def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
     """Return the schedule that a published function computes, or None; and why it is not published, or nothing."""
-    from sbformat.globals.published import PUBLISHED
-    from sbformat.values.load_hooks import RUNS_WHEN_CALLED
+    from sbformat.known.load_hooks import RUNS_WHEN_CALLED
+    from sbformat.known.published import PUBLISHED
 
     code = parts.code
     rows = PUBLISHED.get(code.digest or "", ()) if code is not None else ()
@@ -178,7 +179,7 @@ def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
 
 def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
     """Return how a function differs from the published one in what the digest leaves out, or nothing."""
-    from sbformat.values.line_tables import has_valid_line_table
+    from sbformat.known.line_tables import has_valid_line_table
 
     code: Any = parts.code
     filename = code.filename.replace("\\", "/")
@@ -262,3 +263,18 @@ def _make_schedule(row: Published, closure: dict[str, Any]) -> Schedule | None:
     if row.role == "initial":
         return _linear_from_initial(numbers[row.cells[0]])
     return LinearSchedule(numbers["start"], numbers["end"], numbers["end_fraction"])
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+_UTILS: Final = "stable_baselines3.common.utils"
+_CLASS: Final[dict[str, Any]] = {"uses": "value, built", "since": SCHEDULE_CLASSES}
+
+ROWS: Final = [
+    *known(_UTILS, "ConstantSchedule", kind="constant_schedule", new=decode_constant_schedule, **_CLASS),
+    *known(_UTILS, "LinearSchedule", kind="linear_schedule", new=decode_linear_schedule, **_CLASS),
+    *known(_UTILS, "FloatSchedule", kind="float_schedule", new=decode_float_schedule, **_CLASS),
+    *known(_UTILS, "constant_fn", role="constant_function", call=decode_constant_function),
+    *known(_UTILS, "get_linear_fn", role="linear_function", call=decode_linear_function),
+    *known("rl_zoo3.utils", "SimpleLinearSchedule", kind="simple_linear_schedule", new=decode_simple_linear_schedule),
+]

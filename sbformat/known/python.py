@@ -1,63 +1,35 @@
-"""Node decoders for small values: containers, enumerations, named tuples, dates, paths, noise (VALUES.md 13.6)."""
+"""Python's own values: containers, dates, paths, partials, and what copyreg and ``getattr`` make (VALUES.md 13.6)."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import escape
-from sbformat.globals.constructors import (
-    CALLS,
-    ENVIRONMENT_SPECS,
-    INTERPOLATION,
-    OBJECTS,
-    PARTIAL_MODULES,
-    PLAIN_OBJECTS,
-)
-from sbformat.globals.jax import NAMED_TUPLES
-from sbformat.globals.references import REFERENCES
-from sbformat.globals.stdlib import ATTRIBUTES
-from sbformat.pkl.numpy import latin1_bytes
-from sbformat.pkl.tree import Call, Dict, Global, Node
-from sbformat.values.context import describe_node, reject
-from sbformat.values.numbers import to_int
-from sbformat.values.schedules import decode_interpolation
-from sbformat.values.types import (
+from sbformat.known.carried import METHODS
+from sbformat.known.rows import describe_node, find, known, known_in_pth, plain_arguments, reject
+from sbformat.known.schedules import decode_interpolation
+from sbformat.known.torch import decode_tensor
+from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
     DefaultDict,
     Described,
-    EnumMember,
     Function,
-    Instance,
     InterpolatedSchedule,
     Partial,
     Reference,
-    RNNStates,
-    TrainFreq,
 )
+from sbformat.pkl.numpy import latin1_bytes
+from sbformat.pkl.tree import Call, Dict, Global
 
 if TYPE_CHECKING:
     import datetime as dt
     import pathlib
 
-    from sbformat.values.context import Context
+    from sbformat.known.context import Context
 
-_MEMBERS: Final[dict[tuple[str, str], tuple[object, ...]]] = {
-    ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): ("step", "episode"),
-    ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): (0, 1, 2),
-    ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): (0, 1, 2, 3),
-}
-"""The values of each enumeration's members."""
 _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
-
-
-def _plain_arguments(context: Context, node: Call, what: str) -> tuple[Any, ...]:
-    """Return the arguments of a call that nothing changes afterwards."""
-    if node.updates or type(node.args) is not tuple:
-        reject(f"{what} is changed after it was constructed, or has computed arguments")
-    return tuple(context.value(arg) for arg in node.args)
 
 
 # -- containers ---------------------------------------------------------------------------------------
@@ -120,7 +92,7 @@ def decode_default_dict(context: Context, node: Call) -> DefaultDict:
 
 def decode_set(context: Context, node: Call) -> object:
     """Decode ``set([...])`` and ``frozenset([...])``, which protocols below 4 write."""
-    args = _plain_arguments(context, node, "a set")
+    args = plain_arguments(context, node, "a set")
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
         reject("expected a list as the argument of a set")
     context.accept(node)
@@ -129,7 +101,7 @@ def decode_set(context: Context, node: Call) -> object:
 
 def decode_range(context: Context, node: Call) -> Described:
     """Decode ``range`` and ``slice``."""
-    args = _plain_arguments(context, node, "a range")
+    args = plain_arguments(context, node, "a range")
     name = describe_node(node)
     allowed = (int, type(None)) if name.endswith("slice") else (int,)
     if not 1 <= len(args) <= 3 or any(type(arg) not in allowed for arg in args) or args[2:] == (0,):
@@ -138,68 +110,9 @@ def decode_range(context: Context, node: Call) -> Described:
     return Described(name, args)
 
 
-# -- enumerations, named tuples, plain objects --------------------------------------------------------
-
-
-def decode_enum(context: Context, node: Call) -> EnumMember:
-    """Decode a member of an enumeration, by its value."""
-    args = _plain_arguments(context, node, "an enumeration")
-    pair = node.func.pair  # type: ignore[attr-defined]
-    if len(args) != 1 or type(args[0]) not in (str, int) or args[0] not in _MEMBERS[pair]:
-        reject("an enumeration has no member of that value")
-    context.accept(node)
-    return EnumMember(Reference(*pair), args[0])
-
-
-def decode_train_freq(context: Context, node: Call) -> TrainFreq:
-    """Decode ``TrainFreq(frequency, unit)``."""
-    args = _plain_arguments(context, node, "a TrainFreq")
-    if len(args) != 2 or not isinstance(args[1], EnumMember) or args[1].enum.name != "TrainFrequencyUnit":
-        reject("expected a number and a unit in a TrainFreq")
-    made = TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
-    context.accept(node)
-    return made
-
-
-def decode_rnn_states(context: Context, node: Call) -> RNNStates:
-    """Decode ``RNNStates(pi, vf)``, two tuples of tensors."""
-    args = _plain_arguments(context, node, "RNNStates")
-    if len(args) != 2 or any(type(arg) is not tuple or any(isinstance(part, Node) for part in arg) for arg in args):
-        reject("expected two tuples of tensors in RNNStates")
-    context.accept(node)
-    return RNNStates(*args)
-
-
-def decode_plain_object(context: Context, node: Call) -> Instance:
-    """Decode an object that consists of its attributes alone."""
-    if node.args != ():
-        reject("expected a plain object constructed without arguments")
-    return _instance(context, node, node.func.pair)  # type: ignore[attr-defined]
-
-
-def _instance(context: Context, node: Call, pair: tuple[str, str]) -> Instance:
-    attributes = context.read_attributes(node)
-    unknown = sorted(set(attributes) - set(ENVIRONMENT_SPECS.get(pair) or PLAIN_OBJECTS[pair]))
-    if unknown:
-        reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
-    context.accept(node)
-    return Instance(Reference(*pair), attributes)
-
-
-def decode_named_tuple(context: Context, node: Call) -> Instance:
-    """Decode a named tuple of optax, such as the state of its Adam."""
-    pair = node.func.pair  # type: ignore[attr-defined]
-    args = _plain_arguments(context, node, "a named tuple")
-    names = NAMED_TUPLES[pair]
-    if len(args) != len(names):
-        reject(f"expected {len(names)} fields in a named tuple, got {len(args)}")
-    context.accept(node)
-    return Instance(Reference(*pair), dict(zip(names, args)))
-
-
 def decode_read_only(context: Context, node: Call) -> object:
     """Decode ``FrozenDict`` of flax, and ``ReadOnlyDict`` and ``ReadOnlyList`` of sacred: a plain dict or list."""
-    args = _plain_arguments(context, node, "a read-only container")
+    args = plain_arguments(context, node, "a read-only container")
     expected = list if describe_node(node).endswith("List") else dict
     if len(args) != 1 or type(args[0]) is not expected:
         reject(f"expected a {expected.__name__} as the argument of a read-only container")
@@ -209,25 +122,18 @@ def decode_read_only(context: Context, node: Call) -> object:
 
 def decode_reconstructed(context: Context, node: Call) -> object:
     """Decode ``copyreg._reconstructor(class, object, None)``, which protocols 0 and 1 write instead of NEWOBJ."""
-    from sbformat.values.registry import find_node_decoder
-
     args: Any = node.args
     cls = args[0] if len(args) == 3 else None
     stand_in = Call("NEWOBJ", cls, ())
     stand_in.updates = node.updates
-    pair = cls.pair if isinstance(cls, Global) and not cls.updates else ("", "")
-    decode = find_node_decoder(stand_in) if pair in PLAIN_OBJECTS or pair in OBJECTS else None
-    if decode is None or OBJECTS.get(pair) in _OTHER_BASES or args[2] is not None:
+    row = find(cls.pair if isinstance(cls, Global) and not cls.updates else ("", ""))
+    if row.new is None or not row.extends_object or args[2] is not None:
         reject("copyreg constructs an object of an unknown class")
     if not isinstance(args[1], Global) or args[1].pair != ("builtins", "object"):
         reject("copyreg constructs an object from another base than object")
-    made = decode(context, stand_in)
+    made = row.new(context, stand_in)
     context.accept(node, cls, args[1])
     return made
-
-
-_OTHER_BASES: Final = ("named_tuple", "portable_array", "rnn_states", "train_freq")
-"""Roles of classes that do not extend object alone."""
 
 
 def decode_partial(context: Context, node: Call) -> Partial | InterpolatedSchedule:
@@ -240,11 +146,11 @@ def decode_partial(context: Context, node: Call) -> Partial | InterpolatedSchedu
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
         reject("a partial has unknown arguments or an unknown state")
     function, given, keywords, attributes = state
-    if isinstance(function, Global) and function.pair in INTERPOLATION:
+    if isinstance(function, Global) and "interpolates" in find(function.pair).uses:
         return decode_interpolation(context, node, state)
     if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
         reject("a partial calls something unknown")
-    if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):
+    if isinstance(function, Reference) and "layer" not in find(function.pair).uses:
         reject("expected a layer or optimizer in a partial")
     first = context.value(args[0])
     is_same = first == function if isinstance(function, Reference) else first is function
@@ -274,12 +180,13 @@ def decode_getattr(context: Context, node: Call) -> Described:
     cls = args[0] if len(args) == 2 else None
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
         reject("expected a class and a name as the arguments of getattr")
-    if cls.pair in REFERENCES and args[1] == "_dummy_schedule":
+    row = find(cls.pair)
+    if row.is_reference and args[1] == "_dummy_schedule":
         context.accept(node, cls)
-    elif (cls.pair, args[1]) in ATTRIBUTES:
+    elif args[1] in row.looked_up:
         context.accept_if_by_value(node)
         context.accept(cls)
-    elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
+    elif not find((cls.module, f"{cls.name}.{args[1]}")).role:
         reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return Described("getattr", (Reference(*cls.pair), args[1]))
 
@@ -297,7 +204,7 @@ def decode_date(context: Context, node: Call) -> dt.date | dt.datetime | dt.time
     import datetime as dt
 
     name = describe_node(node).rpartition(".")[2]
-    args = _plain_arguments(context, node, "a date")
+    args = plain_arguments(context, node, "a date")
     raw = args[0] if args else None
     sizes = {"datetime": 10, "date": 4, "time": 6}
     if type(raw) is str:  # bytes of Python 2
@@ -333,7 +240,7 @@ def decode_timedelta(context: Context, node: Call) -> dt.timedelta:
     """Decode ``timedelta(days, seconds, microseconds)``."""
     import datetime as dt
 
-    args = _plain_arguments(context, node, "a timedelta")
+    args = plain_arguments(context, node, "a timedelta")
     if not 1 <= len(args) <= 3 or any(type(arg) is not int for arg in args):
         reject("expected integers in a timedelta")
     try:
@@ -348,7 +255,7 @@ def decode_timezone(context: Context, node: Call) -> dt.timezone:
     """Decode ``timezone(timedelta)``, with a name or without."""
     import datetime as dt
 
-    args = _plain_arguments(context, node, "a time zone")
+    args = plain_arguments(context, node, "a time zone")
     if not 1 <= len(args) <= 2 or type(args[0]) is not dt.timedelta or any(type(arg) is not str for arg in args[1:]):
         reject("expected a timedelta and a name as the arguments of a time zone")
     try:
@@ -363,9 +270,44 @@ def decode_path(context: Context, node: Call) -> pathlib.PurePath:
     """Decode a path; it stays text and is not looked up."""
     import pathlib
 
-    args = _plain_arguments(context, node, "a path")
+    args = plain_arguments(context, node, "a path")
     if any(type(arg) is not str for arg in args) or sum(map(len, args)) > _LONGEST_PATH:
         reject("expected text as the arguments of a path, of at most 32,767 characters")
     kind = pathlib.PureWindowsPath if "Windows" in describe_node(node) else pathlib.PurePosixPath
     context.accept(node)
     return kind(*args)
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+_PATHLIB: Final = ("pathlib", "pathlib._local")
+
+ROWS: Final = [
+    *known("builtins", "Ellipsis NotImplemented", "value"),
+    *known("builtins", "bool float int object str", "value", looked_up=METHODS),
+    *known("builtins", "dict list tuple", "value, generic", looked_up=METHODS),
+    *known_in_pth("set", "value, generic, built", call=decode_set, looked_up=METHODS),
+    *known_in_pth("frozenset", "value, generic, built", call=decode_set, looked_up=METHODS),
+    *known_in_pth("complex", "value, built", call=decode_tensor, looked_up=METHODS),
+    *known_in_pth("bytes", "value", call=decode_tensor, looked_up=METHODS),
+    *known_in_pth("bytearray", "value, built", call=decode_tensor),
+    *known_in_pth("encode", call=decode_tensor),
+    *known_in_pth("ordered_dict", "value, built", call=decode_ordered_dict),
+    *known("builtins", "range", "value", role="range", call=decode_range),
+    *known("builtins", "slice", "value", role="slice", call=decode_range),
+    *known("collections", "Counter", "value"),
+    *known("collections", "deque", "value, built", role="deque", call=decode_deque),
+    *known("collections", "defaultdict", "value, built", role="default_dict", call=decode_default_dict),
+    *known("sacred.config.custom_containers", "ReadOnlyDict ReadOnlyList", role="read_only", call=decode_read_only),
+    *known("datetime", "datetime", "value", role="datetime", call=decode_date),
+    *known("datetime", "date", "value", role="date", call=decode_date),
+    *known("datetime", "time", "value", role="time", call=decode_date),
+    *known("datetime", "timedelta", "value", role="timedelta", call=decode_timedelta),
+    *known("datetime", "timezone", "value", role="timezone", call=decode_timezone),
+    *known(_PATHLIB, "PosixPath PurePosixPath", role="posix_path", call=decode_path),
+    *known(_PATHLIB, "PureWindowsPath WindowsPath", role="windows_path", call=decode_path),
+    *known("functools", "partial", "reaches", role="partial", call=decode_partial),
+    *known("copyreg", "_reconstructor", "reaches", role="reconstructor", call=decode_reconstructed),
+    *known("builtins", "getattr", "reaches", role="attribute", call=decode_getattr),
+    *known("dill._dill", "_get_attr", "reaches", role="dill_attribute", call=reject_dill_attribute),
+]

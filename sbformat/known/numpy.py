@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sbformat.globals.torch import CALLS, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
+from sbformat.known.numbers import unpack_items
+from sbformat.known.rows import UnrecognizedError, find, known, known_in_pth, reject
+from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
+from sbformat.pkl.names import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.numpy import (
     ArrayInfo,
     array_info,
@@ -20,12 +23,9 @@ from sbformat.pkl.numpy import (
     wide_dtype,
 )
 from sbformat.pkl.tree import Call, Global, Update
-from sbformat.values.context import UnrecognizedError, reject
-from sbformat.values.numbers import unpack_items
-from sbformat.values.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
 
 if TYPE_CHECKING:
-    from sbformat.values.context import Context
+    from sbformat.known.context import Context
 
 _EXACT_BITS: Final = 53
 """Bits of an integer that a float holds exactly."""
@@ -129,7 +129,7 @@ def decode_jax_array(context: Context, node: Call) -> ArrayInfo:
         reject("expected four arguments of a jax array, and no state")
     function, given, state, aval = args
     is_numpy = isinstance(function, Global) and function.pair[1] == NUMPY_RECONSTRUCT_NAME and not function.updates
-    if not is_numpy or CALLS.get(function.pair) != "numpy_array" or type(given) is not tuple:
+    if not is_numpy or find(function.pair).role != "numpy_array" or type(given) is not tuple:
         reject("expected numpy's _reconstruct and its arguments in a jax array")
     if type(context.value(aval)) is not dict or any(type(value) is not bool for value in context.value(aval).values()):
         reject("expected flags as the last argument of a jax array")
@@ -312,3 +312,39 @@ def _is_entropy(value: object) -> bool:
 
 def _is_natural(value: object) -> bool:
     return type(value) is int and value >= 0
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+_SEEDS: Final = "__pyx_unpickle_SeedSequence"
+
+ROWS: Final = [
+    *(
+        row._replace(uses=frozenset({"built"}) if "umath" not in row.module else row.uses)
+        for role in ("numpy_array", "numpy_scalar")
+        for row in known_in_pth(role, call=decode_array)
+    ),
+    *known("numpy", "ndarray", "value, built", kind="portable_array", new=decode_portable_array),
+    *known("numpy", "dtype", "value, built", role="numpy_dtype", call=decode_dtype),
+    *known("numpy", "bool", "value, number", current=("numpy", "bool_")),  # numpy 1.24 to 1.26 lack numpy.bool
+    *known(
+        "numpy",
+        "bool_ bytes_ complex128 complex64 float16 float32 float64 int16 int32 int64 int8 longdouble longlong str_ "
+        "uint16 uint32 uint64 uint8 ulonglong",
+        "value, number",
+    ),
+    *known(("numpy", "numpy.lib.function_base"), "interp", "interpolates"),  # since 1.16, and before
+    # random generators, and gym's of 0.22 to 0.25
+    *known("numpy.random", "__RandomState_ctor", "reaches, built", role="random_state", call=decode_random_state),
+    *known(_PICKLE, "__randomstate_ctor", "reaches, built", role="random_state", call=decode_random_state),
+    *known(_PICKLE, "__generator_ctor", "reaches, built", role="generator", call=decode_generator),
+    *known(_PICKLE, "__bit_generator_ctor", "reaches, built", role="bit_generator", call=decode_bit_generator),
+    *known("gym.utils.seeding", "RandomNumberGenerator._generator_ctor", "reaches", role="generator",
+           call=decode_generator),
+    *known("numpy.random.bit_generator", _SEEDS, "built", role="seed_sequence", call=decode_seed_sequence),
+    *known("numpy.random._bit_generator", _SEEDS, role="seed_sequence", call=decode_seed_sequence),  # before 1.19
+    *known("numpy.random._generator", "Generator", "value"),
+    *(row for name, module in _BIT_GENERATORS.items() for row in known(module, name, "value")),
+    *known("numpy.random.bit_generator", "SeedSequence", "value"),
+    *known("numpy.random.mtrand", "RandomState", "value"),
+]  # fmt: skip

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.globals.constructors import GENERICS
-from sbformat.globals.stdlib import BUILTIN_TYPES
+from sbformat.known import load_hooks
+from sbformat.known.carried import BUILTIN_TYPES
+from sbformat.known.rows import describe_node, find, reject
+from sbformat.known.types import CarriedClass, CarriedObject, Cycle, Described, Function, Instance, Reference
 from sbformat.pkl.tree import Global, Node
-from sbformat.values import load_hooks
-from sbformat.values.context import describe_node, reject
-from sbformat.values.types import CarriedClass, CarriedObject, Cycle, Described, Function, Instance, Reference
 
 if TYPE_CHECKING:
+    from sbformat.known.context import Context
     from sbformat.pkl.tree import Call
-    from sbformat.values.context import Context
 
 
 def decode_builtin_type(context: Context, node: Call) -> Reference:
@@ -103,7 +102,7 @@ def decode_generic_alias(context: Context, node: Call) -> Described:
         context.accept(node)
         load_hooks.describe_item(context, node, skeleton)
         return Described("typing alias", (cls, parts))
-    if not isinstance(origin, Global) or origin.updates or origin.pair not in GENERICS or node.updates:
+    if not isinstance(origin, Global) or origin.updates or "generic" not in find(origin.pair).uses or node.updates:
         reject("expected a generic type as the argument of getitem")
     parts = context.value(args[1])
     context.accept(node, origin)

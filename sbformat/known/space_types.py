@@ -4,8 +4,8 @@ Each class annotates all fields that a pickle may have. ``plain_fields`` lists t
 kind of each: the JSON of a bundle has exactly these, reports leave out ``flags``, and statistics keep only these. The
 other fields are random generators, and spaces that gymnasium derives when it constructs one.
 
-To add a kind: a class here, its name in :mod:`sbformat.globals.spaces`, and a node decoder in
-:mod:`sbformat.values.spaces`.
+To add a kind: a class here, its name in :mod:`sbformat.known.space_names`, and a node decoder in
+:mod:`sbformat.known.spaces`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.values.base import Value
+from sbformat.known.base import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sbformat.pkl.numpy import ArrayInfo
 
 Library: TypeAlias = Literal["gym", "gymnasium"]
+
+LIBRARIES: Final = ("gym", "gymnasium")
 
 FieldKind: TypeAlias = Literal[
     "shape", "dtype", "array", "optional array", "flags", "int", "text", "bool", "space", "optional space", "spaces",
@@ -63,6 +65,8 @@ class Space(Value):
 
     class_name: ClassVar[str]
     """The name of the class in gymnasium."""
+    module: ClassVar[str]
+    """Its module below ``gymnasium.spaces``."""
     plain_fields: ClassVar[Mapping[str, FieldKind]]
     """The fields that define the space, in order."""
 
@@ -72,6 +76,11 @@ class Space(Value):
         def library(self) -> Library: ...
         @property
         def random(self) -> RandomState | None: ...
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Module and name of its class in gymnasium."""
+        return f"gymnasium.spaces.{self.module}", self.class_name
 
     def to_gymnasium(self) -> Any:
         """Return the space as a ``gymnasium.Space``, which equals the one that was saved.
@@ -115,6 +124,7 @@ class Box(Space):
     bounded_above: ArrayInfo | None = None
 
     class_name = "Box"
+    module = "box"
     plain_fields = {
         "shape": "shape", "dtype": "dtype", "low": "array", "high": "array", "bounded_below": "flags",
         "bounded_above": "flags",
@@ -140,6 +150,7 @@ class Discrete(Space):
     random: RandomState | None
 
     class_name = "Discrete"
+    module = "discrete"
     plain_fields = {"n": "int", "start": "int", "dtype": "dtype"}
 
     @property
@@ -163,6 +174,7 @@ class MultiDiscrete(Space):
     random: RandomState | None
 
     class_name = "MultiDiscrete"
+    module = "multi_discrete"
     plain_fields = {"nvec": "array", "start": "optional array", "dtype": "dtype"}
 
     @property
@@ -186,6 +198,7 @@ class MultiBinary(Space):
     random: RandomState | None
 
     class_name = "MultiBinary"
+    module = "multi_binary"
     plain_fields = {"shape": "shape", "dtype": "dtype"}
 
     def _construct(self, spaces: ModuleType, _: Any) -> Any:
@@ -202,6 +215,7 @@ class DictSpace(Space):
     """Whether gymnasium >= 1.4 sorts the names when it makes a space from it; earlier releases always did."""
 
     class_name = "Dict"
+    module = "dict"
     plain_fields = {"spaces": "named spaces", "sort_keys": "bool"}
 
     def __getitem__(self, key: str) -> Space:
@@ -223,6 +237,7 @@ class TupleSpace(Space):
     random: RandomState | None
 
     class_name = "Tuple"
+    module = "tuple"
     plain_fields = {"spaces": "spaces"}
 
     def __getitem__(self, index: int) -> Space:
@@ -240,6 +255,7 @@ class OneOf(Space):
     random: RandomState | None
 
     class_name = "OneOf"
+    module = "oneof"
     plain_fields = {"spaces": "spaces"}
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -256,6 +272,7 @@ class Text(Space):
     random: RandomState | None
 
     class_name = "Text"
+    module = "text"
     plain_fields = {"min_length": "int", "max_length": "int", "characters": "text"}
 
     def _construct(self, spaces: ModuleType, _: Any) -> Any:
@@ -273,6 +290,7 @@ class Sequence(Space):
     """With ``stack``: the space of a sequence in one array, as it was saved."""
 
     class_name = "Sequence"
+    module = "sequence"
     plain_fields = {"feature_space": "space", "stack": "bool"}
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -291,6 +309,7 @@ class Graph(Space):
     batch_edge_space: Space | None = None
 
     class_name = "Graph"
+    module = "graph"
     plain_fields = {"node_space": "space", "edge_space": "optional space"}
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:

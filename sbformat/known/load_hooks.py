@@ -20,13 +20,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known.context import Hook, Lineage
+from sbformat.known.rows import find_role
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.values.context import Hook, Lineage, find_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sbformat.values.context import Context
+    from sbformat.known.context import Context
 
 _META_RUNS: Final = ("__prepare__", "__new__", "__init__", "mro", "__setattr__", "__hash__")
 _META_MAY_RUN: Final = (

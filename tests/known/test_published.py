@@ -16,8 +16,8 @@ from typing import Any, get_args
 
 import pytest
 
-from sbformat.globals.published import PUBLISHED, Published, Role
-from sbformat.values.code import Code, make_code
+from sbformat.known.code import Code, make_code
+from sbformat.known.published import PUBLISHED, Published, Role
 from tests.helpers.bundled import ROOT
 
 SB3 = "stable_baselines3/common/utils.py"

@@ -1,6 +1,6 @@
 """Types of decoded values (VALUES.md 13): plain records, defined without numpy, torch or gymnasium.
 
-Spaces are in :mod:`sbformat.values.space_types` and are exported here too. Arrays and numpy scalars are
+Spaces are in :mod:`sbformat.known.space_types` and are exported here too. Arrays and numpy scalars are
 :class:`~sbformat.pkl.numpy.ArrayInfo`, tensors :class:`~sbformat.pth.TensorInfo`; containers, dates and paths are
 Python's own. What is not known stays a node of :mod:`sbformat.pkl.tree`.
 """
@@ -11,8 +11,8 @@ import bisect
 import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from sbformat.values.base import Cycle, Reference, Value
-from sbformat.values.space_types import (
+from sbformat.known.base import Cycle, Reference, Value
+from sbformat.known.space_types import (
     SPACE_TYPES,
     Box,
     DictSpace,
@@ -31,8 +31,8 @@ from sbformat.values.space_types import (
 )
 
 if TYPE_CHECKING:
+    from sbformat.known.code import Code
     from sbformat.pkl.numpy import Field
-    from sbformat.values.code import Code
 
 __all__ = [
     "SPACE_TYPES",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from sbformat.known.rows import UnrecognizedError, reject
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.context import UnrecognizedError, reject
 
 _CODES: Final = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e",

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.globals.releases import RELEASES, Target, parse_target
+from sbformat.known.changes import RELEASES, Target, parse_target
 from sbformat.values import encode
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.pkl.numpy import ArrayInfo
-from sbformat.values.context import UnrecognizedError, reject
-from sbformat.values.numbers import to_int, unpack_items
-from sbformat.values.types import (
+from sbformat.known.numbers import to_int, unpack_items
+from sbformat.known.rows import UnrecognizedError, known, reject
+from sbformat.known.sb3 import decode_plain_object
+from sbformat.known.types import (
     Box,
     DictSpace,
     Discrete,
@@ -26,11 +26,13 @@ from sbformat.values.types import (
     Text,
     TupleSpace,
 )
+from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
+    from sbformat.known.context import Context
+    from sbformat.known.rows import Known, NodeDecoder
+    from sbformat.known.types import Library
     from sbformat.pkl.tree import Call
-    from sbformat.values.context import Context
-    from sbformat.values.types import Library
 
 _COMMON: Final = frozenset({"shape", "_shape", "dtype", "np_random", "_np_random"})
 _TYPE_CODES: Final = {
@@ -294,3 +296,57 @@ def decode_graph(context: Context, node: Call) -> Graph:
     made = Graph(state.library, nodes, others[0], state.random(), *others[1:])
     state.accept()
     return made
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+_DECODERS: Final = {
+    "Box": ("box", decode_box),
+    "Discrete": ("discrete", decode_discrete),
+    "MultiDiscrete": ("multi_discrete", decode_multi_discrete),
+    "MultiBinary": ("multi_binary", decode_multi_binary),
+    "Dict": ("dict", decode_dict),
+    "Tuple": ("tuple", decode_tuple),
+    "Text": ("text", decode_text),
+    "Sequence": ("sequence", decode_sequence),
+    "Graph": ("graph", decode_graph),
+}
+"""Each space of both libraries, with its module below ``spaces`` and its decoder."""
+_OLD_MODULES: Final = {"Dict": "dict_space", "Tuple": "tuple_space"}
+"""The module that two of them had before gym 0.12."""
+_SPACES: Final = "gymnasium.spaces"
+
+
+def _rows(name: str, module: str, new: NodeDecoder) -> list[Known]:
+    """Return the rows of a space: in gymnasium, and in gym, from which it was taken over."""
+    current = (f"{_SPACES}.{module}", name)
+    olds = [f"gym.spaces.{old}" for old in (module, _OLD_MODULES.get(name)) if old]
+    return [
+        *known(*current, "value, built", kind=name, new=new),
+        *known(olds, name, "value, built", kind=name, new=new, current=current),
+    ]
+
+
+ROWS: Final = [
+    *(row for name, (module, new) in _DECODERS.items() for row in _rows(name, module, new)),
+    *known(f"{_SPACES}.oneof", "OneOf", "value, built", kind="OneOf", new=decode_one_of, is_gone=True),  # >= 1.0
+    *known(f"{_SPACES}.space", "Space", "value"),
+    *known(("gym.spaces.space", "gym.core"), "Space", "value", current=(f"{_SPACES}.space", "Space")),
+    *known(f"{_SPACES}.graph", "GraphInstance", "value"),
+    *known("gym.spaces.graph", "GraphInstance", "value", current=(f"{_SPACES}.graph", "GraphInstance")),
+    *known(  # gym.make imports what they name, and loading does not
+        ("gym.envs.registration", "gymnasium.envs.registration"), "EnvSpec", "only described",
+        kind="environment_spec", new=decode_plain_object,
+        attributes=(
+            "id", "entry_point", "reward_threshold", "nondeterministic", "max_episode_steps", "order_enforce",
+            "autoreset", "disable_env_checker", "apply_api_compatibility", "new_step_api", "kwargs", "namespace",
+            "name", "version", "additional_wrappers", "vector_entry_point",
+            "_kwargs", "_env_name",  # gym < 0.22
+            "_entry_point", "_local_only", "tags", "timestep_limit", "trials", "max_episode_seconds",  # gym < 0.13
+        ),
+    ),
+    *known(
+        "gymnasium.envs.registration", "WrapperSpec", "only described", kind="environment_spec",
+        new=decode_plain_object, attributes=("name", "entry_point", "kwargs"),
+    ),
+]  # fmt: skip

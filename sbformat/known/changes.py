@@ -6,12 +6,9 @@ Sources: SB3's and sb3-contrib's changelogs and packages, 2.0 to 2.9.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote, require_type
-
-if TYPE_CHECKING:
-    from sbformat.globals.torch import Pair
 
 
 class Target(NamedTuple):
@@ -27,13 +24,6 @@ class Target(NamedTuple):
     def version(self) -> str:
         """Its last patch release."""
         return RELEASES[self]
-
-    def explain_missing(self, pair: Pair) -> str | None:
-        """Return why this release does not have a class, or None if it has it."""
-        if pair in _GONE or pair[0].partition(".")[0] in _OTHER_LIBRARIES:
-            return "is in no release of SB3 2"
-        since = _SINCE.get(pair)
-        return f"exists since SB3 {since}, not in {self}" if since is not None and self < since else None
 
 
 def parse_release(version: str) -> Target | None:
@@ -63,28 +53,8 @@ SCHEDULE_CLASSES: Final = Target(2, 7)
 ONE_NETWORK_OPTIMIZER: Final = Target(2, 4)
 """The first release whose optimizer of DQN and QRDQN has the parameters of the online network alone."""
 
-_SINCE: Final[dict[Pair, Target]] = {
-    ("stable_baselines3.common.utils", "ConstantSchedule"): SCHEDULE_CLASSES,
-    ("stable_baselines3.common.utils", "LinearSchedule"): SCHEDULE_CLASSES,
-    ("stable_baselines3.common.utils", "FloatSchedule"): SCHEDULE_CLASSES,
-    ("stable_baselines3.common.buffers", "NStepReplayBuffer"): SCHEDULE_CLASSES,
-    ("sb3_contrib.common.torch_layers", "BatchRenorm"): Target(2, 4),
-    ("sb3_contrib.common.torch_layers", "BatchRenorm1d"): Target(2, 4),
-    **dict.fromkeys(
-        [("sb3_contrib.crossq.policies", name) for name in ("Actor", "CrossQCritic", "CrossQPolicy")],
-        Target(2, 4),
-    ),
-}
-"""Classes that are missing in earlier targets."""
-_GONE: Final = frozenset(
-    {
-        ("stable_baselines3.sac.policies", "Critic"),
-        ("stable_baselines3.td3.policies", "Critic"),
-        ("gymnasium.spaces.oneof", "OneOf"),  # since gymnasium 1.0, and SB3 takes older ones
-    }
-)
-"""Classes that no target has, or not with every gymnasium."""
-_OTHER_LIBRARIES: Final = frozenset({"gym", "stable_baselines", "tensorflow"})
+BATCH_RENORM: Final = Target(2, 4)
+"""The first release of sb3-contrib with CrossQ and its layers."""
 
 
 def parse_target(text: str | Target) -> Target:

@@ -5,27 +5,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import pickle
+from collections import Counter
+from typing import get_args
 
 import pytest
 
-from sbformat.globals import references
-from sbformat.globals.references import ALGORITHMS, REFERENCES
-from sbformat.globals.spaces import SPACE_REFERENCES
-from sbformat.globals.torch import CALLS, DTYPES, MEMORY_FORMATS
+from sbformat.known.rows import Use
+from sbformat.known.table import FAMILIES, TABLE
+from sbformat.pkl.names import CALLS
 
-TABLES = (
-    "STABLE_BASELINES3",
-    "SB3_CONTRIB",
-    "STABLE_BASELINES",
-    "_ALGORITHMS",
-    "TENSORFLOW",
-    "TORCH",
-    "NUMPY",
-    "IMITATION",
-    "SBX",
-    "JAX_FUNCTIONS",
-    "PYTHON",
-)
+REFERENCES = {pair for pair, row in TABLE.items() if row.is_reference}
+ALGORITHMS = {pair for pair, row in TABLE.items() if "algorithm" in row.uses}
 
 DANGEROUS = [
     ("builtins", "eval"), ("builtins", "exec"), ("builtins", "compile"), ("builtins", "open"), ("builtins", "getattr"),
@@ -44,20 +34,14 @@ DANGEROUS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_sorted_and_says_nothing_twice(name: str) -> None:
-    table = getattr(references, name)
-    assert list(table) == sorted(table)
-    for names in table.values():
-        assert names.split() == sorted(set(names.split()))
+def test_a_name_has_one_row() -> None:
+    rows = [row.pair for family in FAMILIES for row in family]
+    assert [pair for pair, count in Counter(rows).items() if count > 1] == []
+    assert set(rows) == TABLE.keys()
 
 
-def test_the_tables_are_all_of_it_and_no_name_stands_in_two() -> None:
-    tables = [getattr(references, name) for name in TABLES]
-    listed = [(module, name) for table in tables for module, names in table.items() for name in names.split()]
-    listed += [*SPACE_REFERENCES, *DTYPES, *MEMORY_FORMATS]
-    assert len(listed) == len(set(listed))
-    assert set(listed) == REFERENCES
+def test_a_use_is_one_of_the_words() -> None:
+    assert {word for row in TABLE.values() for word in row.uses} <= set(get_args(Use))
 
 
 def test_every_name_is_exact() -> None:

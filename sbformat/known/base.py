@@ -123,7 +123,7 @@ class Reference(Value):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Module and name, as in the tables of :mod:`sbformat.globals`."""
+        """Module and name, as in the tables of :mod:`sbformat.known`."""
         return self.module, self.name
 
 

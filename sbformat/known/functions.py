@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.globals.dangerous import explain_danger
-from sbformat.globals.jax import METHODS
+from sbformat.known.base import Contradiction
+from sbformat.known.classes import read_setter_state
+from sbformat.known.code import Code, FunctionParts, make_code
+from sbformat.known.context import find_globals, find_maker
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.python_objects import find_singleton_type
+from sbformat.known.rows import find, find_role, reject
+from sbformat.known.schedules import find_schedule
+from sbformat.known.types import CarriedClass, Cycle, Described, Function, Module, Reference
 from sbformat.pkl.tree import LEAVES, Call, Dict, Global, children, walk
-from sbformat.values.base import Contradiction
-from sbformat.values.classes import read_setter_state
-from sbformat.values.code import Code, FunctionParts, make_code
-from sbformat.values.context import find_globals, find_maker, find_role, reject
-from sbformat.values.python_objects import find_singleton_type
-from sbformat.values.schedules import find_schedule
-from sbformat.values.types import CarriedClass, Cycle, Described, Function, Module, Reference
 
 if TYPE_CHECKING:
-    from sbformat.values.context import Context
+    from sbformat.known.context import Context
 
 _FUNCTION_TYPES: Final = ("LambdaType", "FunctionType")
 _CODE_TYPE: Final = "CodeType"
@@ -79,7 +79,7 @@ def decode_builtin_type_call(context: Context, node: Call) -> object:
 
 def _is_method(value: object) -> bool:
     """Return whether a value may be bound to an object: a function by value, or a method of flax or SBX."""
-    return isinstance(value, (Function, Cycle)) or (isinstance(value, Reference) and value.pair in METHODS)
+    return isinstance(value, (Function, Cycle)) or (isinstance(value, Reference) and "method" in find(value.pair).uses)
 
 
 def decode_cell(context: Context, node: Call) -> Cell:

@@ -2,11 +2,11 @@
 
 **Theory of operation.** A pickle is decoded in two steps. :mod:`sbformat.pkl` executes its opcodes symbolically and
 gives an inert *tree*: each import is a ``Global`` node, each call a ``Call`` node with its arguments, and nothing was
-imported or called. This package turns that tree into *values* that people know (:mod:`sbformat.values.types`).
+imported or called. This package turns that tree into *values* that people know (:mod:`sbformat.known.types`).
 
 For each kind of call there is a *node decoder*: a function ``decode_x(context, node)`` that checks arguments and state,
 and either returns a value and calls ``context.accept(node)``, or raises :class:`UnrecognizedError`. The table
-from constructor to node decoder is :mod:`sbformat.values.registry`; the walk that calls them, children first, is
+from constructor to node decoder is :mod:`sbformat.known.table`; the walk that calls them, children first, is
 :mod:`sbformat.values.decoder`.
 
 Input: a decoded pickle, with the log of every import and call in it. Output: the value, and a record of that log:
@@ -34,28 +34,20 @@ exactly what the library writes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.errors import TensorError, escape
-from sbformat.globals.constructors import CALLS, INTERPOLATION, NEVER_VALUES, OBJECTS, PLAIN_OBJECTS
-from sbformat.globals.references import REFERENCES
-from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
-from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
+from sbformat.errors import TensorError
+from sbformat.known.rows import find, find_role, reject
+from sbformat.known.types import Cycle, Reference
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.pth.addresses import other_keys
 from sbformat.pth.context import DecodeContext
-from sbformat.values.types import Cycle, Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-    from typing import TypeAlias
-
-    from sbformat.globals.torch import Pair
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.names import Pair
     from sbformat.pth.values import Storage
-
-    NodeDecoder: TypeAlias = "Callable[[Context, Call], object]"
 
 _TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
@@ -81,15 +73,6 @@ def find_maker(node: Call) -> str | None:
     func = node.func
     is_made = isinstance(func, Call) and find_role(func) == "builtin_type" and func.args in _FUNCTION_TYPES
     return "function" if is_made else find_role(node)
-
-
-class UnrecognizedError(Exception):
-    """A node does not have the shape that its library writes; internal, never raised to a caller of sbformat."""
-
-
-def reject(message: str) -> NoReturn:
-    """Raise :class:`UnrecognizedError`."""
-    raise UnrecognizedError(message)
 
 
 class Issue(NamedTuple):
@@ -131,7 +114,7 @@ class Context:
 
     __slots__ = (
         "_converted",
-        "_names_by_value",
+        "_has_code",
         "_substitutes",
         "_uses",
         "_values",
@@ -187,7 +170,7 @@ class Context:
         self._uses: dict[int, int] = {}
         self._values: dict[int, object] = {}
         self._substitutes: dict[int, Node] = {}
-        self._names_by_value: Container[Pair] = ()
+        self._has_code = False
         for node in pickle.log:
             if isinstance(node, Call) and isinstance(node.func, Call):
                 self._resolve_dill(node, node.func)
@@ -197,7 +180,7 @@ class Context:
             elif role in _FILLERS and node.args:  # type: ignore[union-attr]
                 self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
             if role in _PICKLED_BY_VALUE:
-                self._names_by_value = NAMES
+                self._has_code = True
             if isinstance(node, Call) and find_maker(node) in _GLOBALS_ARGUMENT:
                 self.sharing.setdefault(find_globals(node), []).append(node)
 
@@ -213,7 +196,7 @@ class Context:
         if not isinstance(module, Call) or find_role(module) != "module" or module.updates or len(module.args) != 1:  # type: ignore[arg-type]
             return
         pair = (module.args[0], args[1])  # type: ignore[index]
-        if all(type(part) is str for part in pair) and CALLS.get(pair) in _OF_NUMPY:
+        if all(type(part) is str for part in pair) and find(pair).role in _OF_NUMPY:
             node.func = Global(*pair)
             self.accept(getter, module)
             self.claimed.add(id(module))
@@ -234,13 +217,14 @@ class Context:
         if node.pair in _SINGLETONS:
             self.names_as_values.add(id(node))
             return _SINGLETONS[node.pair]
-        if any(node.pair in table for table in _AS_VALUES) and node.pair not in NEVER_VALUES:
+        row = find(node.pair)
+        if row.is_value:
             self.names_as_values.add(id(node))
             return Reference(*node.pair)
-        if node.pair in self._names_by_value:
+        if self._has_code and "beside code" in row.uses:
             self.accept_if_by_value(node)
             return Reference(*node.pair)
-        if node.pair in INTERPOLATION:
+        if "interpolates" in row.uses:
             self._uses[id(node)] = self._uses.get(id(node), 0) + 1
         if len(self.issues) < _MOST_ISSUES:  # beyond that, not being understood is enough
             self.add_issue(node, "unknown", "")
@@ -359,35 +343,9 @@ class Context:
         return self._substitutes.get(id(value), value)
 
 
-_AS_VALUES: Final = (REFERENCES, OBJECTS, PLAIN_OBJECTS, DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES)
-"""Names that may be used as values."""
-
-_IMPORTED: Final = (*_AS_VALUES, CALLS, SLOT_OBJECTS, TENSOR_CLASSES, STORAGES)
-"""Names whose import alone only defines them."""
-
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}
 
 
 def _refuse_storage(*_: object) -> Any:
     message = "a persistent id in a pickle that has no storages"
     raise TensorError(message)
-
-
-def find_role(node: Call) -> str | None:
-    """Return the role of what a REDUCE calls by a plain name, or None."""
-    func = node.func
-    if node.how != "REDUCE" or type(func) is not Global or func.updates or type(node.args) is not tuple:
-        return None
-    return CALLS.get(func.pair)
-
-
-def describe_node(node: object) -> str:
-    """Return what a node calls or names, escaped."""
-    if isinstance(node, Call):
-        node = node.func
-    return escape(str(node), 200) if isinstance(node, Global) else "something that is computed"
-
-
-def is_known(pair: Pair) -> bool:
-    """Return whether sbformat knows a name, in whatever role: importing it only defines it."""
-    return any(pair in table for table in _IMPORTED) and pair not in NEVER_VALUES

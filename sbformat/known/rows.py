@@ -1,0 +1,212 @@
+"""What a row of the table says about a class or function, and how to find the row of a name (FORMAT.md 5.4).
+
+A pickle may name what has a row, and nothing else: names are exact pairs of module and name, without prefixes. A name
+without a row is unknown; it stays an inert node, and ``scan`` reports it. A row is one call of :func:`known`, for one
+class or for several that are alike::
+
+    *known("collections", "deque", "value", role="deque", call=decode_deque)
+    *known("stable_baselines3.her.her", "HER", "algorithm")
+
+Every module of this package that describes a family of names has such rows, and :mod:`sbformat.known.table` has all of
+them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
+
+from sbformat.errors import escape
+from sbformat.pkl.names import CALLS as PTH_CALLS
+from sbformat.pkl.tree import Call, Global
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sbformat.known.changes import Target
+    from sbformat.known.context import Context
+    from sbformat.pkl.names import Pair
+
+    NodeDecoder: TypeAlias = "Callable[[Context, Call], object]"
+
+Use: TypeAlias = Literal[
+    "value", "algorithm", "only described", "beside code", "generic", "metaclass", "method", "stores", "slots",
+    "imported", "dtype", "number", "layer", "interpolates", "reaches", "built",
+]  # fmt: skip
+"""What may become of a name:
+
+value           it may be a value. It is the module and name that a pickler writes for the class itself, importing the
+                module has no effect beyond importing that library, and calling it for its purpose starts no process,
+                opens nothing, unpickles nothing and imports nothing by name: its constructor was read
+algorithm       a value that makes the environment that it is given by name, which may import a module
+only described  an object of it may be decoded, but the class is no value: calling it, or a method, imports or opens
+beside code     a value in a pickle with a function or class pickled by value; importing it only defines it
+generic         annotations parametrize it
+metaclass       a class pickled by value may have it: it is known to run only code of the class itself
+method          a method that may be bound to an object
+stores          its objects only store what they are given, whatever it is
+slots           its objects are parts of a dataclass and consist of their slots
+imported        importing it only defines it
+dtype           a dtype of torch
+number          a scalar type of numpy: calling it makes a number
+layer           a partial may call it: it makes a layer or an optimizer
+interpolates    ``numpy.interp``, of which a partial with plain numbers is a schedule
+reaches         it runs code when it is called with other arguments than those that its decoder accepts
+built           ``unsafe`` may call it, with the arguments that its decoder accepts
+"""
+
+
+class Known(NamedTuple):
+    """What is known about one class or function, by one of its names."""
+
+    module: str
+    name: str
+    uses: frozenset[str]
+    """Words of :data:`Use`."""
+    role: str = ""
+    """What a call of it makes: one word for all that are called alike. Empty when a pickle may not call it."""
+    call: NodeDecoder | None = None
+    """Decodes such a call; None when a call is accepted as a part of another node only."""
+    kind: str = ""
+    """What NEWOBJ makes of the class; empty when its objects consist of their attributes, or when there are none."""
+    new: NodeDecoder | None = None
+    """Decodes an object that NEWOBJ makes."""
+    attributes: tuple[str, ...] | None = None
+    """The attributes, fields or slots that its objects may have."""
+    looked_up: tuple[str, ...] = ()
+    """Methods and slots that ``getattr`` may look up in it, where a class is pickled by value."""
+    members: tuple[object, ...] = ()
+    """The values of the members of an enumeration."""
+    current: Pair | None = None
+    """Its name in SB3 2 and current gymnasium and numpy, when it was renamed."""
+    since: Target | None = None
+    """The release of SB3 2 that added it; earlier targets lack it."""
+    is_gone: bool = False
+    """Whether no release of SB3 2 has it, or not with every gymnasium that the release takes."""
+    place: str = ""
+    """The argument of a policy or algorithm for which SB3 may call it: ``activation_fn``, ``replay_buffer_class``."""
+    arguments: Mapping[str, object] = {}
+    """In that place, its arguments other than those that SB3 passes, with the defaults; None for a flag."""
+
+    @property
+    def pair(self) -> Pair:
+        """Module and name."""
+        return self.module, self.name
+
+    def explain_missing(self, target: Target) -> str | None:
+        """Return why a release of SB3 2 does not have it, or None if it has it."""
+        if self.is_gone or self.module.partition(".")[0] in _OTHER_LIBRARIES:
+            return "is in no release of SB3 2"
+        is_missing = self.since is not None and target < self.since
+        return f"exists since SB3 {self.since}, not in {target}" if is_missing else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its objects consist of their attributes alone."""
+        return self.kind in ("plain", "noise")
+
+    @property
+    def extends_object(self) -> bool:
+        """Whether it has a decoder of its objects, and they extend object alone."""
+        return bool(self.kind) and self.kind not in _OTHER_BASES
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it may be a value, and be written as one."""
+        return not self.uses.isdisjoint(_REFERENCES)
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it may be a value in a pickle."""
+        return (bool(self.kind) or self.is_reference) and "only described" not in self.uses
+
+    @property
+    def is_known(self) -> bool:
+        """Whether importing it is known to only define it."""
+        return self.is_value or bool(self.role) or not self.uses.isdisjoint(_DEFINED)
+
+
+_OTHER_BASES: Final = frozenset({"named_tuple", "portable_array", "quantization scheme", "rnn_states", "train_freq"})
+_OTHER_LIBRARIES: Final = frozenset({"gym", "stable_baselines", "tensorflow"})
+_REFERENCES: Final = frozenset({"value", "algorithm"})
+_DEFINED: Final = frozenset({"slots", "imported"})
+TABLE: Final[dict[Pair, Known]] = {}
+"""Every row by its name; :mod:`sbformat.known.table` fills it when it is imported."""
+
+
+def known(modules: str | Iterable[str], names: str, uses: str = "", **fields: Any) -> list[Known]:
+    """Return rows for classes or functions that are alike.
+
+    :param modules: where they are, or were: one module, or several
+    :param names: separated by spaces
+    :param uses: words of :data:`Use`, separated by commas
+    :param fields: the other fields of :class:`Known`
+    """
+    words = frozenset(uses.split(", ")) if uses else _NO_USES
+    listed = (modules,) if isinstance(modules, str) else modules
+    return [Known(module, name, words, **fields) for module in listed for name in names.split()]
+
+
+def known_in_pth(role: str, uses: str = "", **fields: Any) -> list[Known]:
+    """Return rows for the functions that a ``.pth`` may call in a role (:data:`sbformat.pkl.names.CALLS`)."""
+    pairs = [pair for pair, found in PTH_CALLS.items() if found == role]
+    return [row for module, name in pairs for row in known(module, name, uses, role=role, **fields)]
+
+
+def later(module: str, name: str) -> NodeDecoder:
+    """Return a decoder whose module of this package is imported when it is first used: hardly any file needs it."""
+
+    def decode(context: Context, node: Call) -> object:
+        from importlib import import_module
+
+        found: NodeDecoder = getattr(import_module(f"sbformat.known.{module}"), name)
+        return found(context, node)
+
+    return decode
+
+
+_NO_USES: Final[frozenset[str]] = frozenset()
+_NOTHING: Final = Known("", "", _NO_USES)
+
+
+def find(pair: Pair) -> Known:
+    """Return the row of a name; one without any use if it is not known."""
+    return TABLE.get(pair, _NOTHING)
+
+
+def current_name(pair: Pair) -> Pair:
+    """Return the current name of a class that was renamed, or the name itself."""
+    return find(pair).current or pair
+
+
+def find_role(node: Call) -> str | None:
+    """Return the role of what a REDUCE calls by a plain name, or None."""
+    func = node.func
+    if node.how != "REDUCE" or type(func) is not Global or func.updates or type(node.args) is not tuple:
+        return None
+    return find(func.pair).role or None
+
+
+# -- for the decoders ----------------------------------------------------------------------------------
+
+
+class UnrecognizedError(Exception):
+    """A node does not have the shape that its library writes; internal, never raised to a caller of sbformat."""
+
+
+def reject(message: str) -> NoReturn:
+    """Raise :class:`UnrecognizedError`."""
+    raise UnrecognizedError(message)
+
+
+def plain_arguments(context: Context, node: Call, what: str) -> tuple[Any, ...]:
+    """Return the arguments of a call that nothing changes afterwards."""
+    if node.updates or type(node.args) is not tuple:
+        reject(f"{what} is changed after it was constructed, or has computed arguments")
+    return tuple(context.value(arg) for arg in node.args)
+
+
+def describe_node(node: object) -> str:
+    """Return what a node calls or names, escaped."""
+    if isinstance(node, Call):
+        node = node.func
+    return escape(str(node), 200) if isinstance(node, Global) else "something that is computed"

@@ -1,0 +1,72 @@
+"""Every row, and how a call in a pickle finds its decoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.known import carried, numpy, python, sb2, sb3, sbx, schedules, spaces, torch
+from sbformat.known.numpy import decode_gym_generator
+from sbformat.known.rows import TABLE, current_name, find, find_role, later
+from sbformat.pkl.tree import Call, Global
+
+if TYPE_CHECKING:
+    from sbformat.known.rows import Known, NodeDecoder
+    from sbformat.pkl.names import Pair
+
+__all__ = ["FAMILIES", "TABLE", "current_name", "find", "find_node_decoder", "find_role", "list_place", "reaches_code"]
+
+FAMILIES: Final[tuple[list[Known], ...]] = (
+    spaces.ROWS, schedules.ROWS, numpy.ROWS, torch.ROWS, sb3.ROWS, sb2.ROWS, sbx.ROWS, python.ROWS, carried.ROWS,
+)  # fmt: skip
+"""The rows of each family. A name has one row."""
+
+TABLE.update((row.pair, row) for rows in FAMILIES for row in rows)
+
+_CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
+_FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
+_OBJECT_OF_CLASS: Final = later("classes", "decode_object")
+_RECONSTRUCTED: Final = later("classes", "decode_reconstructed_object")
+_BUILTIN_TYPE_CALL: Final = later("functions", "decode_builtin_type_call")
+_CALLED_FUNCTION: Final = later("classes", "reject_called_function")
+
+
+def list_place(place: str) -> dict[Pair, Known]:
+    """Return the classes for which SB3 may call an argument of a policy or algorithm, in the order of the rows.
+
+    :param place: ``activation_fn``, ``features_extractor_class``, ``replay_buffer_class`` or ``rollout_buffer_class``
+    """
+    return {pair: row for pair, row in TABLE.items() if row.place == place}
+
+
+def reaches_code(node: Call) -> bool:
+    """Return whether a call of a plain name runs code when it is given other arguments than its decoder accepts."""
+    return find_role(node) is not None and "reaches" in find(node.func.pair).uses  # type: ignore[attr-defined]
+
+
+def find_node_decoder(node: Call) -> NodeDecoder | None:
+    """Return the node decoder of a call, or None when its constructor is not known."""
+    func = node.func
+    if type(func) is Call:
+        if find_role(func) in _CLASSES:
+            return _OBJECT_OF_CLASS if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
+        if node.how == "REDUCE":
+            return _find_for_computed(func)
+    if type(func) is not Global or func.updates or type(node.args) is not tuple:
+        return None
+    if node.how == "REDUCE":
+        row = find(func.pair)
+        is_object = row.role == "reconstructor" and node.args and isinstance(node.args[0], Call)
+        return _RECONSTRUCTED if is_object else row.call
+    return find(func.pair).new if node.how == "NEWOBJ" else None
+
+
+def _find_for_computed(func: Call) -> NodeDecoder | None:
+    """Return the decoder of a call whose function is the result of another call."""
+    role = find_role(func)
+    if role == "attribute":
+        return decode_gym_generator
+    if role == "builtin_type":
+        return _BUILTIN_TYPE_CALL
+    if role in _FUNCTIONS or (isinstance(func.func, Call) and find_role(func.func) == "builtin_type"):
+        return _CALLED_FUNCTION
+    return None

@@ -1,0 +1,190 @@
+"""Node decoders for torch's tensors, dtypes, devices and small values in pickles (VALUES.md 13.6).
+
+A tensor in a pickle refers to its storage by ``_load_from_bytes``, whose argument is a complete legacy torch file. That
+file is decoded as any other; the constructors are those of a ``.pth``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbformat.errors import FormatError
+from sbformat.known.rows import UnrecognizedError, find_role, known, known_in_pth, reject
+from sbformat.pkl.names import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
+from sbformat.pkl.numpy import encoded_bytes
+from sbformat.pkl.tree import Call, Global, Persistent
+from sbformat.pth.constructors import CONSTRUCTORS
+from sbformat.pth.decode import open_pth
+from sbformat.pth.values import StorageId
+
+if TYPE_CHECKING:
+    from sbformat.known.context import Context
+    from sbformat.known.rows import Known
+    from sbformat.pth.values import Storage
+
+
+def decode_storage(context: Context, node: Call) -> Storage:
+    """Decode ``_load_from_bytes(data)``: the storage that is the one object of a torch file."""
+    from copy import copy
+
+    args: Any = node.args
+    if len(args) != 1 or node.updates:
+        reject("_load_from_bytes has unknown arguments")
+    seen = context.storages
+    if id(args[0]) not in seen:
+        seen[id(args[0])] = None
+        seen[id(args[0])] = _storage(context, args[0])
+    storage = copy(seen[id(args[0])])  # loading the same bytes again makes another storage
+    if storage is None:
+        reject("expected a storage in the bytes of _load_from_bytes")
+    reference = Persistent(StorageId(storage))
+    context.substitute(node, reference)
+    context.accept(node)
+    return storage
+
+
+def _storage(context: Context, raw: object) -> Storage:
+    data = encoded_bytes(raw)
+    if data is None:
+        reject("expected bytes as the argument of _load_from_bytes")
+    try:
+        pickle, storages = open_pth(memoryview(data), context.budget)
+        is_storage = type(pickle.value) is Persistent and not pickle.flags and all(map(_is_storage_class, pickle.log))
+        if is_storage:
+            return storages.storage(pickle.value)
+    except FormatError as error:
+        reject(f"expected a torch file as the argument of _load_from_bytes: {error.message}")
+    message = "expected a storage in the bytes of _load_from_bytes"
+    raise UnrecognizedError(message)
+
+
+def _is_storage_class(node: object) -> bool:
+    return type(node) is Global and not node.updates and node.pair in STORAGES
+
+
+def reject_tensor(context: Context, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
+    """Reject a tensor whose constructor is known, and that has no value here."""
+    reject("a tensor of a kind that cannot be read")
+
+
+def decode_tensor(context: Context, node: Call) -> object:
+    """Decode a tensor or small value of torch, by the constructors of a ``.pth``."""
+    role = find_role(node)
+    if node.updates or role is None:
+        reject("a value of torch is changed after it was constructed")
+    args: tuple[object, ...] = node.args  # type: ignore[assignment]
+    if context.has_substitutes:
+        args = tuple(_with_storages(context, arg) for arg in args)
+    value = CONSTRUCTORS[role](context.tensors, args)
+    if args != node.args:
+        context.substitute(node, Call("REDUCE", node.func, args))
+    context.accept(node, *[arg for arg in args if type(arg) is Global])
+    return value
+
+
+def _with_storages(context: Context, arg: object) -> object:
+    """Return an argument with persistent references in place of the calls of ``_load_from_bytes``."""
+    if type(arg) is tuple:
+        return tuple([context.find_substitute(part) for part in arg])
+    return context.find_substitute(arg)
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+_NN: Final = "torch.nn.modules"
+_ACTIVATION: Final = "activation_fn"
+
+
+def _activations(module: str, names: str, *arguments: str) -> list[Known]:
+    """Return rows for layers that SB3 can use as an activation, with the arguments that a partial may give them."""
+    return known(f"{_NN}.{module}", names, "value, layer", place=_ACTIVATION, arguments=dict.fromkeys(arguments))
+
+
+def _layers(module: str, names: str) -> list[Known]:
+    return known(f"{_NN}.{module}", names, "value, layer")
+
+
+_USES: Final = {
+    "tensor_v2": "built", "parameter": "built", "size": "built", "device": "value, built", "from_type_v2": "reaches",
+}  # fmt: skip
+_OF_PYTHON: Final = frozenset({"ordered_dict", "set", "frozenset", "bytearray", "complex", "encode", "bytes"})
+
+ROWS: Final = [
+    # tensors
+    *(
+        row
+        for role in CONSTRUCTORS
+        if role not in _OF_PYTHON
+        for row in known_in_pth(role, _USES.get(role, ""), call=decode_tensor)
+    ),
+    *known(  # their tensors have no value here
+        "torch._utils",
+        "_rebuild_nested_tensor _rebuild_device_tensor_from_numpy _rebuild_device_tensor_from_cpu_tensor "
+        "_rebuild_xla_tensor",
+        role="unread_tensor", call=reject_tensor,
+    ),
+    *known("torch.storage", "_load_from_bytes", "reaches, built", role="load_from_bytes", call=decode_storage),
+    *(row for pair in TENSOR_CLASSES for row in known(*pair, "value")),
+    *(row for pair in STORAGES for row in known(*pair, "imported")),
+    *(row for pair in DTYPES for row in known(*pair, "value, dtype")),
+    *(row for pair in MEMORY_FORMATS for row in known(*pair, "value")),
+    *(row for pair in QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
+    # layers
+    *_activations("activation", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
+    *_activations("activation", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU", "inplace"),
+    *_activations("activation", "GLU LogSoftmax Softmax Softmin", "dim"),
+    *_activations("activation", "CELU ELU", "alpha", "inplace"),
+    *_activations("activation", "Hardshrink Softshrink", "lambd"),
+    *_activations("activation", "GELU", "approximate"),
+    *_activations("activation", "Hardtanh", "min_val", "max_val", "inplace"),
+    *_activations("activation", "LeakyReLU", "negative_slope", "inplace"),
+    *_activations("activation", "PReLU", "num_parameters", "init"),
+    *_activations("activation", "RReLU", "lower", "upper", "inplace"),
+    *_activations("activation", "Softplus", "beta", "threshold"),
+    *_activations("dropout", "AlphaDropout Dropout FeatureAlphaDropout", "p", "inplace"),
+    *_activations("linear", "Identity"),
+    *_layers("activation", "MultiheadAttention Threshold"),
+    *_layers("batchnorm", "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d"),
+    *_layers("container", "ModuleDict ModuleList ParameterDict ParameterList Sequential"),
+    *_layers(
+        "conv",
+        "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d",
+    ),
+    *_layers("dropout", "Dropout1d Dropout2d Dropout3d"),
+    *_layers("flatten", "Flatten Unflatten"),
+    *_layers("instancenorm", "InstanceNorm1d InstanceNorm2d InstanceNorm3d"),
+    *_layers("linear", "Bilinear LazyLinear Linear"),
+    *_layers(
+        "loss", "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss"
+    ),
+    *_layers("module", "Module"),
+    *_layers("normalization", "GroupNorm LayerNorm LocalResponseNorm RMSNorm"),
+    *_layers(
+        "padding",
+        "ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d ZeroPad2d",
+    ),
+    *_layers(
+        "pooling",
+        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d "
+        "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d",
+    ),
+    *_layers("rnn", "GRU GRUCell LSTM LSTMCell RNN RNNCell"),
+    *_layers("sparse", "Embedding EmbeddingBag"),
+    *_layers(
+        "transformer",
+        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
+    ),
+    *_layers("upsampling", "Upsample UpsamplingBilinear2d UpsamplingNearest2d"),
+    # optimizers
+    *known("torch.optim", "Adafactor Muon", "value"),  # their __module__
+    *(
+        row
+        for module, name in (
+            ("_adafactor", "Adafactor"), ("_muon", "Muon"), ("adadelta", "Adadelta"), ("adagrad", "Adagrad"),
+            ("adam", "Adam"), ("adamax", "Adamax"), ("adamw", "AdamW"), ("asgd", "ASGD"), ("lbfgs", "LBFGS"),
+            ("nadam", "NAdam"), ("optimizer", "Optimizer"), ("radam", "RAdam"), ("rmsprop", "RMSprop"),
+            ("rprop", "Rprop"), ("sgd", "SGD"), ("sparse_adam", "SparseAdam"),
+        )
+        for row in known(f"torch.optim.{module}", name, "value, layer")
+    ),
+]  # fmt: skip
