@@ -25,7 +25,10 @@ from sbformat.pkl.numpy import (
 from sbformat.pkl.tree import Call, Global, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.known.context import Context
+    from sbformat.known.rows import Known
 
 _EXACT_BITS: Final = 53
 """Bits of an integer that a float holds exactly."""
@@ -296,8 +299,8 @@ def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
 _MIN_POOL: Final = 4
 _CHECKSUMS: Final = (0x3EAA222, 0xC464C19, 0xF88304A)
 """Checksums of the fields of a SeedSequence, by the release of Cython: numpy refuses any other."""
-_SEED_SEQUENCES: Final = frozenset(
-    {("numpy.random.bit_generator", "SeedSequence"), ("numpy.random._bit_generator", "SeedSequence")}
+_SEED_SEQUENCES: Final = tuple(
+    (f"numpy.random.{module}", "SeedSequence") for module in ("bit_generator", "_bit_generator")
 )
 
 
@@ -318,12 +321,16 @@ def _is_natural(value: object) -> bool:
 
 _SEEDS: Final = "__pyx_unpickle_SeedSequence"
 
+
+def _arrays(role: str, *uses: str) -> Iterator[Known]:
+    for row in known_in_pth(role, call=decode_array):
+        is_odd = row.module.endswith("umath")  # of some builds of numpy 1.16 to 1.19
+        yield row._replace(uses=frozenset(uses if is_odd else (*uses, "built")))
+
+
 ROWS: Final = [
-    *(
-        row._replace(uses=frozenset({"built"}) if "umath" not in row.module else row.uses)
-        for role in ("numpy_array", "numpy_scalar")
-        for row in known_in_pth(role, call=decode_array)
-    ),
+    *_arrays("numpy_array", "unhashable"),
+    *_arrays("numpy_scalar"),
     *known("numpy", "ndarray", "value, built", kind="portable_array", new=decode_portable_array),
     *known("numpy", "dtype", "value, built", role="numpy_dtype", call=decode_dtype),
     *known("numpy", "bool", "value, number", current=("numpy", "bool_")),  # numpy 1.24 to 1.26 lack numpy.bool

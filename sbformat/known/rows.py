@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 Use: TypeAlias = Literal[
     "value", "algorithm", "only described", "beside code", "generic", "metaclass", "method", "stores", "slots",
-    "imported", "dtype", "number", "layer", "interpolates", "reaches", "built",
+    "imported", "dtype", "number", "plain type", "holds", "unhashable", "by value", "carries", "layer", "interpolates",
+    "reaches", "built",
 ]  # fmt: skip
 """What may become of a name:
 
@@ -48,6 +49,11 @@ slots           its objects are parts of a dataclass and consist of their slots
 imported        importing it only defines it
 dtype           a dtype of torch
 number          a scalar type of numpy: calling it makes a number
+plain type      calling it only stores what it is given, also as the base of another class
+holds           a call of it makes a container, which only stores its items
+unhashable      what a call of it makes has no hash
+by value        it makes a function or class that is pickled by value
+carries         it makes such a function or class, or a part of one: their code has findings of its own
 layer           a partial may call it: it makes a layer or an optimizer
 interpolates    ``numpy.interp``, of which a partial with plain numbers is a schedule
 reaches         it runs code when it is called with other arguments than those that its decoder accepts
@@ -165,12 +171,12 @@ def later(module: str, name: str) -> NodeDecoder:
 
 
 _NO_USES: Final[frozenset[str]] = frozenset()
-_NOTHING: Final = Known("", "", _NO_USES)
+NOTHING: Final = Known("", "", _NO_USES)
 
 
 def find(pair: Pair) -> Known:
     """Return the row of a name; one without any use if it is not known."""
-    return TABLE.get(pair, _NOTHING)
+    return TABLE.get(pair, NOTHING)
 
 
 def current_name(pair: Pair) -> Pair:
@@ -178,12 +184,17 @@ def current_name(pair: Pair) -> Pair:
     return find(pair).current or pair
 
 
-def find_role(node: Call) -> str | None:
-    """Return the role of what a REDUCE calls by a plain name, or None."""
+def find_called(node: Call) -> Known:
+    """Return the row of what a REDUCE calls by a plain name; one without any use if it is not known, or not plain."""
     func = node.func
     if node.how != "REDUCE" or type(func) is not Global or func.updates or type(node.args) is not tuple:
-        return None
-    return find(func.pair).role or None
+        return NOTHING
+    return TABLE.get(func.pair, NOTHING)
+
+
+def find_role(node: Call) -> str | None:
+    """Return the role of what a REDUCE calls by a plain name, or None."""
+    return find_called(node).role or None
 
 
 # -- for the decoders ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
 from sbformat.known.dangerous import explain_danger
-from sbformat.known.table import find, find_role, reaches_code
+from sbformat.known.table import find, find_called
 from sbformat.pkl import Call, Extension, Global, Update
 from sbformat.pkl.calls import render_arguments
 from sbformat.pkl.tree import children, walk
@@ -135,7 +135,8 @@ class UnrecognizedJudge:
         return Remark("unknown-name", message, (name,))
 
     def _judge_call(self, node: Call) -> Remark | None:
-        func, role = node.func, find_role(node)
+        func, row = node.func, find_called(node)
+        is_reaching = "reaches" in row.uses
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
             return Remark("computed-name", message)
@@ -148,11 +149,11 @@ class UnrecognizedJudge:
                 return None
             message = f"an object of {shown} is created, a class of a TorchScript program"
             return Remark("carried-program", message, (name,))
-        if self.is_cut and not why and (role is not None or find(func.pair).is_known):
+        if self.is_cut and not why and (row.role or find(func.pair).is_known):
             return None
-        if role is not None and not (why and reaches_code(node)):
+        if row.role and not (why and is_reaching):
             message = f"{shown} is called where no value of its type is expected"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS if reaches_code(node) else None, call=node)
+            return Remark("unchecked-arguments", message, (name,), DANGEROUS if is_reaching else None, call=node)
         if why:
             return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
         if name in self._allow:
