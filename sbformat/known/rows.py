@@ -83,7 +83,9 @@ class Known(NamedTuple):
     members: tuple[object, ...] = ()
     """The values of the members of an enumeration."""
     current: Pair | None = None
-    """Its name in SB3 2 and current gymnasium and numpy, when it was renamed."""
+    """Its newest name in SB3, gymnasium or numpy, when it was renamed."""
+    until: Target | None = None
+    """The first release of SB3 with that name; None when all targets have it."""
     since: Target | None = None
     """The release of SB3 2 that added it; earlier targets lack it."""
     is_gone: bool = False
@@ -97,6 +99,14 @@ class Known(NamedTuple):
     def pair(self) -> Pair:
         """Module and name."""
         return self.module, self.name
+
+    def for_target(self, target: Target) -> Known:
+        """Return the row of its name in a release of SB3 2 or later."""
+        if self.current is not None and (self.until is None or target >= self.until):
+            return find(self.current)
+        if self.since is not None and target < self.since:
+            return next((row for row in TABLE.values() if (row.current, row.until) == (self.pair, self.since)), self)
+        return self
 
     def explain_missing(self, target: Target) -> str | None:
         """Return why a release of SB3 2 does not have it, or None if it has it."""

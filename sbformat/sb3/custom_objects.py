@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import parse_schedule
 from sbformat.tools.rebuild.releases import ALGORITHMS, RENAMED
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

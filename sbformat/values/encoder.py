@@ -137,10 +137,10 @@ class _Encoder:
     def reference(self, value: Reference) -> Global:
         if value.pair in self._foreign:
             return Global(*value.pair)
-        pair = find(value.pair).current or value.pair
-        row = find(pair)
+        row = find(value.pair).for_target(self.target)
+        pair = row.pair
         if not row.is_reference:
-            _refuse(f"{quote('.'.join(pair))} is not a known class")
+            _refuse(f"{quote(str(value))} is not a known class")
         if "algorithm" in row.uses:
             _refuse(f"{'.'.join(pair)} is an algorithm, which constructs the environment that its argument names")
         missing = row.explain_missing(self.target)

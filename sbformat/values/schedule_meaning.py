@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 
 Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule | InterpolatedSchedule
 
-SCHEDULE_KEYS: Final = frozenset(
-    {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
-)
-"""Keys of ``data`` whose value can be a schedule."""
-EXAMINED_KEYS: Final = SCHEDULE_KEYS | {"cliprange", "cliprange_vf"}
-"""Those, and SB2's. Functions under other keys are not examined: a file may contain many, and each takes time."""
-
 SAMPLED: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The remaining progress at which a schedule is sampled for people."""
 _CARRIED: Final = (Function, CarriedObject, Partial)

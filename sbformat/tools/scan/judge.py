@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from sbformat.errors import SbformatError, TensorError, escape
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.load_hooks import RUNS_WHEN_CALLED
+from sbformat.known.sb3_attributes import EXAMINED_KEYS
 from sbformat.known.table import find, find_called, find_role
 from sbformat.known.types import Instance
 from sbformat.pkl import Call, Dict, Global, Node, Pickle, Update
@@ -56,7 +57,6 @@ from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
 from sbformat.values.hashing import find_key_fault
-from sbformat.values.schedule_meaning import EXAMINED_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
