@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from sbformat.errors import UnsupportedError, quote
+from sbformat.known.rows import find
+from sbformat.pkl.tree import Global
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from typing_extensions import dataclass_transform
+
+    from sbformat.known.encoder import Encoder
 else:
 
     def dataclass_transform(**_: bool) -> Callable[[type], type]:
@@ -39,6 +45,14 @@ class Value:
             message = f"expected the fields {', '.join(self._fields)} of {kind.__name__}, got {', '.join(given)}"
             raise TypeError(message)
         self.__dict__.update(own)
+
+    def encode(self, encoder: Encoder) -> Any:  # noqa: ARG002 -- most values need it
+        """Return its tree: what a pickle that the target loads contains for it (VALUES.md 13.7).
+
+        :param encoder: encodes what is in it
+        :raises UnsupportedError: when it has no form without code
+        """
+        refuse(f"a {type(self).__name__} has no form without code that every release loads")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         message = f"{type(self).__name__} is frozen"
@@ -87,6 +101,11 @@ def _equal(one: object, other: object) -> bool:
     return True
 
 
+def refuse(message: str) -> NoReturn:
+    """Raise :class:`UnsupportedError`, for a value that cannot be written."""
+    raise UnsupportedError(message)
+
+
 _ABSENT: Final = object()
 _MOST_LEVELS: Final = 3
 _MOST_ITEMS: Final = 100
@@ -120,6 +139,19 @@ class Reference(Value):
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
+
+    def encode(self, encoder: Encoder) -> Any:
+        if self.pair in encoder.foreign:
+            return Global(*self.pair)
+        row = find(self.pair).for_target(encoder.target)
+        if not row.is_reference:
+            refuse(f"{quote(str(self))} is not a known class")
+        if "algorithm" in row.uses:
+            refuse(f"{row} is an algorithm, which constructs the environment that its argument names")
+        missing = row.explain_missing(encoder.target)
+        if missing:
+            refuse(f"{row} {missing}")
+        return Global(*row.pair)
 
     @property
     def pair(self) -> tuple[str, str]:

@@ -79,7 +79,7 @@ def decode_array(context: Context, node: Call) -> ArrayInfo | ObjectArray:
 
 
 def decode_portable_array(context: Context, node: Call) -> ArrayInfo:
-    """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.values.encoder` writes."""
+    """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.known.encoder` writes."""
     if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
         reject("expected an array constructed with the shape (0,)")
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))

@@ -95,6 +95,9 @@ class Known(NamedTuple):
     arguments: Mapping[str, object] = {}
     """In that place, its arguments other than those that SB3 passes, with the defaults; None for a flag."""
 
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
     @property
     def pair(self) -> Pair:
         """Module and name."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import bisect
 import math
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.known.base import Cycle, Reference, Value
+from sbformat.errors import quote
+from sbformat.known.base import Cycle, Reference, Value, refuse
+from sbformat.known.changes import SCHEDULE_CLASSES
+from sbformat.known.rows import find
 from sbformat.known.space_types import (
     SPACE_TYPES,
     Box,
@@ -29,9 +32,13 @@ from sbformat.known.space_types import (
     Text,
     TupleSpace,
 )
+from sbformat.pkl.numpy import ITEM_SIZES
+from sbformat.pkl.numpy_calls import dtype_tree
+from sbformat.pkl.tree import Call, Dict, Global
 
 if TYPE_CHECKING:
     from sbformat.known.code import Code
+    from sbformat.known.encoder import Encoder
     from sbformat.pkl.numpy import Field
 
 __all__ = [
@@ -74,12 +81,21 @@ __all__ = [
 ]
 
 
+_UTILS: Final = "stable_baselines3.common.utils"
+_TRAIN_FREQ: Final = ("stable_baselines3.common.type_aliases", "TrainFreq")
+
+
 class DType(Value):
     """A numpy dtype."""
 
     code: str
     """As in numpy's array interface: ``<f4``."""
     fields: tuple[Field, ...] = ()
+
+    def encode(self, encoder: Encoder) -> Call:  # noqa: ARG002 -- as of every value
+        if self.fields or self.code[1:] not in ITEM_SIZES:
+            refuse(f"expected a dtype of numbers, got {quote(self.code)}")
+        return dtype_tree(self.code)
 
 
 class ObjectArray(Value):
@@ -100,6 +116,11 @@ class ConstantSchedule(Value):
 
     value: float
 
+    def encode(self, encoder: Encoder) -> Call:
+        if encoder.target < SCHEDULE_CLASSES:
+            return Call("REDUCE", encoder.name((_UTILS, "constant_fn")), (self.value,))
+        return encoder.make(encoder.name((_UTILS, "ConstantSchedule")), {"val": self.value})
+
 
 class LinearSchedule(Value):
     """From ``start`` to ``end`` during the first ``end_fraction`` of the training, then ``end``."""
@@ -108,12 +129,22 @@ class LinearSchedule(Value):
     end: float
     end_fraction: float = 1.0
 
+    def encode(self, encoder: Encoder) -> Call:
+        if encoder.target < SCHEDULE_CLASSES:
+            return Call("REDUCE", encoder.name((_UTILS, "get_linear_fn")), tuple(self))
+        return encoder.make(encoder.name((_UTILS, "LinearSchedule")), vars(self))
+
 
 class FloatSchedule(Value):
     """Another schedule, with its values converted to Python floats."""
 
     schedule: Schedule | Function | object
     """An unknown object stays inert."""
+
+    def encode(self, encoder: Encoder) -> Any:
+        if encoder.target < SCHEDULE_CLASSES:
+            return encoder.tree(self.schedule)
+        return encoder.make(encoder.name((_UTILS, "FloatSchedule")), {"value_schedule": self.schedule})
 
 
 class InterpolatedSchedule(Value):
@@ -128,6 +159,10 @@ class InterpolatedSchedule(Value):
     """The remaining progress of each point, increasing: ``xp``. At least one point, and all numbers are finite."""
     values: tuple[float, ...]
     """The value at each point: ``fp``."""
+
+    def encode(self, encoder: Encoder) -> Call:
+        keywords = Dict([("xp", list(map(float, self.progress))), ("fp", list(map(float, self.values)))])
+        return encoder.partial(Global("numpy", "interp"), (), keywords)
 
     def sample(self, progress: float) -> float:
         """Return the value at a remaining progress, as numpy computes it.
@@ -165,6 +200,11 @@ class Function(Value):
     keyword_defaults: dict[str, object] = {}
     is_changed: bool = False
     """Whether other parts of the pickle may change what it computes, or its globals are not a plain dict."""
+
+    def encode(self, encoder: Encoder) -> Any:
+        if self.schedule is None:
+            refuse(f"the function {quote(self.qualname, 100)} is pickled by value: its meaning is its code")
+        return encoder.tree(self.schedule)
 
     @property
     def digest(self) -> str | None:
@@ -219,6 +259,14 @@ class Partial(Value):
     args: tuple[object, ...]
     keywords: dict[str, object]
 
+    def encode(self, encoder: Encoder) -> Call:
+        function = encoder.tree(self.function)
+        if not isinstance(function, Global):
+            refuse("a partial of a function that is pickled by value")
+        if function.pair not in encoder.foreign and "layer" not in find(function.pair).uses:
+            refuse(f"expected a layer or optimizer in a partial, got {quote(str(function))}")
+        return encoder.partial(function, tuple(encoder.trees(self.args)), encoder.pairs(self.keywords))
+
 
 class Described(Value):
     """A small value of Python without a literal: ``range(3)``, ``typing.Union[...]``, a property."""
@@ -236,12 +284,20 @@ class EnumMember(Value):
     enum: Reference
     value: object
 
+    def encode(self, encoder: Encoder) -> Call:
+        if find(self.enum.pair).role != "enum":
+            refuse(f"{quote(self.enum)} is not a known enumeration")
+        return Call("REDUCE", encoder.tree(self.enum), (self.value,))
+
 
 class TrainFreq(Value):
     """How often an off-policy algorithm trains: every ``frequency`` steps or episodes."""
 
     frequency: int
     unit: EnumMember
+
+    def encode(self, encoder: Encoder) -> Call:
+        return Call("NEWOBJ", encoder.name(_TRAIN_FREQ), (self.frequency, encoder.tree(self.unit)))
 
 
 class RNNStates(Value):
@@ -263,3 +319,12 @@ class Instance(Value):
 
     type: Reference
     attributes: dict[str, object]
+
+    def encode(self, encoder: Encoder) -> Call:
+        row = find(self.type.pair)
+        if row.kind != "noise":
+            refuse(f"an object of {quote(self.type)} has no form that is known to load")
+        attributes = dict(self.attributes)
+        if "_dtype" in (row.attributes or ()):
+            attributes.setdefault("_dtype", Reference("numpy", "float32"))  # since SB3 1.8
+        return encoder.make(encoder.tree(self.type), attributes)
