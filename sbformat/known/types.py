@@ -1,6 +1,6 @@
 """Types of decoded values (VALUES.md 13): plain records, defined without numpy, torch or gymnasium.
 
-Spaces are in :mod:`sbformat.known.space_types` and are exported here too. Arrays and numpy scalars are
+Spaces are in :mod:`sbformat.known.spaces`. Arrays and numpy scalars are
 :class:`~sbformat.pkl.numpy.ArrayInfo`, tensors :class:`~sbformat.pth.TensorInfo`; containers, dates and paths are
 Python's own. What is not known stays a node of :mod:`sbformat.pkl.tree`.
 """
@@ -11,67 +11,35 @@ import bisect
 import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from sbformat.known.base import Cycle, Reference, Value
-from sbformat.known.space_types import (
-    SPACE_TYPES,
-    Box,
-    DictSpace,
-    Discrete,
-    Graph,
-    Library,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    RandomState,
-    SeedSequence,
-    Sequence,
-    Space,
-    Text,
-    TupleSpace,
-)
+from sbformat.known.base import Cycle as Cycle  # noqa: PLC0414 -- exported
+from sbformat.known.base import Reference as Reference  # noqa: PLC0414 -- exported
+from sbformat.known.base import Value as Value  # noqa: PLC0414 -- exported
 
 if TYPE_CHECKING:
     from sbformat.known.code import Code
-    from sbformat.pkl.numpy import Field
+    from sbformat.pkl.numpy import ArrayInfo, Field
 
-__all__ = [
-    "SPACE_TYPES",
-    "Box",
-    "CarriedClass",
-    "CarriedObject",
-    "ConstantSchedule",
-    "Cycle",
-    "DType",
-    "DefaultDict",
-    "Described",
-    "DictSpace",
-    "Discrete",
-    "EnumMember",
-    "FloatSchedule",
-    "Function",
-    "Graph",
-    "Instance",
-    "InterpolatedSchedule",
-    "Library",
-    "LinearSchedule",
-    "Module",
-    "MultiBinary",
-    "MultiDiscrete",
-    "ObjectArray",
-    "OneOf",
-    "Partial",
-    "RNNStates",
-    "RandomState",
-    "Reference",
-    "Schedule",
-    "SeedSequence",
-    "Sequence",
-    "Space",
-    "Text",
-    "TrainFreq",
-    "TupleSpace",
-    "Value",
-]
+
+class RandomState(Value):
+    """A random number generator of numpy, or its bit generator alone."""
+
+    kind: Literal["RandomState", "Generator", "BitGenerator"]
+    bit_generator: str
+    """``MT19937``, ``PCG64``, ..."""
+    state: object
+    """As the ``state`` attribute of numpy's generator, with arrays as ArrayInfo."""
+    seed_sequence: SeedSequence | None
+
+
+class SeedSequence(Value):
+    """A ``numpy.random.SeedSequence``."""
+
+    entropy: object
+    spawn_key: tuple[int, ...]
+    pool_size: int
+    n_children_spawned: int
+    pool: ArrayInfo
+    """The mixed entropy; numpy does not derive it again."""
 
 
 class DType(Value):

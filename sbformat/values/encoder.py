@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.known.changes import SCHEDULE_CLASSES
+from sbformat.known.spaces import SPACE_TYPES
 from sbformat.known.table import find
 from sbformat.known.types import (
-    Box,
     ConstantSchedule,
-    DictSpace,
-    Discrete,
     DType,
     EnumMember,
     FloatSchedule,
@@ -25,12 +23,9 @@ from sbformat.known.types import (
     Instance,
     InterpolatedSchedule,
     LinearSchedule,
-    MultiBinary,
-    MultiDiscrete,
     Partial,
     Reference,
     TrainFreq,
-    TupleSpace,
 )
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.names import NUMPY_NDARRAY
@@ -42,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.known.changes import Target
-    from sbformat.known.types import Space
     from sbformat.pkl.names import Pair
 
 _PROTOCOL: Final = 4
@@ -147,54 +141,6 @@ class _Encoder:
         if missing:
             _refuse(f"{'.'.join(pair)} {missing}")
         return Global(*pair)
-
-    # -- spaces (13.4) --------------------------------------------------------------------------------
-
-    def space(self, value: Space, **state: object) -> Call:
-        made = Call("NEWOBJ", Global(*value.pair), ())
-        made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
-        return made
-
-    def box(self, value: Box) -> Call:
-        parts = {
-            "low": value.low,
-            "high": value.high,
-            "bounded_below": value.bounded_below or _flags(value.low, _is_above),
-            "bounded_above": value.bounded_above or _flags(value.high, _is_below),
-        }  # gymnasium derives low_repr and high_repr
-        arrays = {name: self.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return self.space(value, dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), **arrays)
-
-    def discrete(self, value: Discrete) -> Call:
-        return self.space(value, n=value.n, start=value.start, _shape=(), dtype=self._space_dtype(value.dtype))
-
-    def multi_discrete(self, value: MultiDiscrete) -> Call:
-        start = value.start
-        if start is None:
-            start = ArrayInfo(value.nvec.dtype, value.nvec.shape, "C", bytes(len(value.nvec.buffer)), is_scalar=False)
-        return self.space(
-            value, nvec=self.tree(value.nvec), start=self.tree(start),
-            _shape=_own(value.nvec.shape), dtype=self._space_dtype(value.dtype),
-        )  # fmt: skip
-
-    def multi_binary(self, value: MultiBinary) -> Call:
-        n = value.shape[0] if len(value.shape) == 1 else value.shape
-        return self.space(
-            value,
-            n=_own(n) if isinstance(n, tuple) else n,
-            _shape=_own(value.shape),
-            dtype=self._space_dtype(value.dtype),
-        )
-
-    def dict_space(self, value: DictSpace) -> Call:
-        spaces = self.ordered_dict(OrderedDict(value.spaces))  # SB3 before 2.4 accepts nothing else
-        return self.space(value, spaces=spaces, sort_keys=value.sort_keys, _shape=None, dtype=None)
-
-    def tuple_space(self, value: TupleSpace) -> Call:
-        return self.space(value, spaces=tuple(self.trees(value.spaces)), _shape=None, dtype=None)
-
-    def _space_dtype(self, code: str) -> Call:
-        return self.dtype(DType(code))
 
     # -- schedules (13.5) -----------------------------------------------------------------------------
 
@@ -305,19 +251,6 @@ def _number(info: ArrayInfo) -> bool | int | float:
     return value  # type: ignore[no-any-return]
 
 
-def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
-    """Return the flags that gym saves with the bounds of a Box since 0.13."""
-    return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
-
-
-def _is_above(low: Any) -> Any:
-    return low > float("-inf")
-
-
-def _is_below(high: Any) -> Any:
-    return high < float("inf")
-
-
 def _make_partial(function: Global, args: tuple[Any, ...], keywords: Dict) -> Call:
     made = Call("REDUCE", Global("functools", "partial"), (function,))
     made.updates = [Update("BUILD", made, (function, args, keywords, None))]
@@ -342,12 +275,6 @@ _ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Any]]] = {
     ArrayInfo: _Encoder.array,
     DType: _Encoder.dtype,
     Reference: _Encoder.reference,
-    Box: _Encoder.box,
-    Discrete: _Encoder.discrete,
-    MultiDiscrete: _Encoder.multi_discrete,
-    MultiBinary: _Encoder.multi_binary,
-    DictSpace: _Encoder.dict_space,
-    TupleSpace: _Encoder.tuple_space,
     ConstantSchedule: _Encoder.constant,
     LinearSchedule: _Encoder.linear,
     FloatSchedule: _Encoder.floats,
@@ -357,4 +284,5 @@ _ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Any]]] = {
     TrainFreq: _Encoder.train_freq,
     Partial: _Encoder.partial,
     Instance: _Encoder.instance,
+    **dict.fromkeys(SPACE_TYPES.values(), lambda writer, value: value.encode(writer)),
 }
