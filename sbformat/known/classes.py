@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.known import load_hooks
 from sbformat.known.context import Issue
 from sbformat.known.rows import find, find_role, reject
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    Cycle,
-    Described,
-    EnumMember,
-    Reference,
-)
+from sbformat.known.types import CarriedClass, CarriedObject, Cycle, Described, EnumMember, Reference
 from sbformat.pkl.tree import Call, Global, Node
 
 if TYPE_CHECKING:

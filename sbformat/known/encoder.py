@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import quote
 from sbformat.immutable import FrozenDict, FrozenList
-from sbformat.known.base import Value, refuse
 from sbformat.known.table import find
-from sbformat.known.types import (
-    Box,
-    DictSpace,
-    Discrete,
-    DType,
-    MultiBinary,
-    MultiDiscrete,
-    TupleSpace,
-)
+from sbformat.known.types import Value, refuse
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.names import NUMPY_NDARRAY
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
@@ -32,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.known.changes import Target
-    from sbformat.known.types import Space
     from sbformat.pkl.names import Pair
 
 _PROTOCOL: Final = 4
@@ -116,54 +106,6 @@ class Encoder:
             info = ArrayInfo(info.dtype, array.shape, "C", array.astype(info.dtype).tobytes(), is_scalar=False)
         return encode_array(info)
 
-    # -- spaces (13.4) --------------------------------------------------------------------------------
-
-    def space(self, value: Space, **state: object) -> Call:
-        made = Call("NEWOBJ", Global(*value.pair), ())
-        made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
-        return made
-
-    def box(self, value: Box) -> Call:
-        parts = {
-            "low": value.low,
-            "high": value.high,
-            "bounded_below": value.bounded_below or _flags(value.low, _is_above),
-            "bounded_above": value.bounded_above or _flags(value.high, _is_below),
-        }  # gymnasium derives low_repr and high_repr
-        arrays = {name: self.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return self.space(value, dtype=self._space_dtype(value.dtype), _shape=own_tuple(value.shape), **arrays)
-
-    def discrete(self, value: Discrete) -> Call:
-        return self.space(value, n=value.n, start=value.start, _shape=(), dtype=self._space_dtype(value.dtype))
-
-    def multi_discrete(self, value: MultiDiscrete) -> Call:
-        start = value.start
-        if start is None:
-            start = ArrayInfo(value.nvec.dtype, value.nvec.shape, "C", bytes(len(value.nvec.buffer)), is_scalar=False)
-        return self.space(
-            value, nvec=self.tree(value.nvec), start=self.tree(start),
-            _shape=own_tuple(value.nvec.shape), dtype=self._space_dtype(value.dtype),
-        )  # fmt: skip
-
-    def multi_binary(self, value: MultiBinary) -> Call:
-        n = value.shape[0] if len(value.shape) == 1 else value.shape
-        return self.space(
-            value,
-            n=own_tuple(n) if isinstance(n, tuple) else n,
-            _shape=own_tuple(value.shape),
-            dtype=self._space_dtype(value.dtype),
-        )
-
-    def dict_space(self, value: DictSpace) -> Call:
-        spaces = self.ordered_dict(OrderedDict(value.spaces))  # SB3 before 2.4 accepts nothing else
-        return self.space(value, spaces=spaces, sort_keys=value.sort_keys, _shape=None, dtype=None)
-
-    def tuple_space(self, value: TupleSpace) -> Call:
-        return self.space(value, spaces=tuple(self.trees(value.spaces)), _shape=None, dtype=None)
-
-    def _space_dtype(self, code: str) -> Call:
-        return DType(code).encode(self)
-
     # -- objects --------------------------------------------------------------------------------------
 
     def name(self, pair: Pair) -> Global:
@@ -225,19 +167,6 @@ def _number(info: ArrayInfo) -> bool | int | float:
     return value  # type: ignore[no-any-return]
 
 
-def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
-    """Return the flags that gym saves with the bounds of a Box since 0.13."""
-    return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
-
-
-def _is_above(low: Any) -> Any:
-    return low > float("-inf")
-
-
-def _is_below(high: Any) -> Any:
-    return high < float("inf")
-
-
 _ENCODERS: Final[dict[type, Callable[[Encoder, Any], Any]]] = {
     list: Encoder.trees,
     tuple: lambda writer, value: tuple(writer.trees(value)),
@@ -249,10 +178,4 @@ _ENCODERS: Final[dict[type, Callable[[Encoder, Any], Any]]] = {
     OrderedDict: Encoder.ordered_dict,
     deque: Encoder.deque,
     ArrayInfo: Encoder.array,
-    Box: Encoder.box,
-    Discrete: Encoder.discrete,
-    MultiDiscrete: Encoder.multi_discrete,
-    MultiBinary: Encoder.multi_binary,
-    DictSpace: Encoder.dict_space,
-    TupleSpace: Encoder.tuple_space,
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.known.base import Contradiction
 from sbformat.known.classes import read_setter_state
 from sbformat.known.code import Code, FunctionParts, make_code
 from sbformat.known.context import find_globals, find_maker
@@ -18,7 +17,7 @@ from sbformat.known.dangerous import explain_danger
 from sbformat.known.python_objects import find_singleton_type
 from sbformat.known.rows import find, find_called, find_role, reject
 from sbformat.known.schedules import find_schedule
-from sbformat.known.types import CarriedClass, Cycle, Described, Function, Module, Reference
+from sbformat.known.types import CarriedClass, Contradiction, Cycle, Described, Function, Module, Reference
 from sbformat.pkl.tree import LEAVES, Call, Dict, Global, children, walk
 
 if TYPE_CHECKING:

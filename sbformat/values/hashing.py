@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.known.spaces import SPACE_TYPES
 from sbformat.known.table import find, find_called, find_role
-from sbformat.known.types import SPACE_TYPES
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
 
 if TYPE_CHECKING:

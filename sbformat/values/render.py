@@ -15,39 +15,41 @@ from sbformat.errors import escape
 from sbformat.known.numbers import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3_attributes import EXAMINED_KEYS
-from sbformat.known.types import (
+from sbformat.known.spaces import (
     Box,
+    DictSpace,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Space,
+    Text,
+    TupleSpace,
+)
+from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
     Cycle,
     DefaultDict,
     Described,
-    DictSpace,
-    Discrete,
     DType,
     EnumMember,
     FloatSchedule,
     Function,
-    Graph,
     Instance,
     InterpolatedSchedule,
     LinearSchedule,
     Module,
-    MultiBinary,
-    MultiDiscrete,
     ObjectArray,
-    OneOf,
     Partial,
     RandomState,
     Reference,
     RNNStates,
     SeedSequence,
-    Sequence,
-    Space,
-    Text,
     TrainFreq,
-    TupleSpace,
     Value,
 )
 from sbformat.pkl.calls import render_call

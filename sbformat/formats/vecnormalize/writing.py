@@ -14,7 +14,7 @@ from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
 from sbformat.known.changes import NEWEST, Target, parse_target
 from sbformat.known.encoder import encode_array
-from sbformat.known.types import DictSpace
+from sbformat.known.spaces import DictSpace
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle

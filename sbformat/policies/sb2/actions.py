@@ -21,7 +21,7 @@ from sbformat.policies.operators import require
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbformat.known.types import Box
+    from sbformat.known.spaces import Box
     from sbformat.policies.builder import GraphBuilder, Value
 
     Outputs = dict[str, Value]

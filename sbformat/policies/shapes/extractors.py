@@ -14,7 +14,7 @@ from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known.numbers import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.layers import (
     NATURE_CNN,
     Parameter,
@@ -29,7 +29,7 @@ from sbformat.policies.shapes.sizes import NetworkError, Size
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.shapes.arguments import Arguments

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known.sb3 import NATURE
-from sbformat.known.types import Box, MultiBinary
+from sbformat.known.spaces import Box, MultiBinary
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.activations import TANH, activation_parameters
 from sbformat.policies.shapes.agents import (

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.table import current_name
-from sbformat.known.types import (
+from sbformat.known.spaces import (
     Box,
     DictSpace,
     Discrete,
@@ -16,11 +15,12 @@ from sbformat.known.types import (
     MultiBinary,
     MultiDiscrete,
     OneOf,
-    Reference,
     Sequence,
     Text,
     TupleSpace,
 )
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import KWARGS, Arguments, is_true
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.mismatches import Mismatch

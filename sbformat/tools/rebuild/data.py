@@ -15,8 +15,8 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import thaw
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
+from sbformat.known.spaces import Box, Space
 from sbformat.known.types import (
-    Box,
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
@@ -28,7 +28,6 @@ from sbformat.known.types import (
     Partial,
     Reference,
     Schedule,
-    Space,
     TrainFreq,
     Value,
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.known.types import DictSpace, Reference, Space
+from sbformat.known.spaces import DictSpace, Space
+from sbformat.known.types import Reference
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.schema import known_keys
 
