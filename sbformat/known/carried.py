@@ -76,6 +76,7 @@ ROWS: Final = [
            call=later("python_objects", "decode_union")),
     *known(("_collections", "collections"), "_tuplegetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),
     *known(("operator", "_operator"), "itemgetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),  # before 3.8
+    *known(("operator", "_operator"), "attrgetter methodcaller", "getter"),
     *known(("_weakrefset", "weakref"), "WeakSet", "reaches", role="weak_set",  # of an abstract class, before 3.7
            call=_PLAIN_CALL),
     # parts of a dataclass, which consist of their slots alone

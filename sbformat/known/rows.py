@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Use: TypeAlias = Literal[
     "value", "algorithm", "only described", "beside code", "generic", "metaclass", "method", "stores", "slots",
     "imported", "dtype", "number", "plain type", "holds", "unhashable", "by value", "carries", "layer", "interpolates",
-    "reaches", "built",
+    "getter", "program", "reaches", "built",
 ]  # fmt: skip
 """What may become of a name:
 
@@ -56,6 +56,8 @@ by value        it makes a function or class that is pickled by value
 carries         it makes such a function or class, or a part of one: their code has findings of its own
 layer           a partial may call it: it makes a layer or an optimizer
 interpolates    ``numpy.interp``, of which a partial with plain numbers is a schedule
+getter          a call of it makes a function that looks up the attribute that it was given
+program         the records of a TorchScript archive store lists with it, and the loader of torch replaces it
 reaches         it runs code when it is called with other arguments than those that its decoder accepts
 built           ``unsafe`` may call it, with the arguments that its decoder accepts
 """

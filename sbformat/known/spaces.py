@@ -18,7 +18,7 @@ from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.known.numbers import to_int, unpack_items
+from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
 from sbformat.known.types import DType, RandomState, Reference, Value

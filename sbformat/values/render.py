@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3_attributes import EXAMINED_KEYS
 from sbformat.known.spaces import (

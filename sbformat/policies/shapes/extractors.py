@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete

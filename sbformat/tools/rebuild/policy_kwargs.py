@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box
 from sbformat.known.table import current_name
 from sbformat.known.types import Partial, Reference

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, quote
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
