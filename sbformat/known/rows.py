@@ -22,7 +22,7 @@ from sbformat.pkl.tree import Call, Global
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.known.context import Context
     from sbformat.pkl.names import Pair
 
@@ -78,7 +78,7 @@ class Known(NamedTuple):
     """The values of the members of an enumeration."""
     current: Pair | None = None
     """Its name in SB3 2 and current gymnasium and numpy, when it was renamed."""
-    since: Target | None = None
+    since: Release | None = None
     """The release of SB3 2 that added it; earlier targets lack it."""
     is_gone: bool = False
     """Whether no release of SB3 2 has it, or not with every gymnasium that the release takes."""
@@ -92,7 +92,7 @@ class Known(NamedTuple):
         """Module and name."""
         return self.module, self.name
 
-    def explain_missing(self, target: Target) -> str | None:
+    def explain_missing(self, target: Release) -> str | None:
         """Return why a release of SB3 2 does not have it, or None if it has it."""
         if self.is_gone or self.module.partition(".")[0] in _OTHER_LIBRARIES:
             return "is in no release of SB3 2"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
-from sbformat.known.changes import BATCH_RENORM, SCHEDULE_CLASSES
+from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
 from sbformat.known.numbers import to_int
 from sbformat.known.rows import find, known, plain_arguments, reject
 from sbformat.known.types import EnumMember, Instance, Reference, RNNStates, TrainFreq
@@ -188,7 +188,7 @@ ROWS: Final = [
            attributes=_REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
     *known(f"{_COMMON}.buffers", "NStepReplayBuffer", "value", kind="plain", new=decode_plain_object,
            attributes=(*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
-           arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=SCHEDULE_CLASSES),
+           arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=NSTEP_RETURNS),
     *known(HER_BUFFER[0], HER_BUFFER[1], "value", kind="plain", new=decode_plain_object, attributes=_HER,
            place=_BUFFER, arguments={**_TIMEOUTS, "n_sampled_goal": 4, "goal_selection_strategy": "future",
                                      "copy_info_dict": None}),

@@ -83,7 +83,7 @@ def optimized_parameters(agent: Agent, parameters: Parameters, name: str) -> lis
     :param agent: what decides on the network
     :param parameters: all parameters of the policy
     :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
-    :return: one list; for DQN and QRDQN two: those of the online network alone, as since 2.4, then those of both
+    :return: one list; for DQN and QRDQN two: those of the online network alone, then those of both
         networks; empty for an optimizer that is not known
     """
     own = [parameter for parameter in parameters if not parameter.is_buffer]

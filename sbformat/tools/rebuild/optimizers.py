@@ -143,9 +143,9 @@ class Optimizer:
         self.groups[0]["params"] = list(range(size))
         self.state = {index: parameter_state for index, parameter_state in self.state.items() if index < size}
         self.notes.append(
-            "the parameters of the target network are left out, as since SB3 2.4"
+            f"the parameters of the target network are left out, as since SB3 {ONE_NETWORK_OPTIMIZER}"
             if has_online_only
-            else "the parameters of the target network are added, as before SB3 2.4"
+            else f"the parameters of the target network are added, as before SB3 {ONE_NETWORK_OPTIMIZER}"
         )
 
     def reorder(self, old: list[Tensor], new: list[Tensor]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
+from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes import (
@@ -22,7 +23,6 @@ from sbformat.policies.shapes import (
     match_network,
 )  # fmt: skip
 from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
-from sbformat.policies.shapes.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, SAC

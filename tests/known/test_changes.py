@@ -7,12 +7,12 @@ from typing import Final
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.known.changes import RELEASES, Target, parse_target
+from sbformat.known.changes import RELEASES, Release, parse_target
 from sbformat.values import encode
 
 
 def test_a_target_is_a_release_with_its_patch_number_or_without() -> None:
-    assert list(RELEASES) == [Target(2, minor) for minor in range(10)]
+    assert list(RELEASES) == [Release(2, minor) for minor in range(10)]
     for target, version in RELEASES.items():
         assert parse_target(str(target)) == parse_target(version) == parse_target(target) == target
         assert target.version == version == f"{target}.{version[-1]}"
@@ -20,7 +20,7 @@ def test_a_target_is_a_release_with_its_patch_number_or_without() -> None:
 
 NONSENSE: Final = ("1.8", "3.0", "2.10", "", "2", "2.", ".9", "v2.9", " 2.9", "-2.9", "29", "12.9", "2.0001", "nan",
                    "\x1b[2J", "x" * 10_000, "2" * 10_000, "2." + "9" * 10_000, "\0", "\ud800")  # fmt: skip
-TAKEN: Final = ("2.9e", "2.9" + "x" * 10_000, "2.9.", "2.9\n", "\u0662.\u0669", Target(1, 8), Target(3, 0))
+TAKEN: Final = ("2.9e", "2.9" + "x" * 10_000, "2.9.", "2.9\n", "\u0662.\u0669", Release(1, 8), Release(3, 0))
 
 
 @pytest.mark.parametrize("text", [*NONSENSE, *TAKEN])
