@@ -155,7 +155,7 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
         if changes.MARK_OF_0_6 in data:
             certain = False
             name = "A2C" if data.get("n_epochs") == 1 else "PPO"
-            old = f"SB3 {changes.A2C_IS_PPO}, where A2C wrote PPO's keys"
+            old = f"SB3 {changes.FIRST}, where A2C wrote PPO's keys"
             evidence.append(f"{old}: n_epochs is {data.get('n_epochs')}, 1 in A2C")
         elif not certain:
             evidence.append("a policy class of its own: MaskablePPO and RecurrentPPO write the same keys")

@@ -1,9 +1,9 @@
 """What releases of SB3, sb3-contrib, torch, gym and cloudpickle changed: every such fact of the package, once.
 
-A :class:`Release` says which is the first that has the change. Names that were others before are beside it. What a
-class is called, and since when it exists, is in its row (:mod:`sbformat.known.rows`).
+A :class:`Release` is the first that has the change, which its comment describes, with the source. Names that differ are
+beside it. What a class is called, and since when it exists, is in its row (:mod:`sbformat.known.rows`).
 
-Sources: the changelogs and packages of SB3 0.6 to 2.9 and sb3-contrib 0.9 to 2.9; the modules that each row names.
+Sources: the changelogs and packages of SB3 0.6 to 2.9 and sb3-contrib 0.9 to 2.9.
 """
 
 from __future__ import annotations
@@ -77,39 +77,31 @@ def parse_target(text: str | Release) -> Release:
 
 # -- entries and keys of data --------------------------------------------------------------------------
 
-WRITES_VERSION: Final = Release(0, 9)
-"""``save`` writes the release, and ``pytorch_variables.pth`` is its name for ``tensors.pth``: ``base_class.py``."""
-
-A2C_IS_PPO: Final = Release(0, 6)
-"""The release in which A2C was a subclass of PPO, and wrote its keys: ``a2c/a2c.py``."""
+WRITES_VERSION: Final = Release(0, 9)  # the release, and pytorch_variables.pth instead of tensors.pth: base_class.py
+FIRST: Final = Release(0, 6)  # the oldest on PyPI
 A2C_OF_0_6: Final = frozenset({"batch_size", "n_epochs", "clip_range", "clip_range_vf", "target_kl"})
-"""Keys of PPO that A2C wrote then."""
+"""Keys of PPO that A2C wrote there, as a subclass of it: ``a2c/a2c.py``."""
 MARK_OF_0_6: Final = "_current_progress"
 """A key by which such an archive is recognized."""
 
-DICT_SPACES: Final = Release(1, 1)
-"""Dict observations, CombinedExtractor; HER is a replay buffer instead of an algorithm; buffers handle timeouts."""
+DICT_SPACES: Final = Release(1, 1)  # and CombinedExtractor; HER is a replay buffer; buffers handle timeouts: changelog
+GYMNASIUM: Final = Release(2, 0)  # instead of gym; HerReplayBuffer samples online and records ends: changelog
+HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
+"""Arguments of HerReplayBuffer that it does not accept since gymnasium."""
+SYSTEM_FIELDS: Final = {"OpenAI Gym": "Gym"}
+"""Fields of ``system_info.txt`` with their names before gymnasium: ``common/utils.py``."""
 
 RENAMED: Final = {
     MARK_OF_0_6: "_current_progress_remaining",  # 0.8
     "_last_dones": "_last_episode_starts",  # 1.1
 }
 """Keys that were renamed, with the release that did it."""
-
 HER_KEPT: Final = {
     "model_class": f"HER is a replay buffer since SB3 {DICT_SPACES}, not an algorithm",
     "n_sampled_goal": f"part of replay_buffer_kwargs since SB3 {DICT_SPACES}",
     "goal_selection_strategy": f"part of replay_buffer_kwargs since SB3 {DICT_SPACES}",
 }
 """Keys of HER, the algorithm, whose meaning moved to other keys."""
-
-GYMNASIUM: Final = Release(2, 0)
-"""Gymnasium instead of gym; HerReplayBuffer always samples online and records where episodes end."""
-HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
-"""Arguments of HerReplayBuffer that it does not accept since."""
-SYSTEM_FIELDS: Final = {"OpenAI Gym": "Gym"}
-"""Fields of ``system_info.txt`` (``common/utils.py``), with their names before."""
-
 REMOVED: Final = {
     "tb_writer": "removed in SB3 0.8",
     "remove_time_limit_termination": "removed in SB3 1.5: replay buffers handle timeouts",
@@ -119,72 +111,48 @@ REMOVED: Final = {
     "max_episode_length": f"removed in SB3 {GYMNASIUM}: the replay buffer records where episodes end",
 }
 """Keys that no target has, and what became of them."""
-
 DIVIDED_INTERVAL: Final = {"DQN": (Release(1, 4), Release(2, 0)), "QRDQN": (Release(2, 0), Release(2, 4))}
 """The first release that saved ``target_update_interval`` divided by ``n_envs``, and the first that did not again:
 ``dqn/dqn.py``, ``qrdqn/qrdqn.py``."""
 
-# -- networks ------------------------------------------------------------------------------------------
+# -- networks: common/policies.py and common/torch_layers.py of SB3, if nothing else is said -------------
 
-NUMBERED_CRITICS: Final = Release(0, 8)
-"""Critics have numbers, and ``n_critics`` says how many there are: ``common/policies.py``, ``ContinuousCritic``."""
+NUMBERED_CRITICS: Final = Release(0, 8)  # critics have numbers, and there are n_critics: ContinuousCritic
 CRITICS: Final = {"q1_net": "qf0", "q2_net": "qf1"}
-"""The names that critics had before, and those of today."""
-
-WIDE_CNN: Final = Release(0, 8)
-"""NatureCNN has more filters in its third layer: ``common/torch_layers.py``."""
+"""Their names before, and those of today."""
+WIDE_CNN: Final = Release(0, 8)  # more filters in the third layer: NatureCNN
 FILTERS: Final = (32, 64, 64)
 OLD_FILTERS: Final = (32, 64, 32)
+OWN_EXTRACTORS: Final = Release(0, 10)  # of actor and critics, which may share one, instead of the policy's: sac, td3
+PI_AND_QF: Final = Release(0, 10)  # net_arch of actor and critics may be a dict, and no tuple: get_actor_critic_arch
+LAYERS_AFTER_CNN: Final = Release(1, 6)  # actor and critics of images have hidden layers by default: sac, td3
+UNSHARED_EXTRACTORS: Final = Release(1, 6)  # actor and critics do not share theirs by default: sac, td3
 
-OWN_EXTRACTORS: Final = Release(0, 10)
-"""Actor and critics have features extractors of their own, which they may share; before, one was the policy's.
-``share_features_extractor`` of SAC and TD3: ``sac/policies.py``, ``td3/policies.py``."""
-PI_AND_QF: Final = Release(0, 10)
-"""``net_arch`` of actor and critics may be a dict: ``torch_layers.get_actor_critic_arch``, which takes no tuple."""
-
-NO_NOISE_LAYERS: Final = Release(1, 3)
-"""gSDE uses the last hidden layer; before, ``sde_net_arch`` gave it layers of its own: ``common/policies.py``."""
-NOISE_LAYERS: Final = "sde_features_extractor"
+NO_NOISE_LAYERS: Final = Release(1, 3)  # gSDE uses the last hidden layer, whatever sde_net_arch is
+NO_NOISE_ARGUMENT: Final = Release(1, 7)  # sde_net_arch is no argument
 NOISE_ARGUMENT: Final = "sde_net_arch"
-NO_NOISE_ARGUMENT: Final = Release(1, 7)
-"""Policies have no ``sde_net_arch``, which had no effect any more."""
+NOISE_LAYERS: Final = "sde_features_extractor"
 
-LAYERS_AFTER_CNN: Final = Release(1, 6)
-"""Actor and critics of images have hidden layers by default: ``sac/policies.py``, ``td3/policies.py``."""
-UNSHARED_EXTRACTORS: Final = Release(1, 6)
-"""``share_features_extractor`` of actor and critics is false by default."""
-
-BRANCH_EXTRACTORS: Final = Release(1, 7)
-"""The features extractor of an actor-critic policy has three names, and may be two modules
-(``share_features_extractor``): ``ActorCriticPolicy._build``."""
+BRANCH_EXTRACTORS: Final = Release(1, 7)  # three names for one or two extractors of ActorCriticPolicy
 EXTRACTOR: Final = "features_extractor"
 ACTOR_EXTRACTOR: Final = "pi_features_extractor"
 CRITIC_EXTRACTOR: Final = "vf_features_extractor"
-
-NORMALIZED_IMAGES: Final = Release(1, 7)
-"""Extractors have ``normalized_image``, which policies set by ``normalize_images``: ``common/torch_layers.py``."""
-PI_AND_VF: Final = Release(1, 7)
-"""``net_arch`` of an actor-critic policy may be a dict: ``torch_layers.MlpExtractor``."""
-NO_SHARED_LAYERS: Final = Release(1, 8)
-"""Policy and value network share no layers, and the dict needs not both keys: ``torch_layers.MlpExtractor``."""
+NORMALIZED_IMAGES: Final = Release(1, 7)  # extractors have normalized_image, which normalize_images sets
+PI_AND_VF: Final = Release(1, 7)  # net_arch of ActorCriticPolicy may be a dict, of both keys: MlpExtractor
+NO_SHARED_LAYERS: Final = Release(1, 8)  # of actor and critic; the dict needs no key: MlpExtractor
 SHARED_LAYERS: Final = "mlp_extractor.shared_net"
-
 SQUASH_NEEDS_GSDE: Final = Release(2, 2)
-"""An actor-critic policy refuses ``squash_output`` without gSDE; before, ``predict`` unscaled actions that no tanh had
-squashed: ``ActorCriticPolicy.__init__``."""
+"""ActorCriticPolicy refuses ``squash_output`` without gSDE; before, ``predict`` unscaled actions that no tanh had
+squashed."""
 
-ARS_SQUASHES_IF_ASKED: Final = Release(1, 7)
-"""ARSPolicy has a Tanh only with ``squash_output``, and scales its output then; before, it always had one:
-``sb3_contrib/ars/policies.py``, as the next two."""
-ARS_BIAS: Final = Release(1, 7)
-"""ARSPolicy has ``with_bias``."""
-ARS_SEQUENCE: Final = Release(1, 7)
-"""The layer of ARSLinearPolicy is always in a ``Sequential``: ``action_net.0`` instead of ``action_net``."""
+ARS_SQUASHES_IF_ASKED: Final = Release(1, 7)  # and scales then; before, ARSPolicy always squashed: ars/policies.py
+ARS_BIAS: Final = Release(1, 7)  # with_bias of ARSPolicy: ars/policies.py
+ARS_SEQUENCE: Final = Release(1, 7)  # action_net.0 instead of action_net in ARSLinearPolicy: ars/policies.py
 
 _NETWORKS: Final = frozenset(
     {
-        NUMBERED_CRITICS, WIDE_CNN, OWN_EXTRACTORS, PI_AND_QF, NO_NOISE_LAYERS, NO_NOISE_ARGUMENT, LAYERS_AFTER_CNN,
-        UNSHARED_EXTRACTORS, BRANCH_EXTRACTORS, NORMALIZED_IMAGES, PI_AND_VF, NO_SHARED_LAYERS, SQUASH_NEEDS_GSDE,
+        NUMBERED_CRITICS, WIDE_CNN, OWN_EXTRACTORS, PI_AND_QF, LAYERS_AFTER_CNN, UNSHARED_EXTRACTORS, NO_NOISE_LAYERS,
+        NO_NOISE_ARGUMENT, BRANCH_EXTRACTORS, NORMALIZED_IMAGES, PI_AND_VF, NO_SHARED_LAYERS, SQUASH_NEEDS_GSDE,
         ARS_SQUASHES_IF_ASKED, ARS_BIAS, ARS_SEQUENCE,
     }
 )  # fmt: skip
@@ -200,8 +168,8 @@ def candidate_releases(version: str | None) -> tuple[Release, ...]:
     (Release(major=1, minor=6),)
 
     :param version: ``_stable_baselines3_version``; None without that entry: every group of releases is then possible,
-        since SB3 wrote no version before 0.9 and the entry may have been removed. A pre-release may have the networks
-        of the release before it.
+        since old releases wrote none, and the entry may have been removed. A pre-release may have the networks of the
+        release before it.
     """
     release = parse_release(version)
     if release is None:
@@ -212,31 +180,18 @@ def candidate_releases(version: str | None) -> tuple[Release, ...]:
 
 # -- optimizers, schedules, statistics, buffers --------------------------------------------------------
 
-ONE_NETWORK_OPTIMIZER: Final = Release(2, 4)
-"""The optimizer of DQN and QRDQN has the parameters of the online network alone: ``dqn/policies.py``."""
-SCHEDULE_CLASSES: Final = Release(2, 7)
-"""Schedules are objects of classes; before, they were functions: ``common/utils.py``."""
-NSTEP_RETURNS: Final = Release(2, 7)
-"""NStepReplayBuffer: ``common/buffers.py``."""
-BATCH_RENORM: Final = Release(2, 4)
-"""CrossQ and its layers: ``sb3_contrib/crossq``."""
-NORM_OBS_KEYS: Final = Release(1, 4)
-"""VecNormalize saves which keys of a Dict it normalizes: ``vec_env/vec_normalize.py``."""
-RESET_OPTIONS: Final = Release(2, 2)
-"""Vectorized environments have options for their next reset, and VecNormalize begins without an observation:
-``vec_env/base_vec_env.py``."""
+ONE_NETWORK_OPTIMIZER: Final = Release(2, 4)  # of DQN and QRDQN, without the target network: dqn/policies.py
+SCHEDULE_CLASSES: Final = Release(2, 7)  # instead of functions: common/utils.py
+NSTEP_RETURNS: Final = Release(2, 7)  # NStepReplayBuffer: common/buffers.py
+BATCH_RENORM: Final = Release(2, 4)  # and CrossQ: contrib, crossq
+NORM_OBS_KEYS: Final = Release(1, 4)  # VecNormalize saves which keys of a Dict it normalizes: vec_normalize.py
+RESET_OPTIONS: Final = Release(2, 2)  # of environments; VecNormalize has no observation at first: base_vec_env.py
 
 # -- other libraries -----------------------------------------------------------------------------------
 
-TORCH_ZIP: Final = Release(1, 6)
-"""``torch.save`` writes a zip, which earlier releases do not read: ``torch/serialization.py``."""
-TORCH_SWAPS_BYTES: Final = Release(2, 1)
-"""``torch.load`` swaps the bytes of tensors of the other byte order."""
-TORCH_UNSIGNED: Final = Release(2, 3)
-"""torch has uint16 and other dtypes that earlier releases lack."""
-CLOUDPICKLE_FUNCTION: Final = Release(2, 1)
-"""cloudpickle makes functions with ``_make_function``, not ``_make_skel_func``: ``cloudpickle.py``."""
-CLOUDPICKLE_SKELETON: Final = Release(3, 0)
-"""cloudpickle has no ``_make_skel_func``."""
-GYM_SHAPE: Final = Release(0, 20)
-"""gym renamed the attribute ``shape`` of spaces to ``_shape``: ``gym/spaces/space.py``."""
+TORCH_ZIP: Final = Release(1, 6)  # torch.save writes a zip, which earlier releases do not read: serialization.py
+TORCH_SWAPS_BYTES: Final = Release(2, 1)  # torch.load, of tensors of the other byte order: serialization.py
+TORCH_UNSIGNED: Final = Release(2, 3)  # uint16 and other dtypes that earlier releases lack
+CLOUDPICKLE_FUNCTION: Final = Release(2, 1)  # _make_function makes functions: cloudpickle.py
+CLOUDPICKLE_SKELETON: Final = Release(3, 0)  # no _make_skel_func, which did before: cloudpickle.py
+GYM_SHAPE: Final = Release(0, 20)  # _shape of spaces instead of shape: spaces/space.py

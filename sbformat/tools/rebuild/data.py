@@ -174,7 +174,7 @@ def _describe(meaning: object, key: str | None = None) -> str:
 
 def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
     if key not in changes.REMOVED:
-        message = f"a key of PPO, which A2C also saved in SB3 {changes.A2C_IS_PPO}"
+        message = f"a key of PPO, which A2C also saved in SB3 {changes.FIRST}"
         return context.drop(key, message, is_finding=False)
     if key == "model_class" and context.why_no_her_observation:
         message = f"HER's goals cannot be separated from the observation: {context.why_no_her_observation}"

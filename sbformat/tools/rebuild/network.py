@@ -127,10 +127,8 @@ def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: boo
     elif has_sb3_policy and any(
         name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == _OLD_CNN for name, info in tree.items()
     ):
-        old, new = changes.OLD_FILTERS[2], changes.FILTERS[2]
-        message = (
-            f"its NatureCNN is that of SB3 0.6: the third layer has {old} filters, but {new} since {changes.WIDE_CNN}"
-        )
+        filters = f"{changes.OLD_FILTERS[2]} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
+        message = f"its NatureCNN is that of SB3 {changes.FIRST}: the third layer has {filters}"
     if message:
         raise UnsupportedError(message, entry=POLICY_ENTRY)
 
