@@ -86,6 +86,9 @@ class Known(NamedTuple):
     """The argument of a policy or algorithm for which SB3 may call it: ``activation_fn``, ``replay_buffer_class``."""
     arguments: Mapping[str, object] = {}
     """In that place, its arguments other than those that SB3 passes, with the defaults; None for a flag."""
+    stores: Mapping[str, str] = {}
+    """What an optimizer has for a parameter after its first step: a ``scalar``, or a tensor of the shape of the
+    ``parameter``, maybe only with an option, which is in the place of that word. It creates what is missing here."""
 
     @property
     def pair(self) -> Pair:

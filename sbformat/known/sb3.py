@@ -13,6 +13,7 @@ from sbformat.errors import escape
 from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
 from sbformat.known.numbers import to_int
 from sbformat.known.rows import find, known, plain_arguments, reject
+from sbformat.known.torch import RMSPROP
 from sbformat.known.types import EnumMember, Instance, Reference, RNNStates, TrainFreq
 from sbformat.pkl.tree import Node
 
@@ -154,7 +155,7 @@ ROWS: Final = [
         for row in known(_POLICIES, "BaseFeaturesExtractor FlattenExtractor MlpExtractor NatureCNN", "value")
     ),
     *known("sb3_contrib.common.torch_layers", "BatchRenorm BatchRenorm1d", "value", since=BATCH_RENORM),
-    *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer"),
+    *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer", **RMSPROP),
     # distributions
     *known(
         f"{_COMMON}.distributions",

@@ -18,7 +18,7 @@ from sbformat.policies.shapes import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts
-from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option, is_number, list_keywords
+from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
 from sbformat.values.render import render_line
 
@@ -229,8 +229,8 @@ def _list_accepted(context: RebuildContext, owner: object, name: str) -> Mapping
     if policy is None or (owner is not None and pair is None):
         return None
     if name == "optimizer_kwargs":
-        made = pair or ADAM
-        return list_keywords(made) if made in OPTIMIZERS else None
+        row = OPTIMIZERS.get(pair or ADAM)
+        return None if row is None else row.arguments
     return EXTRACTORS.get(pair or POLICIES[policy.pair].extractor)
 
 
