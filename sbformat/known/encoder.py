@@ -22,7 +22,7 @@ from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
 
 _PROTOCOL: Final = 4
@@ -30,7 +30,7 @@ _DEEPEST: Final = 60
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
-def encode_value(value: object, target: Target, foreign: frozenset[Pair]) -> bytes:
+def encode_value(value: object, target: Release, foreign: frozenset[Pair]) -> bytes:
     """Return a pickle of a value; see :func:`sbformat.values.encode`.
 
     :raises UnsupportedError: for a value that has no form without code, or that is not known
@@ -38,7 +38,7 @@ def encode_value(value: object, target: Target, foreign: frozenset[Pair]) -> byt
     return encode_pickle(Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
 
 
-def make_tree(value: object, target: Target) -> Any:
+def make_tree(value: object, target: Release) -> Any:
     """Return the tree of a value, to be a part of another pickle.
 
     :raises UnsupportedError: as :func:`encode_value`
@@ -49,7 +49,7 @@ def make_tree(value: object, target: Target) -> Any:
 class Encoder:
     """Encodes one value; shared parts stay shared."""
 
-    def __init__(self, target: Target, foreign: frozenset[Pair]) -> None:
+    def __init__(self, target: Release, foreign: frozenset[Pair]) -> None:
         self.target = target
         self.foreign = foreign
         self._made: dict[int, tuple[object, object]] = {}

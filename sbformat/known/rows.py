@@ -22,7 +22,7 @@ from sbformat.pkl.tree import Call, Global
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.known.context import Context
     from sbformat.pkl.names import Pair
 
@@ -86,9 +86,9 @@ class Known(NamedTuple):
     """The values of the members of an enumeration."""
     current: Pair | None = None
     """Its newest name in SB3, gymnasium or numpy, when it was renamed."""
-    until: Target | None = None
+    until: Release | None = None
     """The first release of SB3 with that name; None when all targets have it."""
-    since: Target | None = None
+    since: Release | None = None
     """The release of SB3 2 that added it; earlier targets lack it."""
     is_gone: bool = False
     """Whether no release of SB3 2 has it, or not with every gymnasium that the release takes."""
@@ -96,6 +96,9 @@ class Known(NamedTuple):
     """The argument of a policy or algorithm for which SB3 may call it: ``activation_fn``, ``replay_buffer_class``."""
     arguments: Mapping[str, object] = {}
     """In that place, its arguments other than those that SB3 passes, with the defaults; None for a flag."""
+    stores: Mapping[str, str] = {}
+    """What an optimizer has for a parameter after its first step: a ``scalar``, or a tensor of the shape of the
+    ``parameter``, maybe only with an option, which is in the place of that word. It creates what is missing here."""
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
@@ -105,7 +108,7 @@ class Known(NamedTuple):
         """Module and name."""
         return self.module, self.name
 
-    def for_target(self, target: Target) -> Known:
+    def for_target(self, target: Release) -> Known:
         """Return the row of its name in a release of SB3 2 or later."""
         if self.current is not None and (self.until is None or target >= self.until):
             return find(self.current)
@@ -113,7 +116,7 @@ class Known(NamedTuple):
             return next((row for row in TABLE.values() if (row.current, row.until) == (self.pair, self.since)), self)
         return self
 
-    def explain_missing(self, target: Target) -> str | None:
+    def explain_missing(self, target: Release) -> str | None:
         """Return why a release of SB3 2 does not have it, or None if it has it."""
         if self.is_gone or self.module.partition(".")[0] in _OTHER_LIBRARIES:
             return "is in no release of SB3 2"

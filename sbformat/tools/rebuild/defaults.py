@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.tools.rebuild.releases import ALGORITHMS
+from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

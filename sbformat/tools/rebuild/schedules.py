@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.types import ConstantSchedule, FloatSchedule, Function, InterpolatedSchedule, Partial, Reference
 from sbformat.schema.assigned import WRAPPED
+from sbformat.tools.rebuild.algorithms import SCHEDULE_DEFAULTS
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.encode import encode_value
-from sbformat.tools.rebuild.releases import SCHEDULE_DEFAULTS
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_line
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap

@@ -10,6 +10,7 @@ import pytest
 
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
+from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
 from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
@@ -23,7 +24,6 @@ from sbformat.policies.shapes import (
     match_network,
 )  # fmt: skip
 from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
-from sbformat.policies.shapes.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, SAC

@@ -1,20 +1,22 @@
-"""What changed between the releases of SB3 and sb3-contrib, as far as archives contain it (REBUILDING.md 15.2).
+"""The algorithms of the targets, and what their keys of ``data`` are to SB3 (REBUILDING.md 15.2).
 
-Sources: the packages of SB3 0.6 to 2.9 and sb3-contrib 0.10 to 2.9: ``common/base_class.py``,
-``common/*_policy_algorithm.py``, the constructors of every algorithm, policy and buffer, and their changelogs.
+Sources: SB3 and sb3-contrib 2.0 to 2.9, ``common/base_class.py``, ``common/*_policy_algorithm.py``, and the
+constructors of every algorithm.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.known.changes import REMOVED
 from sbformat.known.spaces import DictSpace, Space
 from sbformat.known.types import Reference
+from sbformat.policies.shapes import POLICIES
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.schema import known_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.pkl.names import Pair
 
@@ -37,29 +39,19 @@ class Family(NamedTuple):
         return None if pair is None else Reference(*pair)
 
 
-def _policies(module: str, **classes: str) -> dict[str, Pair]:
-    return {f"{alias}Policy": (module, name) for alias, name in classes.items()}
+_ALIASES: Final = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 
 
-_ACTOR_CRITIC: Final = _policies(
-    "stable_baselines3.common.policies",
-    Mlp="ActorCriticPolicy", Cnn="ActorCriticCnnPolicy", MultiInput="MultiInputActorCriticPolicy",
-)  # fmt: skip
-_MASKABLE: Final = _policies(
-    "sb3_contrib.common.maskable.policies",
-    Mlp="MaskableActorCriticPolicy", Cnn="MaskableActorCriticCnnPolicy",
-    MultiInput="MaskableMultiInputActorCriticPolicy",
-)  # fmt: skip
-_RECURRENT: Final = _policies(
-    "sb3_contrib.common.recurrent.policies",
-    MlpLstm="RecurrentActorCriticPolicy", CnnLstm="RecurrentActorCriticCnnPolicy",
-    MultiInputLstm="RecurrentMultiInputActorCriticPolicy",
-)  # fmt: skip
+def _list_policies(module: str, aliases: Iterable[str] = _ALIASES) -> dict[str, Pair]:
+    """Return the policy classes of a module by SB3's short names, which are in the order of ``POLICIES``."""
+    return dict(zip(aliases, (pair for pair in POLICIES if pair[0] == module)))
 
 
-def _off_policy(package: str, name: str) -> dict[str, Pair]:
-    return _policies(f"{package}.policies", Mlp=name, Cnn="CnnPolicy", MultiInput="MultiInputPolicy")
-
+_ACTOR_CRITIC: Final = _list_policies("stable_baselines3.common.policies")
+_MASKABLE: Final = _list_policies("sb3_contrib.common.maskable.policies")
+_RECURRENT: Final = _list_policies(
+    "sb3_contrib.common.recurrent.policies", (alias.replace("Policy", "LstmPolicy") for alias in _ALIASES)
+)
 
 ALGORITHMS: Final[dict[str, Family]] = {
     "PPO": Family("actor_critic", _ACTOR_CRITIC, 3e-4),
@@ -67,26 +59,18 @@ ALGORITHMS: Final[dict[str, Family]] = {
     "TRPO": Family("actor_critic", _ACTOR_CRITIC, 1e-3),
     "MaskablePPO": Family("actor_critic", _MASKABLE, 3e-4),
     "RecurrentPPO": Family("actor_critic", _RECURRENT, 3e-4),
-    "DQN": Family("q", _off_policy("stable_baselines3.dqn", "DQNPolicy"), 1e-4),
-    "QRDQN": Family("q", _off_policy("sb3_contrib.qrdqn", "QRDQNPolicy"), 5e-5),
-    "SAC": Family("critics", _off_policy("stable_baselines3.sac", "SACPolicy"), 3e-4),
-    "TD3": Family("critics", _off_policy("stable_baselines3.td3", "TD3Policy"), 1e-3),
-    "DDPG": Family("critics", _off_policy("stable_baselines3.td3", "TD3Policy"), 1e-3),
-    "TQC": Family("critics", _off_policy("sb3_contrib.tqc", "TQCPolicy"), 3e-4),
-    "CrossQ": Family("critics", {"MlpPolicy": ("sb3_contrib.crossq.policies", "CrossQPolicy")}, 1e-3),
-    "ARS": Family(
-        "ars", _policies("sb3_contrib.ars.policies", Mlp="ARSPolicy", Linear="ARSLinearPolicy"), 2e-2
-    ),
-}  # fmt: skip
+    "DQN": Family("q", _list_policies("stable_baselines3.dqn.policies"), 1e-4),
+    "QRDQN": Family("q", _list_policies("sb3_contrib.qrdqn.policies"), 5e-5),
+    "SAC": Family("critics", _list_policies("stable_baselines3.sac.policies"), 3e-4),
+    "TD3": Family("critics", _list_policies("stable_baselines3.td3.policies"), 1e-3),
+    "DDPG": Family("critics", _list_policies("stable_baselines3.td3.policies"), 1e-3),
+    "TQC": Family("critics", _list_policies("sb3_contrib.tqc.policies"), 3e-4),
+    "CrossQ": Family("critics", _list_policies("sb3_contrib.crossq.policies"), 1e-3),
+    "ARS": Family("ars", _list_policies("sb3_contrib.ars.policies", ("MlpPolicy", "LinearPolicy")), 2e-2),
+}
 """The algorithms of the targets, by name."""
 
 # -- keys of data -------------------------------------------------------------------------------------
-
-RENAMED: Final = {
-    "_current_progress": "_current_progress_remaining",  # 0.8
-    "_last_dones": "_last_episode_starts",  # 1.1
-}
-"""Keys that were renamed, with the release that did it."""
 
 RECREATED: Final = {
     "lr_schedule": "learning_rate",
@@ -101,18 +85,6 @@ RECREATED: Final = {
     "_last_lstm_states": "zeros",
 }
 """Keys whose values SB3's ``load`` creates again, and what it creates them from."""
-
-REMOVED: Final = {
-    "tb_writer": "removed in SB3 0.8",
-    "remove_time_limit_termination": "removed in SB3 1.5: replay buffers handle timeouts",
-    "n_episodes_rollout": "part of train_freq since SB3 1.0",
-    "model_class": "HER is a replay buffer since SB3 1.1, not an algorithm",
-    "n_sampled_goal": "part of replay_buffer_kwargs since SB3 1.1",
-    "goal_selection_strategy": "part of replay_buffer_kwargs since SB3 1.1",
-    "online_sampling": "removed in SB3 2.0: goals are always sampled online",
-    "max_episode_length": "removed in SB3 2.0: the replay buffer records where episodes end",
-}
-"""Keys that no target has, and what became of them."""
 
 METHODS: Final = frozenset(
     """
@@ -130,9 +102,6 @@ METHODS: Final = frozenset(
 TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
 """Keys whose value can be a text in SB3."""
 
-HER_KEPT: Final = ("model_class", "n_sampled_goal", "goal_selection_strategy")
-"""Keys of HER before SB3 1.1 whose meaning moved to other keys."""
-
 EXCLUDED: Final = frozenset(
     {
         "env", "eval_env", "device", "policy", "actor", "actor_target", "critic", "critic_target", "q_net",
@@ -141,12 +110,6 @@ EXCLUDED: Final = frozenset(
     }
 )  # fmt: skip
 """Attributes that SB3 does not save: a key with such a name would replace the agent's own."""
-
-A2C_OF_0_6: Final = frozenset({"batch_size", "n_epochs", "clip_range", "clip_range_vf", "target_kl"})
-"""Keys of PPO that A2C also wrote in SB3 0.6, where it was a subclass of PPO."""
-
-DIVIDED_INTERVAL: Final = {"DQN": ((1, 4), (2, 0)), "QRDQN": ((2, 0), (2, 4))}
-"""The first release that saved ``target_update_interval`` divided by ``n_envs``, and the first that did not again."""
 
 SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "delta_std_schedule"})
 SCHEDULE_DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
@@ -175,5 +138,3 @@ def is_hyperparameter(key: str, algorithm: str) -> bool:
 
 GOAL_STRATEGIES: Final = ("future", "final", "episode")
 """The names of ``GoalSelectionStrategy``, by value."""
-HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
-"""Arguments of HerReplayBuffer that SB3 2.0 removed."""
