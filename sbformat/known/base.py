@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from typing_extensions import dataclass_transform
 else:
@@ -49,6 +49,10 @@ class Value:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.__dict__.values())
+
+    def shown_fields(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that a report shows, with their names."""
+        return zip(self._fields, self)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and _equal(self, other)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import bisect
 import math
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sbformat.known.base import Cycle as Cycle  # noqa: PLC0414 -- exported
 from sbformat.known.base import Reference as Reference  # noqa: PLC0414 -- exported
 from sbformat.known.base import Value as Value  # noqa: PLC0414 -- exported
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbformat.known.code import Code
     from sbformat.pkl.numpy import ArrayInfo, Field
 
@@ -172,6 +174,10 @@ class CarriedObject(Value):
     """Its class."""
     is_called: bool = False
     """Whether a call of its class made it, which also runs ``__init__``."""
+
+    def shown_fields(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that a report shows: not its class, which its type names."""
+        return ((name, part) for name, part in super().shown_fields() if name != "cls")
 
 
 class Module(Value):
