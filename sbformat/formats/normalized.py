@@ -16,15 +16,14 @@ from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.spaces import Box, DictSpace
-from sbformat.known.spaces import Space as BaseSpace
+from sbformat.known.spaces import Space
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-    from sbformat.known.spaces import Space
+    from sbformat.known.spaces import Bounds
 
 _OFF_POLICY: Final = "learning_starts"
 """A key that off-policy algorithms have in every release."""
@@ -48,7 +47,7 @@ def is_surely_normalized(archive: Archive) -> bool:
         space = archive.decode("observation_space")
     except (SbformatError, KeyError):
         return False
-    return isinstance(space, BaseSpace) and was_normalized(archive, space)
+    return isinstance(space, Space) and was_normalized(archive, space)
 
 
 def was_normalized(archive: Archive, space: Space) -> bool:
@@ -89,22 +88,22 @@ def _is_same_array(original: Any, last: Any) -> bool:
     return original == last and last.buffer.count(0) < len(last.buffer)
 
 
-def _pair_parts(original: Any, last: Any, space: Space) -> Iterator[tuple[ArrayInfo, ArrayInfo, Box]]:
-    """Yield the two arrays of each observation that is a Box."""
+def _pair_parts(original: Any, last: Any, space: Space) -> Iterator[tuple[ArrayInfo, ArrayInfo, Bounds]]:
+    """Yield the two arrays of each observation that has bounds, and these."""
     parts = [(original, last, space)]
-    if isinstance(space, DictSpace) and isinstance(original, dict) and isinstance(last, dict):
-        parts = [(original.get(key), last.get(key), part) for key, part in space.spaces.items()]
+    if space.has_keys and isinstance(original, dict) and isinstance(last, dict):
+        parts = [(original.get(key), last.get(key), part) for key, part in space.parts().items()]
     for one, other, part in parts:
-        if isinstance(one, ArrayInfo) and isinstance(other, ArrayInfo) and isinstance(part, Box):
-            yield one, other, part
+        if isinstance(one, ArrayInfo) and isinstance(other, ArrayInfo) and part.bounds:
+            yield one, other, part.bounds
 
 
-def _is_normalized(original: ArrayInfo, last: ArrayInfo, space: Box) -> bool:
+def _is_normalized(original: ArrayInfo, last: ArrayInfo, bounds: Bounds) -> bool:
     if last.dtype[1:] != _NORMALIZED or original.shape != last.shape or not last.buffer:
         return False
     if original.dtype[1:] != _NORMALIZED:
         return True
-    arrays = (original, last, space.low, space.high)
+    arrays = (original, last, *bounds)
     if any(array.order != "C" or array.axes for array in arrays):
         return False
     before, after, low, high = map(unpack_items, arrays)

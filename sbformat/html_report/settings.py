@@ -9,7 +9,7 @@ from sbformat.archive.kinds import OBJECTS
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
-from sbformat.known.spaces import DictSpace, Space, TupleSpace
+from sbformat.known.spaces import Space
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -68,17 +68,15 @@ def list_spaces(report: InspectReport) -> list[SpaceRow]:
     for key, role in _SPACES.items():
         found = (report.hyperparameters or {}).get(key)
         if found is not None:
-            kind = type(found.value).__name__.removesuffix("Space") if isinstance(found.value, Space) else ""
             setting = make_setting(key, found)
-            shape = getattr(found.value, "shape", None)
-            sized = f"{kind} of {format_shape(shape)}" if kind and isinstance(shape, tuple) and shape else kind
-            rows.append(SpaceRow(role, sized, setting.value, _list_parts(found.value)))
+            space = found.value if isinstance(found.value, Space) else None
+            kind = "" if space is None else space.class_name
+            sized = f"{kind} of {format_shape(space.shape)}" if space is not None and space.shape else kind
+            rows.append(SpaceRow(role, sized, setting.value, () if space is None else _list_parts(space)))
     return rows
 
 
-def _list_parts(space: object) -> tuple[tuple[str, str], ...]:
-    if isinstance(space, DictSpace):
-        return tuple((key, render_line(part)) for key, part in space.spaces.items())
-    if isinstance(space, TupleSpace):
-        return tuple((str(at), render_line(part)) for at, part in enumerate(space.spaces))
-    return ()
+def _list_parts(space: Space) -> tuple[tuple[str, str], ...]:
+    parts = getattr(space, "spaces", ())
+    pairs = parts.items() if isinstance(parts, dict) else enumerate(parts)
+    return tuple((str(key), render_line(part)) for key, part in pairs)

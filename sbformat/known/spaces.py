@@ -26,7 +26,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import ModuleType
 
     import numpy as np
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 Library: TypeAlias = Literal["gym", "gymnasium"]
 
 LIBRARIES: Final = ("gym", "gymnasium")
+
+Bounds: TypeAlias = tuple[ArrayInfo, ArrayInfo]
 
 FieldKind: TypeAlias = Literal[
     "shape", "dtype", "array", "optional array", "flags", "int", "text", "bool", "space", "optional space", "spaces",
@@ -60,6 +62,8 @@ _RANK: Final = 64
 _NUMBERS: Final = "biufc"
 _WHOLE: Final = "iu"
 _INT64: Final = "<i8"
+_USUAL: Final = {"random": None, "start": None, "sort_keys": True}
+"""Fields that reports leave out when they have this value."""
 
 
 # -- every kind ----------------------------------------------------------------------------------------
@@ -182,10 +186,12 @@ class Space(Value):
 
     observed: ClassVar[Literal["", "numbers", "one-hot", "by key"]] = ""
     """How SB3 gives a policy its observations; empty when it does not."""
+    may_be_normalized: ClassVar[bool] = False
+    """Whether VecNormalize normalizes its observations."""
     distribution: ClassVar[Literal["", "gaussian", "categorical", "multi-categorical", "bernoulli"]] = ""
     """How SB3 draws its actions; empty when it has no such actions."""
 
-    if TYPE_CHECKING:  # every subclass has the first two as fields, and some the third
+    if TYPE_CHECKING:  # the first two are fields of every subclass, the others of some
 
         @property
         def library(self) -> Library: ...
@@ -193,13 +199,15 @@ class Space(Value):
         def random(self) -> RandomState | None: ...
         @property
         def shape(self) -> Any: ...
+        @property
+        def dtype(self) -> Any: ...
 
     else:
-        shape = None
-        """The shape of one element, a tuple; None when it is not one array."""
+        shape = dtype = None
+        """The shape of one element, a tuple, and the code of its dtype; None when it is not one array."""
 
     @property
-    def bounds(self) -> tuple[ArrayInfo, ArrayInfo] | None:
+    def bounds(self) -> Bounds | None:
         """The least and the greatest value of each item, in the shape of the space; None without bounds."""
         return None
 
@@ -213,7 +221,7 @@ class Space(Value):
         """Whether an observation is a dict."""
         return self.observed == "by key"
 
-    def parts(self) -> Mapping[str | None, Space]:
+    def parts(self) -> Mapping[Any, Space]:
         """Return the space of each key of an observation that is a dict; of any other, the space itself for None."""
         return {None: self}
 
@@ -246,6 +254,13 @@ class Space(Value):
     def find_problem(self) -> str:
         """Return why its fields do not fit together, or nothing."""
         return ""
+
+    def shown_fields(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that a report shows: none that gymnasium derives, or that has its usual value."""
+        for name, part in super().shown_fields():
+            is_usual = name in _USUAL and part is _USUAL[name]
+            if self.plain_fields.get(name) != "flags" and not is_usual:
+                yield name, part
 
     # -- elements -------------------------------------------------------------------------------------
 
@@ -346,7 +361,7 @@ class Space(Value):
 
     def make_hints(self) -> dict[str, Any]:
         """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
-        return {} if self.shape is None else {"dtype": _dtype_name(self.dtype), "_shape": list(self.shape)}  # type: ignore[attr-defined]
+        return {} if self.shape is None else {"dtype": _dtype_name(self.dtype), "_shape": list(self.shape)}
 
     @classmethod
     def from_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> Self:
@@ -387,10 +402,11 @@ class Box(Space):
     }  # fmt: skip
     saved = ("low", "high", "bounded_below", "bounded_above", "low_repr", "high_repr")
     observed = "numbers"
+    may_be_normalized = True
     distribution = "gaussian"
 
     @property
-    def bounds(self) -> tuple[ArrayInfo, ArrayInfo]:
+    def bounds(self) -> Bounds:
         """``low`` and ``high``."""
         return self.low, self.high
 
@@ -574,8 +590,10 @@ class MultiDiscrete(Space):
     def choices(self) -> tuple[int, ...]:
         """Return the number of choices of each item, in the order of ``nvec``.
 
-        :raises UnrecognizedError: when ``nvec`` is not an array of numbers
+        :raises UnrecognizedError: when ``nvec`` is not an array of integers
         """
+        if self.nvec.dtype[1] not in _WHOLE:
+            reject("expected integers as nvec of a MultiDiscrete")
         return tuple(map(int, unpack_items(self.nvec)))
 
     def find_problem(self) -> str:
@@ -708,9 +726,9 @@ class DictSpace(Space):
     def __getitem__(self, key: str) -> Space:
         return self.spaces[key]
 
-    def parts(self) -> Mapping[str | None, Space]:
+    def parts(self) -> Mapping[Any, Space]:
         """Return the space of each key."""
-        return self.spaces  # type: ignore[return-value]
+        return self.spaces
 
     def contains(self, value: Any) -> bool:
         """Return whether it is a dict of exactly the keys, with an element of each space."""

@@ -19,14 +19,13 @@ from sbformat.pkl.numpy_calls import dtype_tree
 from sbformat.pkl.tree import Call, Dict, Global
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from typing_extensions import dataclass_transform
 
     from sbformat.known.code import Code
     from sbformat.known.encoder import Encoder
     from sbformat.pkl.numpy import ArrayInfo, Field
-
 else:
 
     def dataclass_transform(**_: bool) -> Callable[[type], type]:
@@ -76,6 +75,10 @@ class Value:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.__dict__.values())
+
+    def shown_fields(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that a report shows, with their names."""
+        return zip(self._fields, self)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and _equal(self, other)
@@ -365,6 +368,10 @@ class CarriedObject(Value):
     """Its class."""
     is_called: bool = False
     """Whether a call of its class made it, which also runs ``__init__``."""
+
+    def shown_fields(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that a report shows: not its class, which its type names."""
+        return ((name, part) for name, part in super().shown_fields() if name != "cls")
 
 
 class Module(Value):

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.builder import numpy_name
+from sbformat.policies.graph import Input
 
 if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import GraphBuilder, Value
 
 ADDRESS: Final = "vecnormalize"
@@ -68,12 +72,33 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     return builder.add("Transpose", value, axes=_CHANNELS_FIRST, module=module) if transposed else value
 
 
-def require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
-    """Refuse statistics of observations that are not a Box, which SB3 does not normalize.
+def add_observation_input(
+    builder: GraphBuilder, space: Space, name: str, key: str | None, statistics: VecNormalize | None, library: str
+) -> Value:
+    """Add the input of one observation, or of one part of a Dict, and what VecNormalize does to it.
 
-    :param space: the name of their space
-    :raises ValidationError: when there are any
+    :param name: of the input
+    :param key: of the part, or None
+    :param library: ``SB3`` or ``SBX``
+    :return: in the shape and dtype of the space, int64 for choices; normalized, float32
+    :raises UnsupportedError: when policies of the library do not observe the space
+    :raises ValidationError: when there are statistics of a space that VecNormalize does not normalize
     """
+    if statistics is not None and not space.may_be_normalized:
+        _require_not_normalized(statistics, key, space.class_name)
+    if space.observed not in ("numbers", "one-hot"):
+        message = f"{library} has no {space.class_name} observations"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    dtype = "int64" if space.observed == "one-hot" else numpy_name(space.dtype)
+    value = builder.input(Input(name, dtype, space.shape, key=key))
+    return (
+        value
+        if statistics is None or not space.may_be_normalized
+        else normalize_observation(builder, value, statistics, key)
+    )
+
+
+def _require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
     found = statistics.obs_rms
     has_any = key in (statistics.norm_obs_keys or ()) if isinstance(found, dict) else found is not None and key is None
     if statistics.norm_obs and has_any:

@@ -24,7 +24,6 @@ from sbformat.known.spaces import (
     MultiDiscrete,
     OneOf,
     Sequence,
-    Space,
     Text,
     TupleSpace,
 )
@@ -176,11 +175,7 @@ def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
     if isinstance(value, InterpolatedSchedule):
         return {"points": len(value.values), "samples": [value.sample(progress) for progress in SAMPLED]}
     made = {}
-    for name, part in zip(value._fields, value):
-        if (isinstance(value, Space) and _is_omitted(value, name, part)) or (
-            isinstance(value, CarriedObject) and name == "cls"  # named by its type
-        ):
-            continue
+    for name, part in value.shown_fields():
         if isinstance(part, RandomState):
             made[name] = part.bit_generator
         elif isinstance(part, Reference):
@@ -188,14 +183,6 @@ def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
         else:
             made[name] = _json(part, left, depth + 1)
     return made
-
-
-_OMITTED: Final = {"random": None, "start": None, "sort_keys": True}
-"""Fields of spaces that are left out when they have this value."""
-
-
-def _is_omitted(space: Space, name: str, part: object) -> bool:
-    return space.plain_fields.get(name) == "flags" or (name in _OMITTED and part is _OMITTED[name])
 
 
 _KINDS: Final[dict[type, str]] = {Reference: "reference"}

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from sbformat.errors import quote
 from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
 from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Input, Mlp, Step
-from sbformat.known.numpy import unpack_items
-from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.spaces import Space
 from sbformat.known.types import CarriedClass, Partial, Reference
-from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 
 if TYPE_CHECKING:
@@ -144,18 +143,22 @@ def _settings(value: object) -> dict[str, object]:
 # -- spaces -------------------------------------------------------------------------------------------
 
 
+def find_space(data: Mapping[str, object], key: str) -> Space | None:
+    """Return a space of a file, or None when it has none that is known."""
+    found = data.get(key)
+    return found if isinstance(found, Space) else None
+
+
 def observation_shape(data: Mapping[str, object]) -> Shape:
     """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot.
 
     :raises UncertainError: when the space is missing, or SB2 does not support it
     """
-    space = data.get("observation_space")
-    if isinstance(space, Discrete):
-        return (space.n,)
-    if isinstance(space, MultiDiscrete):
-        return (sum(read_sizes(space.nvec)),)
-    if isinstance(space, (Box, MultiBinary)):
-        return space.shape
+    space = find_space(data, "observation_space")
+    if space is not None and space.observed == "one-hot":
+        return (sum(read_sizes(space)),)
+    if space is not None and space.observed == "numbers":
+        return space.shape  # type: ignore[no-any-return]
     refuse("the file does not contain an observation space that SB2 supports")
 
 
@@ -164,24 +167,23 @@ def find_head(data: Mapping[str, object]) -> Head:
 
     :raises UncertainError: when the space is missing, or SB2 does not support it
     """
-    space = data.get("action_space")
-    if isinstance(space, Discrete):
-        return Head(space.n, is_gaussian=False)
-    if isinstance(space, MultiDiscrete):
-        return Head(sum(read_sizes(space.nvec)), is_gaussian=False)
-    if isinstance(space, (Box, MultiBinary)) and len(space.shape) == 1:
-        return Head(space.shape[0], isinstance(space, Box))
+    space = find_space(data, "action_space")
+    if space is not None and space.observed == "one-hot":
+        return Head(sum(read_sizes(space)), is_gaussian=False)
+    if space is not None and space.distribution and len(space.shape) == 1:
+        return Head(space.shape[0], space.distribution == "gaussian")
     refuse("the file does not contain an action space that SB2 supports")
 
 
-def read_sizes(nvec: object) -> tuple[int, ...]:
-    """Return the number of choices of each component of a MultiDiscrete space.
+def read_sizes(space: Space) -> tuple[int, ...]:
+    """Return the number of choices of each component of a space of choices.
 
     :raises UncertainError: when they are not integers
     """
-    if not isinstance(nvec, ArrayInfo) or nvec.dtype[1:2] not in ("i", "u"):
+    try:
+        return space.choices()
+    except UnrecognizedError:
         refuse("expected integers as nvec of a MultiDiscrete")
-    return tuple(map(int, unpack_items(nvec)))
 
 
 # -- networks of SB2's policy classes -----------------------------------------------------------------

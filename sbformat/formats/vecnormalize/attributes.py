@@ -8,7 +8,7 @@ from sbformat.errors import MissingEntryError, SbformatError, TensorError, Unsup
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize, require_levels
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.spaces import DictSpace, Space
+from sbformat.known.spaces import Space
 from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
 
@@ -105,7 +105,7 @@ def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
     """Return the keys that are normalized; before SB3 1.4, which has no such attribute, all keys of the space."""
     if "norm_obs_keys" not in held and isinstance(obs_rms, dict):
         space = held.get("observation_space")
-        every = tuple(space.spaces if isinstance(space, DictSpace) else obs_rms)
+        every = tuple(space.parts() if isinstance(space, Space) and space.has_keys else obs_rms)
         if set(every) != set(obs_rms):
             _refuse("the statistics and the space have different keys, and norm_obs_keys is missing")
         return every

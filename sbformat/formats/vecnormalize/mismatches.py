@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError, escape, quote
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Space
 from sbformat.pth.mismatches import Mismatch
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from sbformat.formats.vecnormalize.values import VecNormalize
 
-_ARRAY_SPACES: Final = (Box, Discrete, MultiBinary, MultiDiscrete)
 _SHOWN: Final = 4
 
 
@@ -39,10 +38,10 @@ def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Misma
     observations are not normalized, or the space is unknown.
     """
     statistics = vecnormalize.obs_rms
-    if not vecnormalize.norm_obs or statistics is None:
+    if not vecnormalize.norm_obs or statistics is None or not isinstance(space, Space):
         return
     if not isinstance(statistics, dict):
-        if isinstance(space, DictSpace):
+        if space.has_keys:
             yield Mismatch(
                 "obs_rms", "shape", "expected statistics by key, as for a Dict space, got those of one array"
             )
@@ -50,22 +49,23 @@ def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Misma
             yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
         return
     keys = vecnormalize.norm_obs_keys
-    if not isinstance(space, DictSpace):
-        if isinstance(space, _ARRAY_SPACES):
+    if not space.has_keys:
+        if space.shape is not None:
             yield Mismatch(
                 "obs_rms", "shape", "expected statistics of one array, got statistics by key, as for a Dict space"
             )
         return
+    parts = space.parts()
     for key in statistics if keys is None else keys:
         path = f"obs_rms/{escape(key, 80)}"
-        if key not in space.spaces:
+        if key not in parts:
             yield Mismatch(path, "unexpected", f"the observations of the agent have no key {quote(key, 80)}")
         elif key in statistics:
-            yield from _find_shape_mismatch(path, statistics[key].shape, space.spaces[key])
+            yield from _find_shape_mismatch(path, statistics[key].shape, parts[key])
 
 
-def _find_shape_mismatch(path: str, shape: tuple[int, ...], space: object) -> Iterator[Mismatch]:
-    if not isinstance(space, _ARRAY_SPACES):
+def _find_shape_mismatch(path: str, shape: tuple[int, ...], space: Space) -> Iterator[Mismatch]:
+    if space.shape is None:
         return
     has_channels_last = len(shape) == 3 and (shape[2], *shape[:2]) == space.shape
     if shape != space.shape and not has_channels_last:

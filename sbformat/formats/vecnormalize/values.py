@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, escape, quote
-from sbformat.known.spaces import Box, DictSpace, Space
+from sbformat.known.spaces import Space
 from sbformat.pkl.numpy import ITEM_SIZES
 
 if TYPE_CHECKING:
@@ -302,17 +302,17 @@ def _check_spaces(value: VecNormalize) -> None:
             _refuse(f"expected a space as {name}")
         require_levels(space)
     found, outer = value.obs_rms, value.observation_space
-    spaces: Mapping[str, object] = {"": outer}
+    spaces: Mapping[Any, Space | None] = {"": outer}
     if isinstance(found, dict) and outer is not None:
-        if not isinstance(outer, DictSpace):
+        if not outer.has_keys:
             message = "expected a Dict as the observation space, since there are statistics by key"
             raise TensorError(message)
-        spaces = outer.spaces
+        spaces = outer.parts()
     for key, statistics in (found if isinstance(found, dict) else {"": found}).items():
         if outer is not None and key not in spaces:
             raise MissingEntryError(key, present=spaces, what="space of the key")
         space = spaces.get(key)
-        if statistics is not None and isinstance(space, Box) and space.shape != statistics.shape:
+        if statistics is not None and space is not None and space.bounds and space.shape != statistics.shape:
             of = f" of {quote(key)}" if key else ""
             message = f"expected statistics{of} of shape {space.shape}, that of the space, got {statistics.shape}"
             raise TensorError(message)
@@ -333,17 +333,7 @@ def require_levels(space: Space | None) -> None:
         if part is None or known.get(id(part), 0) >= level:
             continue
         known[id(part)] = level
-        waiting += [(inner, level + 1) for inner in _parts(part)]
-
-
-def _parts(space: Space) -> list[Space]:
-    """Return the spaces that a space contains directly."""
-    found: list[Space] = []
-    for name in space.plain_fields:
-        value = getattr(space, name)
-        items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-        found += [item for item in items if isinstance(item, Space)]
-    return found
+        waiting += [(inner, level + 1) for inner in part.inner_spaces()]
 
 
 def _refuse(message: str) -> NoReturn:

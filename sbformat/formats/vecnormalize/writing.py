@@ -14,7 +14,6 @@ from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
 from sbformat.known.changes import NEWEST, RESET_OPTIONS, parse_target
 from sbformat.known.encoder import encode_array
-from sbformat.known.spaces import DictSpace
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle
@@ -138,8 +137,8 @@ def _spaces(value: VecNormalize, release: Release) -> list[tuple[object, object]
         held["observation_space"] = value.observation_space
     if value.action_space is not None:
         held["action_space"] = value.action_space
-    if isinstance(value.observation_space, DictSpace):
-        held["obs_spaces"] = dict(value.observation_space.spaces)
+    if value.observation_space is not None and value.observation_space.has_keys:
+        held["obs_spaces"] = dict(value.observation_space.parts())
     tree: Any = decode_pickle(encode(held, release), Budget(_ANY)).value
     return list(tree)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.known.spaces import DictSpace, Discrete, MultiDiscrete
 from sbformat.policies.c.names import escape_comment, name_parameters
 from sbformat.policies.c.numbers import C_TYPES
 from sbformat.policies.export.interface import NEXT
@@ -102,7 +101,7 @@ def name_arguments(lowered: Lowered, name: str, observations: Space, actions: Sp
 
 def _describe(port: Port, nodes: Sequence[Node], observations: Space, actions: Space) -> str:
     if port.role == "observation":
-        space = observations.spaces[port.key] if isinstance(observations, DictSpace) and port.key else observations
+        space = observations.parts().get(port.key, observations)
         axes = _name_axes(port.value, nodes)
         key = "" if port.key is None else f"; key {escape_comment(port.key[:80])}"
         return f"{_describe_space(space)}{axes}{key}"
@@ -114,7 +113,7 @@ def _describe(port: Port, nodes: Sequence[Node], observations: Space, actions: S
 def _describe_space(space: Space) -> str:
     """Return the kind, bounds and choices of a space; choices count from 0, not from ``start`` (POLICIES.md 19.8)."""
     text = escape_comment(render_line(space))
-    return f"{text}, counted from 0" if isinstance(space, (Discrete, MultiDiscrete)) else text
+    return f"{text}, counted from 0" if space.observed == "one-hot" else text
 
 
 def _name_axes(value: str, nodes: Iterable[Node]) -> str:

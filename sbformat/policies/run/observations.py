@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from sbformat.errors import quote
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiDiscrete
 from sbformat.policies.graph import find_users
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ NUMBERS: Final = "biuf"
 _FLOATS: Final = ("float32", "float64")
 _SHOWN: Final = 20
 """Keys and sizes in a message."""
-_BYTE: Final = "u1"
-_WHITE: Final = 255
 
 
 class Reader(Protocol):
@@ -48,9 +45,9 @@ def make_reader(space: Space, inputs: Sequence[Input], family: Family) -> Reader
 
     :param inputs: of the graph, for observations: one, or one for each key of a Dict space
     """
-    if isinstance(space, DictSpace):
-        return DictReader([ArrayReader(item, space.spaces[item.key or ""], family) for item in inputs])
-    return ArrayReader(inputs[0], space, family)
+    parts = space.parts()
+    readers = [ArrayReader(item, parts.get(item.key, space), family) for item in inputs]
+    return DictReader(readers) if space.has_keys else readers[0]
 
 
 def widen_inputs(graph: Graph, family: Family) -> Graph:
@@ -84,7 +81,7 @@ class ArrayReader:
         self._input = described.name
         self._shape = described.shape
         self._choices = _read_choices(space)
-        self._is_image = family == "sb3" and _is_image_space(space)
+        self._is_image = family == "sb3" and space.is_image()
         self._name = "the observation" if described.key is None else f"{quote(described.key, 60)} of the observation"
 
     def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
@@ -198,16 +195,5 @@ def _describe(observation: Any) -> str:
 
 def _read_choices(space: Space) -> np.ndarray | None:
     """Return the number of choices of each item of a discrete space; None for other spaces."""
-    if isinstance(space, Discrete):
-        return np.asarray(space.n)
-    return np.asarray(space.nvec) if isinstance(space, MultiDiscrete) else None
-
-
-def _is_image_space(space: Space) -> bool:
-    """Return whether SB3 treats a space as one of images (``is_image_space``)."""
-    return (
-        isinstance(space, Box)
-        and len(space.shape) == 3
-        and space.dtype.endswith(_BYTE)
-        and bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == _WHITE).all())
-    )
+    counts = space.choices()
+    return np.array(counts).reshape(space.shape) if space.observed == "one-hot" else None

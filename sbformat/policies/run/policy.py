@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from sbformat.errors import escape
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary
 from sbformat.limits import Budget
 from sbformat.policies.run.observations import NUMBERS, make_array, make_reader, widen_inputs
 from sbformat.policies.run.program import Program
@@ -95,7 +94,7 @@ class Policy:
         observations = [item for item in graph.inputs if item.role == "observation"]
         self._reader = make_reader(model.observation_space, observations, model.family)
         self._name = observations[0].name
-        needs_no_check = isinstance(model.observation_space, (Box, MultiBinary))
+        needs_no_check = model.observation_space.observed == "numbers"
         self._shape = observations[0].shape if needs_no_check else None
         """The shape of an observation that needs no other check."""
         self._roles: dict[str, Input] = {item.role: item for item in graph.inputs}
@@ -435,11 +434,11 @@ def _require_count(n_envs: object, least: int) -> None:
 
 
 def _render(space: Space) -> str:
-    size: object = getattr(space, "shape", "")
-    if isinstance(space, DictSpace):
-        size = f"({', '.join(escape(key, 40) for key in list(space.spaces)[:_SHOWN])})"
-    elif isinstance(space, Discrete):
-        size = f"({space.n})"
+    size: object = "" if space.shape is None else space.shape
+    if space.distribution == "categorical":
+        size = f"({space.flat_size()})"
+    elif space.has_keys:
+        size = f"({', '.join(escape(key, 40) for key in list(space.parts())[:_SHOWN])})"
     return f"{space.class_name}{size}"
 
 

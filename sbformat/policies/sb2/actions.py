@@ -21,7 +21,7 @@ from sbformat.policies.operators import require
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbformat.known.spaces import Box
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import GraphBuilder, Value
 
     Outputs = dict[str, Value]
@@ -72,7 +72,7 @@ def add_bits(builder: GraphBuilder, logits: Value, outputs: Outputs) -> Sampling
 # -- continuous actions -------------------------------------------------------------------------------
 
 
-def add_clipped(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
+def add_clipped(builder: GraphBuilder, space: Space, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
     """Add the action of an on-policy algorithm: drawn, then clipped to the bounds."""
     low, high = _bounds(builder, space)
     dtype = _result_dtype(low)
@@ -82,14 +82,14 @@ def add_clipped(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, 
     return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
-def add_squashed(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
+def add_squashed(builder: GraphBuilder, space: Space, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
     """Add the action of SAC: drawn, squashed by ``tanh``, then scaled to the bounds."""
     outputs[ACTION] = _unscale(builder, space, builder.add("Tanh", mean))
     return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def add_noisy(
-    builder: GraphBuilder, space: Box, squashed: Value, perturbed: Value | None, noise: object, outputs: Outputs
+    builder: GraphBuilder, space: Space, squashed: Value, perturbed: Value | None, noise: object, outputs: Outputs
 ) -> Sampling:
     """Add the action of DDPG or TD3: with action noise unless it is deterministic, clipped, scaled to the bounds.
 
@@ -142,12 +142,14 @@ def _read_numbers(attributes: Mapping[str, object], name: str, size: int) -> lis
 # -- bounds -------------------------------------------------------------------------------------------
 
 
-def _bounds(builder: GraphBuilder, space: Box) -> tuple[Value, Value]:
-    require(space.low.dtype != BOOL, "expected numbers as bounds of the action space, got bools")
-    return (
-        builder.weight("action_space/low", space.low, "data:action_space/low"),
-        builder.weight("action_space/high", space.high, "data:action_space/high"),
+def _bounds(builder: GraphBuilder, space: Space) -> tuple[Value, Value]:
+    bounds = space.bounds or ()
+    require(all(bound.dtype != BOOL for bound in bounds), "expected numbers as bounds of the action space, got bools")
+    low, high = (
+        builder.weight(name, bound, f"data:{name}")
+        for name, bound in zip(("action_space/low", "action_space/high"), bounds)
     )
+    return low, high
 
 
 def _result_dtype(bound: Value) -> str:
@@ -159,7 +161,7 @@ def _cast(builder: GraphBuilder, value: Value, dtype: str) -> Value:
     return value if value.dtype == dtype else builder.add("Cast", value, to=dtype, module=BOUNDS)
 
 
-def _unscale(builder: GraphBuilder, space: Box, squashed: Value) -> Value:
+def _unscale(builder: GraphBuilder, space: Space, squashed: Value) -> Value:
     """Scale from -1 and 1 to the bounds: ``low + 0.5 * (x + 1) * (high - low)``."""
     add, constant = partial(builder.add, module=BOUNDS), builder.constant
     low, high = _bounds(builder, space)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import LINEAR, LSTM
 from sbformat.formats.sb2.policies import read_sizes
-from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.sb2.actions import add_bits, add_choice, add_choices, add_clipped
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
@@ -59,18 +58,18 @@ def _add_hidden_layers(agent: Agent, layers: Layers, net: ActorCritic) -> tuple[
 def _add_actions(agent: Agent, layers: Layers, policy: Value, outputs: dict[str, Value]) -> Sampling:
     """Add the action, and what the policy's head says about it."""
     builder, space = layers.builder, agent.action_space
-    if isinstance(space, Box):
+    if space.distribution == "gaussian":
         mean = layers.linear(f"{_SCOPE}/pi", LINEAR, policy, "mean")
         log_std = builder.add("Reshape", layers.weight(f"{_SCOPE}/pi/logstd:0"), shape=mean.shape, name="log_std")
         sampling = add_clipped(builder, space, mean, log_std, outputs)
         outputs |= {"mean": mean, "log_std": log_std}
         return sampling
     logits = layers.linear(f"{_SCOPE}/pi", LINEAR, policy, "logits")
-    if isinstance(space, Discrete):
+    if space.distribution == "categorical":
         sampling = add_choice(builder, logits, outputs)
-    elif isinstance(space, MultiDiscrete):
-        sampling = add_choices(builder, read_sizes(space.nvec), logits, outputs)
-    elif isinstance(space, MultiBinary):
+    elif space.distribution == "multi-categorical":
+        sampling = add_choices(builder, read_sizes(space), logits, outputs)
+    elif space.distribution == "bernoulli":
         sampling = add_bits(builder, logits, outputs)
     else:
         raise unsupported_actions(agent)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics, ddpg_actor
-from sbformat.known.spaces import Box
 from sbformat.policies.sb2.actions import add_noisy, add_squashed
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
@@ -15,6 +14,7 @@ from sbformat.policies.sb2.structures import find_mlp
 
 if TYPE_CHECKING:
     from sbformat.formats.sb2.networks import Mlp
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import Value
     from sbformat.policies.graph import Sampling
     from sbformat.policies.sb2.agents import Agent
@@ -29,13 +29,13 @@ _LOG_STD_RANGE: Final = (-20.0, 2.0)
 
 def add_actor(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sampling]:
     """Add a policy, and return its outputs and how actions are drawn."""
-    if not isinstance(agent.action_space, Box):
+    if agent.action_space.distribution != "gaussian":
         raise unsupported_actions(agent)
     add = {"SAC": _add_sac, "TD3": _add_td3, "DDPG": _add_ddpg}[agent.learner]
     return add(agent, layers, agent.action_space)
 
 
-def _add_sac(agent: Agent, layers: Layers, space: Box) -> tuple[dict[str, Value], Sampling]:
+def _add_sac(agent: Agent, layers: Layers, space: Space) -> tuple[dict[str, Value], Sampling]:
     net = find_mlp(agent, _SCOPE, (partial(actor, outputs=2),)).net
     builder = layers.builder
     observation = encode_observation(agent, builder, is_scaled=net.inputs.cnn is not None)
@@ -55,7 +55,7 @@ def _add_sac(agent: Agent, layers: Layers, space: Box) -> tuple[dict[str, Value]
     return outputs, sampling
 
 
-def _add_td3(agent: Agent, layers: Layers, space: Box) -> tuple[dict[str, Value], Sampling]:
+def _add_td3(agent: Agent, layers: Layers, space: Space) -> tuple[dict[str, Value], Sampling]:
     net = find_mlp(agent, _SCOPE, (partial(actor, outputs=1),)).net
     observation = encode_observation(agent, layers.builder, is_scaled=net.inputs.cnn is not None)
     hidden = _add_hidden_layers(agent, layers, net, _SCOPE, observation)
@@ -66,7 +66,7 @@ def _add_td3(agent: Agent, layers: Layers, space: Box) -> tuple[dict[str, Value]
     return outputs, sampling
 
 
-def _add_ddpg(agent: Agent, layers: Layers, space: Box) -> tuple[dict[str, Value], Sampling]:
+def _add_ddpg(agent: Agent, layers: Layers, space: Space) -> tuple[dict[str, Value], Sampling]:
     net = find_mlp(agent, _SCOPE, (ddpg_actor,)).net
     observation = encode_observation(agent, layers.builder, is_scaled=net.inputs.cnn is not None)
     observation = normalize_for_ddpg(agent, layers, observation)

@@ -8,8 +8,7 @@ from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.orders import find_wrapped
 from sbformat.formats.sb2.pickles import Sb2Pickle
-from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule, named_class
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule, find_space, named_class
 from sbformat.policies.shapes import NetworkError
 from sbformat.pth.values import TensorInfo
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _OBSERVATIONS: Final = "observation_space"
 _ACTIONS: Final = "action_space"
-_SPACES: Final = (Box, Discrete, MultiDiscrete, MultiBinary)
 _KEYS: Final = (
     "policy", "policy_kwargs", _OBSERVATIONS, _ACTIONS, "model_class", "her_obs_space", "normalize_observations",
     "observation_range",
@@ -62,7 +60,7 @@ class Agent(NamedTuple):
     """What the file does not contain, and how it was determined, as sentences."""
     observation_space: Space
     """What the network gets: for HER, the parts of an observation one after another."""
-    goal_space: DictSpace | None
+    goal_space: Space | None
     """For HER, the observation space of the goal environment."""
     action_space: Space
     statistics: VecNormalize | None
@@ -84,16 +82,16 @@ def read_agent(archive: Archive, given: Given) -> Agent:
     if algorithm is None or learner not in ALGORITHMS:
         message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}; {_ALTERNATIVES}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    goals = data.get("her_obs_space") if algorithm == "HER" else None
+    goals = find_space(data, "her_obs_space") if algorithm == "HER" else None
     for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
         if key == _OBSERVATIONS and space is not None and algorithm == "HER":
             goals = space
-        if space is not None and not isinstance(space, DictSpace):
+        if space is not None and not space.has_keys:
             data[key] = space
     policy, is_known, inferred = _read_policy(learner, data, given)
     return Agent(
         algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
-        goals if isinstance(goals, DictSpace) else None, _require_space(data, _ACTIONS), given.vecnormalize,
+        goals if goals is not None and goals.has_keys else None, _require_space(data, _ACTIONS), given.vecnormalize,
         data, _read_tensors(archive),
     )  # fmt: skip
 
@@ -139,9 +137,9 @@ def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[P
 
 
 def _require_space(data: Mapping[str, Any], key: str) -> Space:
-    space = data.get(key)
-    if not isinstance(space, _SPACES):
-        shown = getattr(space, "class_name", None) or type(space).__name__
+    space = find_space(data, key)
+    if space is None or not space.distribution:
+        shown = type(data.get(key)).__name__ if space is None else space.class_name
         message = f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     return space

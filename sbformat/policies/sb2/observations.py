@@ -10,7 +10,6 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.policies import UncertainError, read_sizes
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation
@@ -19,7 +18,7 @@ from sbformat.policies.sb2.actions import BOOL
 from sbformat.policies.sb2.agents import GOAL_KEYS
 
 if TYPE_CHECKING:
-    from sbformat.known.spaces import DictSpace, Space
+    from sbformat.known.spaces import Bounds, Space
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.sb2.agents import Agent
     from sbformat.policies.sb2.layers import Layers
@@ -40,18 +39,18 @@ def encode_observation(agent: Agent, builder: GraphBuilder, *, is_scaled: bool) 
     value = builder.input(Input("observation", _input_dtype(space), _input_shape(space)))
     if agent.statistics is not None:
         value = normalize_observation(builder, value, agent.statistics, None)
-        if isinstance(space, Box) and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
+        if space.bounds and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
             value = builder.add("Cast", value, to=numpy_name(space.dtype))
     value = _encode(space, value, builder)
-    return _scale(builder, space, value) if is_scaled and isinstance(space, Box) else value
+    return _scale(builder, space.bounds, value) if is_scaled and space.bounds else value
 
 
-def _join_goals(spaces: DictSpace, builder: GraphBuilder) -> Value:
+def _join_goals(goals: Space, builder: GraphBuilder) -> Value:
     """Concatenate the parts of a goal environment's observation (``HERGoalEnvWrapper.convert_dict_to_obs``)."""
     parts = []
     for key in GOAL_KEYS:
-        space = spaces.spaces.get(key)
-        if not isinstance(space, (Box, Discrete, MultiBinary)) or len(_input_shape(space)) > 1:
+        space = goals.parts().get(key)
+        if space is None or space.distribution in ("", "multi-categorical") or len(space.shape) > 1:
             message = f"expected a vector or a number as the part {key!r} of an observation of HER"
             raise UnsupportedError(message)
         described = Input(f"observation/{key}", _input_dtype(space), _input_shape(space), key=key)
@@ -61,29 +60,27 @@ def _join_goals(spaces: DictSpace, builder: GraphBuilder) -> Value:
 
 def _input_dtype(space: Space) -> str:
     """Return the dtype that observations are cast to first: that of SB2's placeholder, ``int32`` for integers."""
-    if isinstance(space, Box):
-        return numpy_name(space.dtype)
-    return "int32" if isinstance(space, MultiBinary) else "int64"  # OneHot takes int64
+    if space.observed == "one-hot":
+        return "int64"  # OneHot takes it
+    return numpy_name(space.dtype) if space.bounds else "int32"
 
 
 def _input_shape(space: Space) -> tuple[int, ...]:
-    if isinstance(space, MultiDiscrete):
-        return (len(_sizes(space)),)
-    return space.shape if isinstance(space, (Box, MultiBinary)) else ()
+    return (len(_sizes(space)),) if space.distribution == "multi-categorical" else space.shape
 
 
-def _sizes(space: MultiDiscrete) -> tuple[int, ...]:
+def _sizes(space: Space) -> tuple[int, ...]:
     try:
-        return read_sizes(space.nvec)
+        return read_sizes(space)
     except UncertainError as reason:
         raise UnsupportedError(str(reason)) from None
 
 
 def _encode(space: Space, value: Value, builder: GraphBuilder) -> Value:
     """Encode an observation: one-hot for integers, otherwise as float32."""
-    if isinstance(space, Discrete):
-        return builder.add("OneHot", value, depth=space.n)
-    if not isinstance(space, MultiDiscrete):
+    if space.distribution == "categorical":
+        return builder.add("OneHot", value, depth=space.flat_size())
+    if space.observed == "numbers":
         return value if value.dtype == _DTYPE else builder.add("Cast", value, to=_DTYPE)
     parts = []
     for number, size in enumerate(_sizes(space)):
@@ -95,16 +92,17 @@ def _encode(space: Space, value: Value, builder: GraphBuilder) -> Value:
 # -- scaling ------------------------------------------------------------------------------------------
 
 
-def _scale(builder: GraphBuilder, space: Box, value: Value) -> Value:
+def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:
     """Scale a Box from its bounds to 0 to 1: ``(x - low) / (high - low)``, if SB2 does.
 
     It does unless a bound is infinite, or all lower bounds are the upper ones. The difference is computed in the dtype
     of the bounds, where int8 overflows.
     """
-    require(space.low.dtype != BOOL, "expected numbers as bounds of images, got bools")
-    lower = builder.weight("observation_space/low", space.low, "data:observation_space/low")
-    upper = builder.weight("observation_space/high", space.high, "data:observation_space/high")
-    low, high = unpack_items(space.low), unpack_items(space.high)
+    least, most = bounds
+    require(least.dtype != BOOL, "expected numbers as bounds of images, got bools")
+    lower = builder.weight("observation_space/low", least, "data:observation_space/low")
+    upper = builder.weight("observation_space/high", most, "data:observation_space/high")
+    low, high = unpack_items(least), unpack_items(most)
     if any(abs(bound) == inf for bound in (*low, *high)) or low == high:
         return value
     if set(low) == {0} and set(high) == {255}:  # images, without large weights

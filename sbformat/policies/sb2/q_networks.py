@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
-from sbformat.known.spaces import Discrete
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb2.actions import ACTION, add_choice
 from sbformat.policies.sb2.activations import activate, read_activation
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbformat.formats.sb2.networks import Mlp
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import Value
     from sbformat.policies.sb2.agents import Agent
     from sbformat.policies.sb2.layers import Layers
@@ -29,7 +29,7 @@ _RESULT: Final = "q_values"
 
 def add_q_network(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sampling]:
     """Add a policy, and return its outputs and how actions are drawn."""
-    if not isinstance(agent.action_space, Discrete):
+    if agent.action_space.distribution != "categorical":
         raise unsupported_actions(agent)
     net, form = find_mlp(agent, _SCOPE, (deepq, first_deepq))
     is_first = form == 1
@@ -86,13 +86,13 @@ def _add_hidden(
     return value
 
 
-def _explore(agent: Agent, layers: Layers, space: Discrete, action: Value) -> Sampling:
+def _explore(agent: Agent, layers: Layers, space: Space, action: Value) -> Sampling:
     """Return how 2.0 draws an action: a random one at the rate that training had reached, otherwise the greatest."""
     if _EPSILON not in agent.tensors or agent.tensors[_EPSILON].shape:
         return Sampling("none")
     add, constant = layers.builder.add, layers.builder.constant
     rate = layers.weight(_EPSILON)
-    greatest = add("OneHot", action, depth=space.n)
+    greatest = add("OneHot", action, depth=space.flat_size())
     chosen = add("Mul", greatest, add("Sub", constant(1.0), rate))
     logits = add("Log", add("Add", chosen, add("Div", rate, constant(float(greatest.shape[0])))))
     return Sampling("categorical", ACTION, {"logits": logits.name}, logits.shape)

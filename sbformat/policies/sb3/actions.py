@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError
-from sbformat.known.spaces import Box, Discrete, MultiDiscrete
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.shapes.agents import action_space_error, output_size
@@ -18,6 +17,7 @@ from sbformat.policies.shapes.extractors import choice_counts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.sb3.network import Network
 
@@ -51,7 +51,7 @@ def add_choices(network: Network, logits: Value, sizes: Sequence[int], *, masked
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     """
     require_outputs(logits, *sizes)
-    is_single = isinstance(network.settings.agent.action_space, Discrete)
+    is_single = network.settings.agent.action_space.distribution == "categorical"
     parts = [logits] if is_single else _split(network, logits, sizes)
     scores = [_normalize(network, part) for part in parts]
     if masked:
@@ -168,16 +168,16 @@ def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
     :raises NetworkError: when it is not a Box
     """
     space = network.settings.agent.action_space
-    if not isinstance(space, Box):
+    if space.distribution != "gaussian":
         raise action_space_error(space)
     return finish_box_action(network.builder, space, action, squashed=squashed)
 
 
-def finish_box_action(builder: GraphBuilder, space: Box, action: Value, *, squashed: bool) -> Value:
+def finish_box_action(builder: GraphBuilder, space: Space, action: Value, *, squashed: bool) -> Value:
     """Do the same for a known space; parameters and result as of :func:`finish_action`."""
     low, high = (
-        builder.weight(f"data:action_space/{part}", getattr(space, part), f"data:action_space/{part}")
-        for part in ("low", "high")
+        builder.weight(f"data:action_space/{part}", bound, f"data:action_space/{part}")
+        for part, bound in zip(("low", "high"), space.bounds or ())
     )
     if action.shape != space.shape:
         action = builder.add("Reshape", action, shape=space.shape, module="action")
@@ -214,12 +214,8 @@ def require_outputs(scores: Value, *sizes: int) -> None:
 
 def component_sizes(network: Network, logits: Value) -> tuple[int, ...]:
     """Return the number of choices of each component of a discrete action."""
-    space = network.settings.agent.action_space
-    if isinstance(space, MultiDiscrete):
-        return choice_counts(space, "action_space")
-    if isinstance(space, Discrete):
-        return (space.n,)
-    return (2,) * _require_few(logits.shape[0] // 2)
+    counts = choice_counts(network.settings.agent.action_space, "action_space")
+    return counts or (2,) * _require_few(logits.shape[0] // 2)
 
 
 def _require_few(count: int) -> int:

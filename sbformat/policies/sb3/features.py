@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
-from sbformat.policies.builder import numpy_name
-from sbformat.policies.graph import Input
-from sbformat.policies.normalization import normalize_observation, require_not_normalized
+from sbformat.policies.normalization import add_observation_input
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
-from sbformat.policies.shapes.extractors import NORMALIZE, NORMS, choice_counts, is_image
+from sbformat.policies.shapes.extractors import NORMALIZE, NORMS, choice_counts
 from sbformat.policies.shapes.sizes import NetworkError
 
 if TYPE_CHECKING:
@@ -146,9 +143,7 @@ class Features:
         The keys are in the order in which CombinedExtractor concatenates them, that of the space.
         """
         if self._observation is None:
-            parts: dict[str | None, Space] = {None: self._space}
-            if isinstance(self._space, DictSpace):
-                parts = dict(self._space.spaces.items())
+            parts = self._space.parts()
             if not parts:
                 message = "expected a Dict with at least one part"
                 raise NetworkError(_OBSERVATION_SPACE, message)
@@ -159,30 +154,22 @@ class Features:
         """``preprocess_obs``: numbers as float32, images divided by 255, integers one-hot."""
         network = self._network
         name = OBSERVATION if key is None else f"{OBSERVATION}.{key}"
-        if self._statistics is not None and not isinstance(space, Box):
-            require_not_normalized(self._statistics, key, space.class_name)
-        if isinstance(space, (Discrete, MultiDiscrete)):
-            value = network.builder.input(Input(name, "int64", space.shape, key=key))
+        value = add_observation_input(network.builder, space, name, key, self._statistics, "SB3")
+        if space.observed == "one-hot":
             return self._one_hot(value, space, name)
-        if not isinstance(space, (Box, MultiBinary)):
-            message = f"SB3 has no {type(space).__name__.removesuffix('Space')} observations"
-            raise UnsupportedError(message, entry=DATA_ENTRY)
-        value = network.builder.input(Input(name, numpy_name(space.dtype), space.shape, key=key))
-        if isinstance(space, Box) and self._statistics is not None:
-            value = normalize_observation(network.builder, value, self._statistics, key)
         if value.dtype != FLOAT:
             value = network.add("Cast", value, to=FLOAT, module=name)
-        if is_image(space, is_normalized=False) and network.settings.flag("normalize_images", default=True):
+        if space.is_image() and network.settings.flag("normalize_images", default=True):
             value = network.add("Div", value, network.constant(255.0), module=name)
         return value
 
-    def _one_hot(self, value: Value, space: Discrete | MultiDiscrete, name: str) -> Value:
+    def _one_hot(self, value: Value, space: Space, name: str) -> Value:
         """Integers from 0, whatever ``start`` is, which SB3 does not subtract."""
-        network = self._network
-        if isinstance(space, Discrete):
-            return network.add("OneHot", value, depth=space.n, module=name)
+        network, counts = self._network, choice_counts(space, "observation_space")
+        if not space.shape:
+            return network.add("OneHot", value, depth=counts[0], module=name)
         parts = []
-        for at, count in enumerate(choice_counts(space, "observation_space")):
+        for at, count in enumerate(counts):
             index = network.add("Slice", value, axis=-1, start=at, end=at + 1, module=name)
             parts.append(network.flatten(network.add("OneHot", index, depth=count, module=name), name))
         return network.add("Concat", *parts, axis=-1, module=name)

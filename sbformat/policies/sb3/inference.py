@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.known import changes
-from sbformat.known.spaces import Box, DictSpace, Discrete
+from sbformat.known.spaces import Box, Discrete
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.settings import WHAT_WORKS, Settings, find_policy_class, make_settings, read_given_kwargs
 from sbformat.policies.shapes import POLICIES, Agent
-from sbformat.policies.shapes.extractors import is_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,7 +160,8 @@ def _missing_kwargs(network: Network, given: Given, kwargs: dict[str, Any], poli
     is_on_policy = "full_std" in POLICIES[policy_class].arguments
     matters = {
         "activation_fn": hidden and "activation_fn" not in given.modules,
-        "squash_output": has_gsde or (is_ars and isinstance(given.action_space, Box)),
+        "squash_output": has_gsde
+        or (is_ars and (given.action_space is not None and given.action_space.distribution == "gaussian")),
         "clip_mean": is_off_policy_gsde and network.has("actor.mu.0"),
         "use_expln": has_gsde or is_off_policy_gsde,
         "batch_norm_eps": _has_renorm(network),
@@ -183,8 +183,7 @@ def _has_renorm(network: Network) -> bool:
 
 
 def _has_images(space: Space | None) -> bool:
-    parts = space.spaces.values() if isinstance(space, DictSpace) else [space]
-    return any(part is not None and is_image(part, is_normalized=False) for part in parts)
+    return space is not None and any(part.is_image() for part in space.parts().values())
 
 
 def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:

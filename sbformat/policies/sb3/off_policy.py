@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
 from sbformat.known import changes
-from sbformat.known.spaces import Box, Discrete
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, component_sizes, finish_action, require_outputs
 from sbformat.policies.sb3.on_policy import add_noise_features
@@ -123,7 +122,7 @@ def build_quantile_network(network: Network, features: Features) -> Head:
     """``QRDQNPolicy``: as DQN, with the mean of each action's quantiles as its value."""
     flat = _add_values(network, features, "quantile_net", "")
     space = network.settings.agent.action_space
-    actions = space.n if isinstance(space, Discrete) else 1
+    actions = space.flat_size() if space.distribution == "categorical" else 1
     if actions < 1 or flat.shape[0] % actions:
         message = f"expected a number of quantiles for each of {actions:,} actions, got {flat.shape[0]:,} outputs"
         raise ValidationError(message)
@@ -142,9 +141,9 @@ def _add_values(network: Network, features: Features, module: str, name: str) ->
 def _choose(network: Network, outputs: dict[str, Value]) -> Head:
     values = outputs["q_values"]
     space = network.settings.agent.action_space
-    if not isinstance(space, Discrete):
+    if space.distribution != "categorical":
         raise action_space_error(space)
-    require_outputs(values, space.n)
+    require_outputs(values, space.flat_size())
     action = network.add("ArgMax", values, axis=-1, name="action")
     rate = network.settings.rate
     drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
@@ -155,7 +154,7 @@ def build_ars(network: Network, features: Features) -> Head:
     """``ARSPolicy`` and ``ARSLinearPolicy``, which are deterministic."""
     is_linear = network.settings.kind == "ars_linear"
     observed = features.extract((changes.EXTRACTOR,), {"action_net": 0})
-    is_box = isinstance(network.settings.agent.action_space, Box)
+    is_box = network.settings.agent.action_space.distribution == "gaussian"
     name = "" if is_box else "scores"
     if "action_net.weight" in network.tensors:  # ARSLinearPolicy before changes.ARS_SEQUENCE
         raw = network.linear("action_net", observed, name=name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.known import changes
-from sbformat.known.spaces import Box, MultiBinary
 from sbformat.policies.sb3.actions import (
     Head,
     add_bits,
@@ -70,11 +69,11 @@ def _add_layers(network: Network, value: Value, branch: str, last: str) -> Value
 
 def _add_actor(network: Network, observed: Value, latent: Value) -> Head:
     space = network.settings.agent.action_space
-    if isinstance(space, Box):
+    if space.distribution == "gaussian":
         return _add_numbers(network, observed, latent)
     is_masked = network.settings.kind == "maskable"
     logits = network.linear("action_net", latent, name="raw_logits" if is_masked else "logits")
-    if isinstance(space, MultiBinary) and not is_masked:
+    if space.distribution == "bernoulli" and not is_masked:
         return add_bits(network, logits)
     return add_choices(network, logits, component_sizes(network, logits), masked=is_masked)
 

@@ -9,7 +9,6 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.spaces import Box
 from sbformat.known.types import Partial, Reference
 from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, PRESETS, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
@@ -214,7 +213,7 @@ def _require_squash_output(agent: Agent) -> None:
     :raises UnsupportedError: unless the agent has it, or does not need it
     """
     accepts = "with_bias" in POLICIES[agent.policy_class].arguments
-    if accepts and isinstance(agent.action_space, Box) and "squash_output" not in agent.policy_kwargs:
+    if accepts and agent.action_space.distribution == "gaussian" and "squash_output" not in agent.policy_kwargs:
         message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
 

@@ -12,7 +12,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
 from sbformat.formats.sbx import SbxArchive
-from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Space
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.sbx.modules import Module
-    from sbformat.known.spaces import Space
     from sbformat.limits import Budget
     from sbformat.policies.builder import Value
     from sbformat.policies.model import Given
@@ -107,8 +106,6 @@ def _build(archive: SbxArchive, given: Given, budget: Budget) -> PolicyModel:
 
 
 def _read_spaces(archive: SbxArchive, given: Given) -> tuple[Space, Space]:
-    from sbformat.known.spaces import Space
-
     found = []
     for key, own in (("observation_space", given.observation_space), ("action_space", given.action_space)):
         space = own if own is not None else archive.decode(key)
@@ -151,10 +148,10 @@ def _require_all_used(branch: Branch, module: Module) -> None:
 def _add_action(agent: Agent, branch: Branch, role: Role, hidden: Value, last: tuple[str, ...]) -> _Acting:
     if role == "q":
         return _add_greedy(agent, branch.dense(last[0], hidden, name="q_values"))
-    if role == "ppo" and not isinstance(agent.action_space, Box):
+    if role == "ppo" and agent.action_space.distribution != "gaussian":
         return _add_choices(agent, branch.dense(last[0], hidden, name="logits"))
     space = agent.action_space
-    if not isinstance(space, Box):
+    if space.distribution != "gaussian":
         message = f"expected a Box as the action space of {agent.archive.algorithm.name}, got a {space.class_name}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     raw = branch.dense(last[0], hidden, name="" if role == "deterministic" else "mean")
@@ -185,10 +182,10 @@ def _add_log_std(agent: Agent, branch: Branch, hidden: Value, layer: str) -> Val
 
 def _add_greedy(agent: Agent, values: Value) -> _Acting:
     """Add the action of the greatest value, or at random with the rate that ``data`` has."""
-    if not isinstance(agent.action_space, Discrete):
+    if agent.action_space.distribution != "categorical":
         message = f"expected a Discrete as the action space of DQN, got a {agent.action_space.class_name}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    require_outputs(values, agent.action_space.n)
+    require_outputs(values, agent.action_space.flat_size())
     action = agent.builder.add("ArgMax", values, axis=-1, name="action")
     rate = read_number(agent.archive.data.get("exploration_rate", 0.0), "exploration_rate")
     drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
@@ -198,13 +195,12 @@ def _add_greedy(agent: Agent, values: Value) -> _Acting:
 def _add_choices(agent: Agent, logits: Value) -> _Acting:
     outputs: dict[str, Value] = {}
     space = agent.action_space
-    if isinstance(space, Discrete):
-        require_outputs(logits, space.n)
+    if space.distribution == "categorical":
+        require_outputs(logits, space.flat_size())
         sampling = add_choice(agent.builder, logits, outputs)
-    elif isinstance(space, (MultiDiscrete, MultiBinary)):
-        if isinstance(space, MultiDiscrete):
-            sizes = choice_counts(space, "action_space")
-        else:
+    elif space.distribution:
+        sizes = choice_counts(space, "action_space")
+        if not sizes:
             sizes = (_DRAWN_BITS,) * (logits.shape[0] // _DRAWN_BITS)
             require_outputs(logits, _DRAWN_BITS * prod(space.shape))
         require_outputs(logits, *sizes)

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
-from sbformat.policies.builder import numpy_name
-from sbformat.policies.graph import Input
-from sbformat.policies.normalization import normalize_observation, require_not_normalized
+from sbformat.policies.normalization import add_observation_input
 
 if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
@@ -30,10 +27,10 @@ def add_observation(builder: GraphBuilder, space: Space, statistics: VecNormaliz
     :return: in the shape of the space; of a Dict a vector; of a Discrete a vector of one number
     :raises UnsupportedError: for a space that SBX does not accept
     """
-    if not isinstance(space, DictSpace):
+    if not space.has_keys:
         value = _add_part(builder, None, space, statistics)
         return value if value.shape else builder.add("Reshape", value, shape=(1,), module=_NAME)
-    parts = [_add_part(builder, key, part, statistics) for key, part in space.spaces.items()]
+    parts = [_add_part(builder, key, part, statistics) for key, part in space.parts().items()]
     if not parts or any(len(part.shape) != 1 for part in parts):
         message = "expected vectors as the parts of a Dict observation, which SBX concatenates"
         raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -42,15 +39,5 @@ def add_observation(builder: GraphBuilder, space: Space, statistics: VecNormaliz
 
 def _add_part(builder: GraphBuilder, key: str | None, space: Space, statistics: VecNormalize | None) -> Value:
     name = _NAME if key is None else f"{_NAME}.{key}"
-    if statistics is not None and not isinstance(space, Box):
-        require_not_normalized(statistics, key, space.class_name)
-    if isinstance(space, (Discrete, MultiDiscrete)):
-        value = builder.input(Input(name, "int64", space.shape, key=key))
-    elif isinstance(space, (Box, MultiBinary)):
-        value = builder.input(Input(name, numpy_name(space.dtype), space.shape, key=key))
-    else:
-        message = f"SBX has no {type(space).__name__.removesuffix('Space')} observations"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
-    if isinstance(space, Box) and statistics is not None:
-        value = normalize_observation(builder, value, statistics, key)
+    value = add_observation_input(builder, space, name, key, statistics, "SBX")
     return value if value.dtype == _FLOAT else builder.add("Cast", value, to=_FLOAT, module=name)

@@ -9,7 +9,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.known import changes
-from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.arguments import KWARGS, Arguments
 from sbformat.policies.shapes.extractors import choice_counts, extractor_parameters
 from sbformat.policies.shapes.layers import add_prefix, mlp, sequential
@@ -78,32 +77,24 @@ def make_extractor(agent: Agent, policy: Policy) -> tuple[Pair, Parameters, Size
 
 def action_size(space: Space) -> Size:
     """Return the number of components of an action."""
-    if isinstance(space, Box):
-        return Size(prod(space.shape), ACTIONS)
-    if isinstance(space, Discrete):
-        return Size(1, ACTIONS)
-    if isinstance(space, MultiDiscrete):
-        return Size(len(choice_counts(space, ACTIONS)), ACTIONS)
-    if not isinstance(space, MultiBinary):
+    if not space.distribution:
         raise action_space_error(space)
-    if len(space.shape) != 1:
-        raise NetworkError(ACTIONS, f"expected a MultiBinary of one dimension, got the shape {space.shape}")
-    return Size(space.shape[0], ACTIONS)
+    if space.distribution in ("multi-categorical", "bernoulli") and len(space.shape) != 1:
+        message = f"expected a {space.class_name} of one dimension, got the shape {space.shape}"
+        raise NetworkError(ACTIONS, message)
+    return Size(prod(space.shape), ACTIONS)
 
 
 def action_space_error(space: Space) -> NetworkError:
     """Return the error for an action space that a policy does not support."""
-    name = type(space).__name__.removesuffix("Space")
-    return NetworkError(ACTIONS, f"the policy does not support {name} actions")
+    return NetworkError(ACTIONS, f"the policy does not support {space.class_name} actions")
 
 
 def output_size(space: Space) -> Size:
     """Return the number of outputs for a distribution over actions: logits, or the mean of continuous ones."""
-    if isinstance(space, Discrete):
-        return Size(space.n, ACTIONS)
-    if isinstance(space, MultiDiscrete):
-        return Size(sum(choice_counts(space, ACTIONS)), ACTIONS)
-    return action_size(space)
+    action_size(space)
+    choice_counts(space, ACTIONS)
+    return Size(space.flat_size(), ACTIONS)
 
 
 def read_layer_sizes(value: object) -> list[Size]:

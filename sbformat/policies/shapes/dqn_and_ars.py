@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
-from sbformat.known.spaces import Box, Discrete
 from sbformat.policies.shapes.activations import RELU, activation_parameters
 from sbformat.policies.shapes.agents import (
-    ACTIONS,
     action_space_error,
     make_extractor,
     output_size,
@@ -22,12 +20,12 @@ from sbformat.policies.shapes.agents import (
 )
 from sbformat.policies.shapes.arguments import Arguments
 from sbformat.policies.shapes.layers import add_prefix, linear, mlp, sequential
-from sbformat.policies.shapes.sizes import Size
 
 if TYPE_CHECKING:
     from sbformat.known.spaces import Space
     from sbformat.policies.shapes.agents import Agent, Policy
     from sbformat.policies.shapes.layers import Parameters
+    from sbformat.policies.shapes.sizes import Size
 
 
 def q_network(agent: Agent, policy: Policy) -> Parameters:
@@ -42,8 +40,8 @@ def quantile_network(agent: Agent, policy: Policy) -> Parameters:
 
 
 def _q_outputs(space: Space) -> Size:
-    if isinstance(space, Discrete):
-        return Size(space.n, ACTIONS)
+    if space.distribution == "categorical":
+        return output_size(space)
     raise action_space_error(space)
 
 
@@ -71,7 +69,7 @@ def ars_linear(agent: Agent, policy: Policy) -> Parameters:
     arguments = Arguments(agent.policy_kwargs)
     _, _, size = make_extractor(agent, policy)
     layer = linear(size, _ars_outputs(agent.action_space), bias=arguments.flag("with_bias", default=False))
-    is_squashed = isinstance(agent.action_space, Box) and arguments.flag("squash_output", default=False)
+    is_squashed = agent.action_space.distribution == "gaussian" and arguments.flag("squash_output", default=False)
     return add_prefix("action_net", sequential([layer]) if is_squashed else layer)
 
 
@@ -87,6 +85,6 @@ def _ars(agent: Agent, policy: Policy, default: list[int], *, bias: bool) -> Par
 
 
 def _ars_outputs(space: Space) -> Size:
-    if isinstance(space, (Box, Discrete)):
+    if space.distribution in ("gaussian", "categorical"):
         return output_size(space)
     raise action_space_error(space)

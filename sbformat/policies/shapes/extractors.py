@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known import changes
-from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.layers import (
     NATURE_CNN,
     Parameter,
@@ -28,12 +26,9 @@ from sbformat.policies.shapes.layers import (
 from sbformat.policies.shapes.sizes import NetworkError, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
-    from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.shapes.arguments import Arguments
 
 _MODULE: Final = "stable_baselines3.common.torch_layers"
@@ -70,7 +65,7 @@ def extractor_parameters(
     normalized = ("normalized_image",) if takes_normalized else ()
     if extractor == FLATTEN:
         arguments.refuse_others((), owner)
-        if isinstance(space, DictSpace):
+        if space.has_keys:
             message = "a Dict space needs MultiInputPolicy, or a features extractor for Dict observations"
             raise NetworkError(_OBSERVATIONS, message)
         return [], flattened_size(space, _OBSERVATIONS)
@@ -81,7 +76,7 @@ def extractor_parameters(
         arguments.refuse_others(("features_dim", *normalized), owner)
         is_normalized = is_normalized or arguments.flag("normalized_image", default=False)
         size = arguments.size("features_dim", 512, least=1)
-        if not is_image(space, is_normalized=is_normalized):
+        if not space.is_image(is_normalized=is_normalized):
             message = "NatureCNN needs images: expected a Box of three dimensions, of bytes from 0 to 255"
             raise NetworkError(_OBSERVATIONS, message)
         return _nature_cnn(space.shape, size, release), size
@@ -113,29 +108,25 @@ def flattened_size(space: Space, key: str) -> Size:
 
     :raises NetworkError: when SB3 cannot flatten the space
     """
-    if isinstance(space, (Box, MultiBinary)):
-        size = prod(space.shape)
-    elif isinstance(space, Discrete):
-        size = space.n
-    elif isinstance(space, MultiDiscrete):
-        size = sum(choice_counts(space, key))
-    else:
-        message = f"the number of features of {key}, a {type(space).__name__.removesuffix('Space')}, is not known"
+    if space.observed not in ("numbers", "one-hot"):
+        message = f"the number of features of {key}, a {space.class_name}, is not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
+    choice_counts(space, key)
+    size = space.flat_size()
     if size < 1:
         raise NetworkError(key, f"expected at least one feature, got {size}")
     return Size(size, key)
 
 
-def choice_counts(space: MultiDiscrete, key: str) -> tuple[int, ...]:
-    """Return the number of choices of each component of a MultiDiscrete.
+def choice_counts(space: Space, key: str) -> tuple[int, ...]:
+    """Return the number of choices of each component of a space of choices.
 
-    :raises NetworkError: when it does not have one dimension
+    :raises NetworkError: when it is a MultiDiscrete of other than one dimension
     """
-    if len(space.nvec.shape) != 1:
-        raise NetworkError(key, f"expected a MultiDiscrete of one dimension, got the shape {space.nvec.shape}")
+    if space.distribution == "multi-categorical" and len(space.shape) != 1:
+        raise NetworkError(key, f"expected a {space.class_name} of one dimension, got the shape {space.shape}")
     try:
-        return tuple(map(int, unpack_items(space.nvec)))
+        return space.choices()
     except UnrecognizedError:
         message = f"nvec of {key} is not an array of numbers"
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
@@ -146,35 +137,14 @@ def require_choices(space: Space, key: str) -> None:
 
     :raises NetworkError: for such a space, or such a part of a Dict
     """
-    parts: Iterable[Space] = space.spaces.values() if isinstance(space, DictSpace) else [space]
-    for part in parts:
+    for part in space.parts().values():
         sizes: tuple[int, ...] = ()
-        if isinstance(part, Discrete):
-            sizes = (part.n,)
-        elif isinstance(part, MultiDiscrete):
-            with suppress(UnrecognizedError):
-                sizes = tuple(map(int, unpack_items(part.nvec)))
-        elif isinstance(part, (Box, MultiBinary)) and min(part.shape, default=0) < 0:
-            raise NetworkError(key, f"expected sizes of 0 or more, got the shape {part.shape}")
+        with suppress(UnrecognizedError):
+            sizes = part.choices()
         if min(sizes, default=1) < 1:
             raise NetworkError(key, f"expected at least one choice, got {min(sizes):,}")
-
-
-def is_image(space: Space, *, is_normalized: bool) -> TypeGuard[Box]:
-    """Return what SB3's ``is_image_space`` returns: three dimensions; bytes from 0 to 255, unless normalised."""
-    if not isinstance(space, Box) or len(space.shape) != 3:
-        return False
-    if is_normalized:
-        return True
-    return space.dtype[1:] == "u1" and _has_only(space.low, 0) and _has_only(space.high, 255)
-
-
-def _has_only(bound: ArrayInfo, value: int) -> bool:
-    """Return whether every item of a bound equals a value; bytes are read in pieces."""
-    if bound.dtype[1:] != "u1":
-        return set(unpack_items(bound)) == {value}
-    item = bytes([value])
-    return all(bytes(piece).count(item) == len(piece) for piece in bound.chunks())
+        if min(part.shape or (), default=0) < 0:
+            raise NetworkError(key, f"expected sizes of 0 or more, got the shape {part.shape}")
 
 
 def _nature_cnn(shape: tuple[int, ...], outputs: Size, release: Release) -> Parameters:
@@ -200,25 +170,26 @@ def _nature_cnn(shape: tuple[int, ...], outputs: Size, release: Release) -> Para
 
 def _combined(space: Space, arguments: Arguments, release: Release, *, is_normalized: bool) -> tuple[Parameters, Size]:
     """``CombinedExtractor``: a NatureCNN for each image of a Dict; all other parts are flattened."""
-    if not isinstance(space, DictSpace):
+    if not space.has_keys:
         raise NetworkError(_OBSERVATIONS, "MultiInputPolicy needs a Dict space")
-    if len(space.spaces) > _MAX_KEYS:
-        message = f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(space.spaces):,}"
+    parts = space.parts()
+    if len(parts) > _MAX_KEYS:
+        message = f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     outputs = arguments.size("cnn_output_dim", 256)
     made: Parameters = []
     total = Size(0, "")
-    images: dict[tuple[int, int, str], bool] = {}
-    """Whether bounds are an image's, by the identity of the bounds, which many keys may share."""
-    for key, part in space.spaces.items():
-        if isinstance(part, DictSpace):
+    images: dict[tuple[object, ...], bool] = {}
+    """Whether a space is one of images, by the identity of its bounds, which many keys may share."""
+    for key, part in parts.items():
+        if part.has_keys:
             raise NetworkError(_OBSERVATIONS, f"SB3 has no nested Dict spaces, and {quote(key, 80)} is one")
         if not key or "." in key:
             raise NetworkError(_OBSERVATIONS, f"{quote(key, 80)} cannot be the name of a module in torch")
-        bounds = (id(part.low), id(part.high), part.dtype) if isinstance(part, Box) else (0, 0, "")
+        bounds = (part.class_name, getattr(part, "dtype", ""), *map(id, part.bounds or ()))
         if bounds not in images:
-            images[bounds] = is_image(part, is_normalized=is_normalized)
-        if isinstance(part, Box) and images[bounds]:
+            images[bounds] = part.is_image(is_normalized=is_normalized)
+        if images[bounds]:
             made += add_prefix(f"extractors.{key}", _nature_cnn(part.shape, outputs, release))
             total = total + outputs
         else:

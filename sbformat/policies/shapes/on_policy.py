@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
-from sbformat.known.spaces import Box, MultiBinary
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.activations import TANH, activation_parameters
 from sbformat.policies.shapes.agents import (
@@ -51,11 +50,11 @@ def actor_critic(agent: Agent, policy: Policy) -> Parameters:
 
 def maskable(agent: Agent, policy: Policy) -> Parameters:
     """``MaskableActorCriticPolicy``: as ``ActorCriticPolicy``, for actions that can be masked."""
-    if isinstance(agent.action_space, Box):
+    if agent.action_space.distribution == "gaussian":
         raise action_space_error(agent.action_space)
     extractor, extracted, size = make_extractor(agent, policy)
     logits = output_size(agent.action_space)
-    if isinstance(agent.action_space, MultiBinary):
+    if agent.action_space.distribution == "bernoulli":
         logits = logits * 2  # one for each value of a bit
     return _actor_critic(agent._replace(use_sde=False), extractor, extracted, size, logits)
 
@@ -130,7 +129,7 @@ def _log_std(agent: Agent, arguments: Arguments, latent: Size) -> Parameters:
     refuses = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
     if refuses and arguments.flag("squash_output", default=False):
         raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
-    if not isinstance(agent.action_space, Box):
+    if agent.action_space.distribution != "gaussian":
         return []
     size = action_size(agent.action_space)
     arguments.require_number("log_std_init")

@@ -8,18 +8,7 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.changes import candidate_releases
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.spaces import (
-    Box,
-    DictSpace,
-    Discrete,
-    Graph,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    Sequence,
-    Text,
-    TupleSpace,
-)
+from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
@@ -34,14 +23,10 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
-    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.mismatches import Mismatch
 
-_SPACES: Final = (Box, Discrete, MultiDiscrete, MultiBinary, DictSpace)
-_OTHER_SPACES: Final = (TupleSpace, OneOf, Text, Sequence, Graph)
-"""Spaces of gymnasium that SB3 does not support."""
 _DEFAULT_KWARGS: Final = {"DDPG": {"n_critics": 1}}
 """``policy_kwargs`` of algorithms that do not pass an empty dict, for ``data`` without that key."""
 
@@ -142,7 +127,7 @@ def require_gsde(agent: Agent) -> None:
     """
     arguments = POLICIES[agent.policy_class].arguments
     if "full_std" in arguments:  # on-policy: the algorithm passes use_sde on
-        if not isinstance(agent.action_space, Box):
+        if agent.action_space.distribution != "gaussian":
             raise NetworkError(USE_SDE, "gSDE needs Box actions")
     elif USE_SDE not in arguments:
         raise NetworkError(USE_SDE, f"{agent.policy_class[1]} has no gSDE")
@@ -218,10 +203,11 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
     :raises SbformatError: when SB3 does not support it, or it is not known
     """
     value = decode_once(archive, key)
-    if isinstance(value, _SPACES):
-        return value
-    if isinstance(value, _OTHER_SPACES) and policy_class in POLICIES:
-        raise NetworkError(key, f"SB3 does not support {type(value).__name__.removesuffix('Space')} spaces")
+    if isinstance(value, Space):
+        if value.observed:
+            return value
+        if policy_class in POLICIES:
+            raise NetworkError(key, f"SB3 does not support {value.class_name} spaces")
     raise unknown_value_error(value, key, "a space")
 
 

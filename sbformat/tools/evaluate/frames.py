@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from sbformat.known.spaces import DictSpace
-from sbformat.tools.evaluate.spaces import is_image, stack_space
+from sbformat.tools.evaluate.spaces import stack_space
 
 if TYPE_CHECKING:
     from sbformat.known.spaces import Space
@@ -34,12 +34,12 @@ class FrameStack:
     def __init__(self, space: Space, frames: int, order: ChannelsOrder | None = None) -> None:
         self._parts: dict[str, FrameStack] = {}
         self.space: Space
-        if isinstance(space, DictSpace):
-            self._parts = {key: FrameStack(part, frames, order) for key, part in space.spaces.items()}
+        if space.has_keys:
+            self._parts = {key: FrameStack(part, frames, order) for key, part in space.parts().items()}
             self.space = DictSpace(space.library, {key: part.space for key, part in self._parts.items()}, None)
             return
         channels_first = order == "first"
-        if order is None and is_image(space):
+        if order is None and space.is_image():
             shape = space.shape
             channels_first = shape[0] == min(shape)
         self._axis = 0 if channels_first else -1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sbformat.errors import UnsupportedError, ValidationError, escape
-from sbformat.known.spaces import Box, DictSpace, Discrete, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values.render import render_line
 
@@ -35,30 +35,20 @@ def require_fit(policy: Space, environment: Space, what: Literal["observation", 
 def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
     if policy.class_name != environment.class_name:
         return False
-    if isinstance(policy, DictSpace):
-        return policy.spaces.keys() == environment.spaces.keys() and all(
-            _fits(space, environment.spaces[key], is_action=is_action) for key, space in policy.spaces.items()
+    if policy.has_keys:
+        ours, theirs = policy.parts(), environment.parts()
+        return ours.keys() == theirs.keys() and all(
+            _fits(part, theirs[key], is_action=is_action) for key, part in ours.items()
         )
-    if isinstance(policy, Discrete):
-        return policy.n == environment.n and (not is_action or (policy.start or 0) == (environment.start or 0))
-    if isinstance(policy, MultiDiscrete):
-        return np.array_equal(policy.nvec, environment.nvec)
-    if isinstance(policy, Box) and is_action:
-        bounds = ((policy.low, environment.low), (policy.high, environment.high))
+    if policy.observed == "one-hot":
+        is_same = policy.shape == environment.shape and policy.choices() == environment.choices()
+        return bool(is_same) and (not is_action or policy.shape != () or bool(policy.start == environment.start))
+    if policy.bounds and is_action:
+        bounds = zip(policy.bounds, environment.bounds)
         return policy.shape == environment.shape and all(np.allclose(ours, theirs) for ours, theirs in bounds)
     if policy.shape == environment.shape:
         return True
-    return is_image(environment) and policy.shape == (environment.shape[-1], *environment.shape[:-1])
-
-
-def is_image(space: Space) -> bool:
-    """Return whether SB3 treats a space as one of images (``common/preprocessing.py``, ``is_image_space``)."""
-    return (
-        isinstance(space, Box)
-        and len(space.shape) == 3
-        and np.dtype(space.dtype) == np.uint8
-        and bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == 255).all())
-    )
+    return bool(environment.is_image() and policy.shape == (environment.shape[-1], *environment.shape[:-1]))
 
 
 def stack_space(space: Space, frames: int, axis: int) -> Box:
@@ -66,10 +56,10 @@ def stack_space(space: Space, frames: int, axis: int) -> Box:
 
     :raises UnsupportedError: for a space that is not a Box
     """
-    if not isinstance(space, Box) or not space.shape:
+    if not space.bounds or not space.shape:
         message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
         raise UnsupportedError(message)
-    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in (space.low, space.high))
+    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in space.bounds)
     return _make_box(space, low, high)
 
 
@@ -78,22 +68,22 @@ def normalize_space(space: Space, statistics: VecNormalize) -> Space:
 
     Source: SB3 ``common/vec_env/vec_normalize.py``, ``VecNormalize.__init__``.
     """
-    if isinstance(space, DictSpace):
+    if space.has_keys:
         keys = statistics.norm_obs_keys or ()
-        parts = {key: normalize_space(part, statistics) if key in keys else part for key, part in space.spaces.items()}
+        parts = {key: normalize_space(part, statistics) if key in keys else part for key, part in space.parts().items()}
         return DictSpace(space.library, parts, None)
-    if not isinstance(space, Box) or not is_image(space):
+    if not space.is_image():
         return space
     bound = np.full(space.shape, statistics.clip_obs, np.float32)
     return _make_box(space, -bound, bound)
 
 
-def _make_box(like: Box, low: np.ndarray, high: np.ndarray) -> Box:
+def _make_box(like: Space, low: np.ndarray, high: np.ndarray) -> Box:
     below, above = (ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), False) for bound in (low, high))
     return Box(like.library, low.shape, below.dtype, below, above, None)
 
 
-def convert_observation(observation: Any, space: Any) -> Any:
+def convert_observation(observation: Any, space: Space) -> Any:
     """Return an observation with the shape and dtype of its space: SB3 copies it into a buffer that has them.
 
     >>> convert_observation([0.7, 3.2], space)  # of uint8
@@ -105,10 +95,9 @@ def convert_observation(observation: Any, space: Any) -> Any:
     :raises ValidationError: when its shape or keys are others
     """
     try:
-        if isinstance(space, DictSpace):
-            return {key: convert_observation(observation[key], part) for key, part in space.spaces.items()}
-        shape = np.shape(space.nvec) if isinstance(space, MultiDiscrete) else getattr(space, "shape", ())
-        buffer = np.zeros((1, *shape), space.dtype)
+        if space.has_keys:
+            return {key: convert_observation(observation[key], part) for key, part in space.parts().items()}
+        buffer = np.zeros((1, *(space.shape or ())), space.dtype)
         buffer[0] = observation
     except ValidationError:  # of a part
         raise

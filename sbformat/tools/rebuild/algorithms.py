@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known.changes import REMOVED
-from sbformat.known.spaces import DictSpace, Space
+from sbformat.known.spaces import Space
 from sbformat.known.types import Reference
 from sbformat.policies.shapes import POLICIES
-from sbformat.policies.shapes.extractors import is_image
 from sbformat.schema import known_keys
 
 if TYPE_CHECKING:
@@ -33,8 +32,9 @@ class Family(NamedTuple):
 
     def find_standard_policy(self, space: object) -> Reference | None:
         """Return the policy class that SB3 itself has for an observation space, or None."""
-        has_image = isinstance(space, Space) and is_image(space, is_normalized=False)
-        kind = "MultiInput" if isinstance(space, DictSpace) else "Cnn" if has_image else "Mlp"
+        kind = "Mlp"
+        if isinstance(space, Space):
+            kind = "MultiInput" if space.has_keys else "Cnn" if space.is_image() else "Mlp"
         pair = next((pair for alias, pair in self.policies.items() if alias.startswith(kind)), None)
         return None if pair is None else Reference(*pair)
 

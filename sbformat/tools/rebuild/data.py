@@ -16,7 +16,7 @@ from sbformat.immutable import thaw
 from sbformat.known import changes
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
-from sbformat.known.spaces import Box, Space
+from sbformat.known.spaces import Space
 from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
@@ -330,7 +330,7 @@ def _rebuild_target_entropy(context: RebuildContext, key: str, value: Any) -> An
     if isinstance(meaning, (int, float, ArrayInfo)):
         return _rebuild_plain(context, key, value)
     space = context.decode_or_none("action_space")
-    number = -float(math.prod(space.shape)) if isinstance(space, Box) else 0.0
+    number = -float(math.prod(space.shape)) if isinstance(space, Space) and space.distribution == "gaussian" else 0.0
     if meaning == "auto":
         context.report("translated", f"{number}, the value of auto", key=key)
     else:

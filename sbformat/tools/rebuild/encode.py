@@ -92,7 +92,8 @@ def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = f
         return encode_value(value.to_numpy().item(), target)
     if _is_json(value):
         return value
-    return Serialized(_describe_type(value), encode(value, target, foreign=foreign), _make_hints(value))
+    kind, hints = _describe(value)
+    return Serialized(f"<class '{kind}'>", encode(value, target, foreign=foreign), hints)
 
 
 def _is_json(value: object) -> bool:
@@ -122,15 +123,18 @@ def _is_json(value: object) -> bool:
     return False
 
 
-def _describe_type(value: object) -> str:
-    """Return what SB3 writes as ``:type:``."""
-    name = type(value).__name__
+def _describe(value: object) -> tuple[str, dict[str, Any]]:
+    """Return the class that SB3 writes as ``:type:``, and what it writes beside the blob.
+
+    People and catalogues read the latter; SB3 does not load it.
+    """
+    name, hints = type(value).__name__, {}
     if isinstance(value, ArrayInfo):
         name = "numpy.ndarray"
     elif isinstance(value, Reference):
-        name = "abc.ABCMeta"
+        name, hints = "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
     elif isinstance(value, Space):
-        name = ".".join(value.pair)
+        name, hints = ".".join(value.pair), value.make_hints()
     elif isinstance(value, _SCHEDULES):
         name = f"stable_baselines3.common.utils.{name}"
     elif isinstance(value, InterpolatedSchedule):
@@ -141,11 +145,4 @@ def _describe_type(value: object) -> str:
         name = str(value.type)
     elif isinstance(value, (OrderedDict, deque)):
         name = f"collections.{name}"
-    return f"<class '{name}'>"
-
-
-def _make_hints(value: object) -> dict[str, Any]:
-    """Return the other fields beside the blob: people and catalogues read them, and SB3 does not load them."""
-    if isinstance(value, Reference):
-        return {"__module__": current_name(value.pair)[0]}
-    return value.make_hints() if isinstance(value, Space) else {}
+    return name, hints

@@ -12,7 +12,7 @@ from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known import changes
 from sbformat.known.numpy import unpack_items
-from sbformat.known.spaces import Box
+from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
 from sbformat.known.types import Partial, Reference
 from sbformat.policies.shapes import POLICIES
@@ -193,9 +193,10 @@ def _always_squashes(context: RebuildContext) -> bool:
 def _acts_within_one(context: RebuildContext) -> bool:
     """Return whether every action is between -1 and 1, so that scaling does not change it."""
     space = context.decode("action_space")
-    if not isinstance(space, Box):
+    if not isinstance(space, Space) or space.bounds is None:
         return True
-    return set(unpack_items(space.low)) == {-1} and set(unpack_items(space.high)) == {1}
+    low, high = map(unpack_items, space.bounds)
+    return set(low) == {-1} and set(high) == {1}
 
 
 def _check_argument(context: RebuildContext, name: str, value: object) -> None:

@@ -11,7 +11,7 @@ from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
 from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
-from sbformat.known.spaces import DictSpace, Space
+from sbformat.known.spaces import Space
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values import encode
@@ -128,7 +128,7 @@ def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -
     if name in _SPACES:
         return _space_row(WHOLE_FILE, name, part, value)
     if name == "obs_spaces":
-        if isinstance(value.observation_space, DictSpace):
+        if value.observation_space is not None and value.observation_space.has_keys:
             return _space_row(WHOLE_FILE, name, whole.attributes.get("observation_space"), value)
         return _make_row(name, "dropped", "only a Dict space has parts")
     if name in _RENAMED:

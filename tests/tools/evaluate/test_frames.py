@@ -10,7 +10,6 @@ import pytest
 from sbformat import UnsupportedError
 from sbformat.known.spaces import convert_space
 from sbformat.tools.evaluate.frames import ChannelsOrder, FrameStack
-from sbformat.tools.evaluate.spaces import is_image
 from tests.helpers.environments import Box, Dict, Discrete
 from tests.helpers.many_cases import check_each
 
@@ -54,7 +53,7 @@ def test_the_axis_is_that_of_the_channels(space: Box, order: ChannelsOrder | Non
     newest = np.ones(space.shape, space.dtype)
     made = stack.reset(newest)
     assert (made.shape, made.dtype, made.sum()) == (shape, space.dtype, newest.size)
-    assert is_image(stack.space) == is_image(convert_space(space, "observation_space"))
+    assert stack.space.is_image() == convert_space(space, "observation_space").is_image()
 
 
 def test_bounds_are_repeated_with_the_frames() -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics
-from sbformat.known.spaces import Box
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.structures import find_mlp
@@ -57,7 +56,7 @@ class _Network:
     """
 
     def __init__(self, agent: Sb2Agent, outputs: int) -> None:
-        if not isinstance(agent.model.action_space, Box):
+        if agent.model.action_space.distribution != "gaussian":
             raise unsupported_actions(agent.model)
         self.agent = agent
         self.net: Mlp = find_mlp(agent.model, f"{_MODEL}/{_PI}", (partial(actor, outputs=outputs),)).net

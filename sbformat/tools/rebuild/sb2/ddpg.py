@@ -14,7 +14,7 @@ agent acts as before and gets a new critic.
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import DENSE, ddpg_actor, ddpg_critic
 from sbformat.known.numpy import unpack_items
-from sbformat.known.spaces import Box
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.observations import read_range
@@ -96,7 +95,7 @@ def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
     :raises UnsupportedError: for layer normalization, images that SB3 treats otherwise, and an activation that does not
         clip observations that SB2 clips
     """
-    if not isinstance(agent.model.action_space, Box):
+    if agent.model.action_space.distribution != "gaussian":
         raise unsupported_actions(agent.model)
     network = _read_network(agent)
     net, rows = network.net, _list_rows(network)
@@ -240,7 +239,7 @@ def _find_bounds(
     Environments exceed the bounds of their spaces, so those are taken into account only where no layer can clip.
     """
     least, most = read_range(agent.data.get("observation_range", _DEFAULT_RANGE))
-    is_certain = inputs.cnn is not None or not isinstance(agent.model.observation_space, Box)
+    is_certain = inputs.cnn is not None or agent.model.observation_space.bounds is None
     if is_certain or not Layers(inputs.size, activation).can_clip:
         low, high = _find_extent(agent, inputs, statistics)
         return (-np.inf if low >= least else least, np.inf if high <= most else most)
@@ -249,11 +248,11 @@ def _find_bounds(
 
 def _find_extent(agent: Sb2Agent, inputs: Inputs, statistics: _Statistics | None) -> tuple[float, float]:
     """Return the least and the greatest item of the observations of the space, after normalization."""
-    space: Any = agent.model.observation_space
-    if inputs.cnn is not None or not isinstance(space, Box):  # scaled, or zeros and ones
+    bounds = agent.model.observation_space.bounds
+    if inputs.cnn is not None or bounds is None:  # scaled, or zeros and ones
         low, high = np.zeros(inputs.size), np.ones(inputs.size)
     else:
-        low, high = (np.array(unpack_items(bound), np.float64) for bound in (space.low, space.high))
+        low, high = (np.array(unpack_items(bound), np.float64) for bound in bounds)
     if statistics is not None:
         mean, deviation = statistics
         low, high = (low - mean) / deviation, (high - mean) / deviation

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
-from sbformat.known.spaces import Discrete
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.structures import find_mlp
@@ -47,7 +46,7 @@ def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
     :raises UnsupportedError: for layer normalization, images that SB3 treats otherwise, and a dueling network after a
         CNN whose activation is not the CNN's
     """
-    if not isinstance(agent.model.action_space, Discrete):
+    if agent.model.action_space.distribution != "categorical":
         raise unsupported_actions(agent.model)
     forms = (deepq, first_deepq)
     net, form = find_mlp(agent.model, _SCOPE, forms)

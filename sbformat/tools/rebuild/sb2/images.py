@@ -18,14 +18,12 @@ from sbformat.formats.sb2.networks import CONVOLUTIONS, convolve
 from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.shapes.extractors import is_image
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbformat.formats.sb2.networks import Cnn
-    from sbformat.known.spaces import Space
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 _IMAGE_RANK: Final = 3
@@ -37,7 +35,7 @@ _PLACES: Final = (0, 2, 4)
 class Images(NamedTuple):
     """How SB3 gets the observations of an agent."""
 
-    space: Space | None
+    space: Box | None
     """The transposed space; None if the space is as it was."""
     policy_kwargs: dict[str, object]
     rows: tuple[Row, ...]
@@ -48,7 +46,7 @@ class Images(NamedTuple):
 
         :param flat: weights, shape (inputs, outputs), inputs in the order of SB2's observation
         """
-        if not isinstance(self.space, Box):
+        if self.space is None:
             return flat
         channels, height, width = self.space.shape
         return _order_rows(flat, (height, width, channels))
@@ -60,7 +58,7 @@ def describe_images(agent: Sb2Agent, cnn: Cnn | None) -> Images:
     :param cnn: of the network; None for an MLP, which gets a flat observation
     """
     space = agent.model.observation_space
-    is_bytes = is_image(space, is_normalized=False)
+    is_bytes = space.is_image()
     if not isinstance(space, Box) or len(space.shape) != _IMAGE_RANK or (cnn is None and not is_bytes):
         return Images(None, {}, ())
     is_transposed = space.shape.index(min(space.shape)) != 0
@@ -90,7 +88,7 @@ def convert_cnn(agent: Sb2Agent, cnn: Cnn, scope: str, prefix: str) -> dict[str,
         message = 'its CNN pads images (pad="SAME"), which SB3\'s NatureCNN does not'
         raise UnsupportedError(message)
     space = agent.model.observation_space
-    sides = space.shape[:2] if isinstance(space, Box) else ()
+    sides = space.shape[:2]
     arrays: dict[str, np.ndarray] = {}
     scale, shift = _find_scale(agent)
     channels = 0
@@ -127,17 +125,17 @@ def _find_scale(agent: Sb2Agent) -> tuple[float, float]:
     :raises UnsupportedError: when pixels have different bounds
     """
     space = agent.model.observation_space
-    if not isinstance(space, Box) or is_image(space, is_normalized=False):
+    if space.bounds is None or space.is_image():
         return 1.0, 0.0
-    low, high = unpack_items(space.low), unpack_items(space.high)
+    low, high = map(unpack_items, space.bounds)
     if any(abs(bound) == inf for bound in (*low, *high)) or low == high:
         return 1.0, 0.0
     if len(set(low)) > 1 or len(set(high)) > 1:
         message = "it scales images by bounds that differ between pixels, which SB3 does not"
         raise UnsupportedError(message)
-    lower = space.low.to_numpy().reshape(-1)[:1]
+    lower, upper = (bound.to_numpy().reshape(-1)[:1] for bound in space.bounds)
     with np.errstate(over="ignore"):  # integers overflow in SB2, too
-        extent = float((space.high.to_numpy().reshape(-1)[:1] - lower)[0])
+        extent = float((upper - lower)[0])
     if extent == 0:
         message = "the bounds of its images overflow"
         raise UnsupportedError(message)

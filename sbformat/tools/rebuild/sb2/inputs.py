@@ -13,7 +13,7 @@ import numpy as np
 from sbformat.errors import UnsupportedError
 from sbformat.known.spaces import DictSpace
 from sbformat.policies.sb2.agents import GOAL_KEYS
-from sbformat.policies.shapes.extractors import flattened_size, is_image
+from sbformat.policies.shapes.extractors import flattened_size
 from sbformat.tools.rebuild.sb2.images import convert_cnn, describe_images
 
 if TYPE_CHECKING:
@@ -70,18 +70,19 @@ def read_inputs(agent: Sb2Agent, inputs: Input) -> Inputs:
     return Inputs("Mlp", images.space, columns, images.policy_kwargs, images.rows, None)
 
 
-def _read_goals(spaces: DictSpace, width: int) -> Inputs:
+def _read_goals(space: Space, width: int) -> Inputs:
     """Return the parts of a goal environment's observation in the order of SB3's Dict, which sorts its keys.
 
     :param width: of the observation that SB2 made of them
     """
     sizes = {}
+    parts = space.parts()
     for key in GOAL_KEYS:
-        part = spaces.spaces.get(key)
+        part = parts.get(key)
         if part is None:
             message = f"the goal environment's observation has no part {key!r}"
             raise UnsupportedError(message)
-        if is_image(part, is_normalized=False):
+        if part.is_image():
             message = f"SB3 makes a CNN for the images of the part {key!r}"
             raise UnsupportedError(message)
         sizes[key] = int(flattened_size(part, key))
@@ -93,5 +94,5 @@ def _read_goals(spaces: DictSpace, width: int) -> Inputs:
     for key in sorted(sizes):
         starts[key], start = start, start + sizes[key]
     columns = np.concatenate([np.arange(starts[key], starts[key] + size) for key, size in sizes.items()])
-    ordered = {key: spaces.spaces[key] for key in sorted(sizes)}
+    ordered = {key: parts[key] for key in sorted(sizes)}
     return Inputs("MultiInput", DictSpace("gymnasium", ordered, None), columns, {}, (), None)

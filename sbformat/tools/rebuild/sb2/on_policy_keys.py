@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known.spaces import Box
 from sbformat.known.types import LinearSchedule, Reference
 from sbformat.pkl.numpy import ArrayInfo
 
@@ -204,7 +203,7 @@ def convert_acktr_keys(agent: Sb2Agent, keys: Keys) -> None:
     factor = None if source is None else read_number(keys.get(source))
     is_used = factor is not None and factor >= 0  # early releases wrote a lam of -1
     keys.set("gae_lambda", factor if is_used else 1.0, source, "" if is_used else "the returns of n steps")
-    is_continuous = isinstance(agent.model.action_space, Box)
+    is_continuous = agent.model.action_space.distribution == "gaussian"
     keys.set("normalize_advantage", is_continuous, None, "ACKTR normalizes advantages of continuous actions")
 
 
