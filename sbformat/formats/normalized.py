@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.space_types import Space as BaseSpace
-from sbformat.known.types import Box, DictSpace
+from sbformat.known.spaces import Box, DictSpace
+from sbformat.known.spaces import Space as BaseSpace
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
 
 _OFF_POLICY: Final = "learning_starts"
 """A key that off-policy algorithms have in every release."""

@@ -9,7 +9,7 @@ from sbformat.archive.kinds import OBJECTS
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
-from sbformat.known.types import DictSpace, Space, TupleSpace
+from sbformat.known.spaces import DictSpace, Space, TupleSpace
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:

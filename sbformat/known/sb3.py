@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
 from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
-from sbformat.known.numbers import to_int
+from sbformat.known.numpy import to_int
 from sbformat.known.rows import find, known, plain_arguments, reject
 from sbformat.known.torch import RMSPROP
 from sbformat.known.types import EnumMember, Instance, Reference, RNNStates, TrainFreq

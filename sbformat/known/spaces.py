@@ -1,39 +1,53 @@
-"""Node decoders for spaces of gym and gymnasium, with the attributes that each release saves (VALUES.md 13.4).
+"""The spaces of gym and gymnasium: one class for each kind, with all that is known about it (VALUES.md 13.4).
 
-Sources: gym ``spaces/`` of 0.10 to 0.26, gymnasium ``spaces/`` of 0.26 to 1.4.
+A class has the names of the kind, its fields, which plain JSON has as well (STATISTICS.md 17.6), how a pickle holds
+them, what gymnasium does with it (``contains``, ``sample``), and what SB3 may do with it (``observed``,
+``distribution``). Other modules ask a space what it can, and not for its class.
+
+To add a kind: a class here, and its name in :data:`SPACE_TYPES`.
+
+Sources: gym ``spaces/`` of 0.10 to 0.26, gymnasium ``spaces/`` of 0.26 to 1.4; SB3 ``common/preprocessing.py`` and
+``common/distributions.py``, 0.6 to 2.9. numpy is imported only where elements of a space are made or checked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import math
+from collections import OrderedDict
+from collections.abc import Sequence as SequenceOf
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from sbformat.known.numbers import to_int, unpack_items
-from sbformat.known.rows import UnrecognizedError, known, reject
+from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.known.numpy import to_int, unpack_items
+from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
-from sbformat.known.types import (
-    Box,
-    DictSpace,
-    Discrete,
-    DType,
-    Graph,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    RandomState,
-    Reference,
-    Sequence,
-    Space,
-    Text,
-    TupleSpace,
-)
+from sbformat.known.types import DType, RandomState, Reference, Value
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Global, Update
 
 if TYPE_CHECKING:
-    from sbformat.known.context import Context
-    from sbformat.known.rows import Known, NodeDecoder
-    from sbformat.known.types import Library
-    from sbformat.pkl.tree import Call
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
 
+    import numpy as np
+    from typing_extensions import Self
+
+    from sbformat.known.context import Context
+    from sbformat.known.encoder import Encoder
+    from sbformat.known.rows import Known
+
+
+Library: TypeAlias = Literal["gym", "gymnasium"]
+
+LIBRARIES: Final = ("gym", "gymnasium")
+
+FieldKind: TypeAlias = Literal[
+    "shape", "dtype", "array", "optional array", "flags", "int", "text", "bool", "space", "optional space", "spaces",
+    "named spaces",
+]  # fmt: skip
+"""``flags`` is an optional array of bools that most releases derive from other fields."""
+
+_SPACES: Final = "gymnasium.spaces"
 _COMMON: Final = frozenset({"shape", "_shape", "dtype", "np_random", "_np_random"})
 _TYPE_CODES: Final = {
     "bool_": "|b1", "int8": "|i1", "uint8": "|u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4",
@@ -41,10 +55,14 @@ _TYPE_CODES: Final = {
     "float": "<f8", "bool": "|b1", "str": "<U0",
 }  # fmt: skip
 """numpy's scalar types, which the oldest releases saved instead of a dtype."""
-_MAX_RANK: Final = 64
+_RANK: Final = 64
 """The highest rank of an array in numpy."""
 _NUMBERS: Final = "biufc"
 _WHOLE: Final = "iu"
+_INT64: Final = "<i8"
+
+
+# -- every kind ----------------------------------------------------------------------------------------
 
 
 class _State:
@@ -116,10 +134,9 @@ class _State:
 
     def random(self) -> RandomState | None:
         random = self.get("_np_random", "np_random")
-        if random is None or (isinstance(random, RandomState) and random.kind != "BitGenerator"):
-            return random
-        message = "expected a random generator of numpy in a space"
-        raise UnrecognizedError(message)
+        if random is not None and (not isinstance(random, RandomState) or random.kind == "BitGenerator"):
+            reject("expected a random generator of numpy in a space")
+        return random
 
     def array(self, name: str) -> ArrayInfo:
         value = self.get(name)
@@ -133,134 +150,735 @@ class _State:
             reject("expected a space within a space")
         return tuple(values)
 
+    def space(self, name: str) -> Space:
+        """Return an attribute, a space."""
+        return self.spaces([self.get(name)])[0]
+
     def accept(self) -> None:
         self._context.accept(self._node)
 
 
-def decode_box(context: Context, node: Call) -> Box:
-    """Decode a ``Box``: shape and bounds agree."""
-    state = _State(context, node, "low", "high", "bounded_below", "bounded_above", "low_repr", "high_repr")
-    low, high = state.array("low"), state.array("high")
-    state.check_shape(low.shape)
-    flags = [state.array(name) if state.has(name) else None for name in ("bounded_below", "bounded_above")]
-    if any(bound is not None and bound.shape != low.shape for bound in (high, *flags)):
-        reject("the bounds of a Box do not have its shape")
-    if any(flag is not None and flag.dtype != "|b1" for flag in flags):
-        reject("expected bools as bounded_below and bounded_above of a Box")
-    if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
-        reject("expected text as low_repr and high_repr of a Box")
-    made = Box(state.library, low.shape, state.dtype(low.dtype, _NUMBERS), low, high, state.random(), *flags)
-    state.accept()
-    return made
+class Space(Value):
+    """A space of gym or gymnasium, of any kind.
+
+    Each has ``library``, ``"gym"`` or ``"gymnasium"``, and ``random``, the :class:`RandomState` that was saved with it
+    or None. A dtype is numpy's array-interface code, such as ``<f4``, which ``numpy.dtype`` accepts. An array is an
+    :class:`~sbformat.pkl.numpy.ArrayInfo`: ``numpy.asarray(space.low)`` has its dtype and shape.
+    """
+
+    class_name: ClassVar[str]
+    """The name of the class in gymnasium."""
+    module: ClassVar[str]
+    """Its module below ``gymnasium.spaces``."""
+    old_modules: ClassVar[tuple[str, ...]]
+    """Its modules below ``gym.spaces``."""
+    plain_fields: ClassVar[Mapping[str, FieldKind]]
+    """The fields that define the space, in order: the JSON of a bundle has exactly these, reports leave out ``flags``,
+    and statistics keep only these. The others are random generators, and what gymnasium derives."""
+    saved: ClassVar[tuple[str, ...]]
+    """The attributes that a pickle may have, besides those of every space."""
+    is_gone: ClassVar[bool] = False
+    """Whether some gymnasium that SB3 2 accepts does not have it."""
+
+    observed: ClassVar[Literal["", "numbers", "one-hot", "by key"]] = ""
+    """How SB3 gives a policy its observations; empty when it does not."""
+    distribution: ClassVar[Literal["", "gaussian", "categorical", "multi-categorical", "bernoulli"]] = ""
+    """How SB3 draws its actions; empty when it has no such actions."""
+
+    if TYPE_CHECKING:  # every subclass has the first two as fields, and some the third
+
+        @property
+        def library(self) -> Library: ...
+        @property
+        def random(self) -> RandomState | None: ...
+        @property
+        def shape(self) -> Any: ...
+
+    else:
+        shape = None
+        """The shape of one element, a tuple; None when it is not one array."""
+
+    @property
+    def bounds(self) -> tuple[ArrayInfo, ArrayInfo] | None:
+        """The least and the greatest value of each item, in the shape of the space; None without bounds."""
+        return None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Module and name of its class in gymnasium."""
+        return f"{_SPACES}.{self.module}", self.class_name
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether an observation is a dict."""
+        return self.observed == "by key"
+
+    def parts(self) -> Mapping[str | None, Space]:
+        """Return the space of each key of an observation that is a dict; of any other, the space itself for None."""
+        return {None: self}
+
+    def choices(self) -> tuple[int, ...]:
+        """Return the number of choices of each item; none for a space of other elements than choices."""
+        return ()
+
+    def flat_size(self) -> int:
+        """Return the number of features of one observation, or of outputs for a distribution over actions.
+
+        Choices are one-hot. Only of a space that SB3 has as the one or the other::
+
+            Discrete("gymnasium", 4, 0, "<i8", None).flat_size()  # 4
+        """
+        return sum(self.choices()) if self.observed == "one-hot" else math.prod(self.shape)
+
+    def is_image(self, *, is_normalized: bool = False) -> bool:  # noqa: ARG002 -- of a Box
+        """Return what SB3's ``is_image_space`` returns: three dimensions; bytes from 0 to 255, unless normalized."""
+        return False
+
+    def inner_spaces(self) -> list[Space]:
+        """Return the spaces that it contains directly."""
+        found: list[Space] = []
+        for name in self.plain_fields:
+            value = getattr(self, name)
+            items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+            found += [item for item in items if isinstance(item, Space)]
+        return found
+
+    def find_problem(self) -> str:
+        """Return why its fields do not fit together, or nothing."""
+        return ""
+
+    # -- elements -------------------------------------------------------------------------------------
+
+    def contains(self, value: Any) -> bool:
+        """Return whether a value is an element of the space, as gymnasium 1.4 does.
+
+        :param value: an array of ``shape``, or a list of its items; a number for a Discrete, text, a dict or a tuple
+        :raises UnsupportedError: for a Graph and a stacked Sequence, whose elements are objects of gymnasium
+
+        Example::
+
+            space = sbformat.read("agent.zip").decode("action_space")  # Discrete(2)
+            space.contains(1), space.contains(2)  # (True, False)
+
+        Source: gymnasium ``spaces/``, 1.4.
+        """
+        raise self._elements_error(value)
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return a random element, drawn as gymnasium 1.4 does.
+
+        :param rng: changed by each call; equal generators give equal elements
+        :return: an array of ``shape`` and ``dtype``, a number, text, a dict or a tuple
+        :raises UnsupportedError: for a Graph and a stacked Sequence, whose elements are objects of gymnasium
+
+        Example::
+
+            space = sbformat.read("agent.zip").decode("observation_space")
+            policy.predict(space.sample(numpy.random.default_rng(0)))
+
+        Source: gymnasium ``spaces/``, 1.4.
+        """
+        raise self._elements_error(rng)
+
+    def _elements_error(self, _: object) -> UnsupportedError:
+        message = f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first"
+        return UnsupportedError(message)
+
+    def to_gymnasium(self) -> Any:
+        """Return the space as a ``gymnasium.Space``, which equals the one that was saved.
+
+        A space of gym becomes gymnasium's. Random generators start anew, without a seed.
+
+        :raises UnsupportedError: when gymnasium is not installed, or its installed release refuses the space
+
+        Example::
+
+            env_space = sbformat.read("agent.zip").decode("observation_space").to_gymnasium()
+            env_space.sample()
+        """
+        try:
+            from gymnasium import spaces
+        except ImportError:
+            message = "gymnasium is not installed: pip install 'sbformat[gym]'"
+            raise UnsupportedError(message) from None
+        return _convert(self, spaces, {})
+
+    def _construct(self, spaces: ModuleType, convert: Any) -> Any:
+        """Call the constructor of gymnasium; every class of a space has its own.
+
+        :param spaces: ``gymnasium.spaces``
+        :param convert: returns gymnasium's space for a space within this one
+        """
+        raise NotImplementedError
+
+    # -- pickles --------------------------------------------------------------------------------------
+
+    @classmethod
+    def decode(cls, context: Context, node: Call) -> Self:
+        """Decode the space from the attributes that BUILD gives an object of its class (VALUES.md 13.4)."""
+        state = _State(context, node, *cls.saved)
+        fields = cls._read_state(state)
+        made = cls(library=state.library, random=state.random(), **fields)
+        problem = made.find_problem()
+        if problem:
+            reject(problem)
+        state.accept()
+        return made
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        """Return its own fields from the attributes of an object."""
+        raise NotImplementedError
+
+    def encode(self, encoder: Encoder) -> Call:
+        """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7).
+
+        :raises UnsupportedError: for a kind that some gymnasium that SB3 2 accepts does not load
+        """
+        made = Call("NEWOBJ", Global(*self.pair), ())
+        made.updates = [Update("BUILD", made, Dict([*self._write_state(encoder).items(), ("_np_random", None)]))]
+        return made
+
+    def _write_state(self, _: Encoder) -> dict[str, Any]:
+        """Return the attributes of an object of gymnasium."""
+        message = f"a {self.class_name} has no form without code that every release loads"
+        raise UnsupportedError(message)
+
+    def make_hints(self) -> dict[str, Any]:
+        """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
+        return {} if self.shape is None else {"dtype": _dtype_name(self.dtype), "_shape": list(self.shape)}  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> Self:
+        """Return an object of gym or gymnasium, by its attributes, as a value; see :func:`convert_space`.
+
+        :param convert: converts a space within it, with its key
+        """
+        return cls(library=_library_of(space), random=None, **cls._read_object(space, convert))
+
+    @classmethod
+    def _read_object(cls, space: Any, _: Callable[[Any, str], Space]) -> dict[str, Any]:
+        """Return its own fields from an object of gymnasium."""
+        raise AttributeError(space)
 
 
-def decode_discrete(context: Context, node: Call) -> Discrete:
-    """Decode a ``Discrete``, which has ``start`` since gym 0.22."""
-    state = _State(context, node, "n", "start")
-    first = to_int(state.get("start"), "start of a Discrete") if state.has("start") else 0
-    state.check_shape(())
-    n = to_int(state.get("n"), "n of a Discrete")
-    made = Discrete(state.library, n, first, state.dtype("<i8", _WHOLE), state.random())
-    state.accept()
-    return made
+# -- spaces of arrays ----------------------------------------------------------------------------------
 
 
-def decode_multi_discrete(context: Context, node: Call) -> MultiDiscrete:
-    """Decode a ``MultiDiscrete``, which has ``start`` since gymnasium 0.29."""
-    state = _State(context, node, "nvec", "start")
-    start = state.array("start") if state.has("start") else None
-    nvec = state.array("nvec")
-    if start is not None and start.shape != nvec.shape:
-        reject("start of a MultiDiscrete does not have the shape of nvec")
-    if any(array is not None and array.dtype[1] not in _WHOLE for array in (nvec, start)):
-        reject("expected integers as nvec and start of a MultiDiscrete")
-    state.check_shape(nvec.shape)
-    if start is None and state.library == "gymnasium" and not state.has("_shape"):
-        reject("a MultiDiscrete has neither start nor _shape, from which gymnasium derives it")
-    made = MultiDiscrete(state.library, nvec, start, state.dtype(nvec.dtype, _WHOLE), state.random())
-    state.accept()
-    return made
+class Box(Space):
+    """Arrays of numbers within bounds: ``low <= x <= high``, both of the shape of the box, infinite where unbounded."""
+
+    library: Library
+    shape: tuple[int, ...]
+    dtype: str
+    low: ArrayInfo
+    high: ArrayInfo
+    random: RandomState | None
+    bounded_below: ArrayInfo | None = None
+    """Where the lower bound applies; None in the oldest releases. Integers have no infinity to say that it does not."""
+    bounded_above: ArrayInfo | None = None
+
+    class_name = "Box"
+    module = "box"
+    old_modules = ("box",)
+    plain_fields = {
+        "shape": "shape", "dtype": "dtype", "low": "array", "high": "array", "bounded_below": "flags",
+        "bounded_above": "flags",
+    }  # fmt: skip
+    saved = ("low", "high", "bounded_below", "bounded_above", "low_repr", "high_repr")
+    observed = "numbers"
+    distribution = "gaussian"
+
+    @property
+    def bounds(self) -> tuple[ArrayInfo, ArrayInfo]:
+        """``low`` and ``high``."""
+        return self.low, self.high
+
+    def is_image(self, *, is_normalized: bool = False) -> bool:
+        """Return what SB3's ``is_image_space`` returns: three dimensions; bytes from 0 to 255, unless normalized."""
+        if len(self.shape) != 3 or is_normalized:
+            return len(self.shape) == 3
+        return self.dtype[1:] == "u1" and _has_only(self.low, 0) and _has_only(self.high, 255)
+
+    def find_problem(self) -> str:
+        """Return why its fields do not fit together, or nothing."""
+        arrays = (self.low, self.high, self.bounded_below, self.bounded_above)
+        fit = all(array is None or array.shape == self.shape for array in arrays)
+        return "" if fit else "the bounds of a Box do not have its shape"
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is an array of the shape, within the bounds, of a dtype that converts without loss."""
+        import numpy as np
+
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        if not isinstance(value, np.ndarray):
+            try:
+                value = np.asarray(value, self.dtype)
+            except (ValueError, TypeError, OverflowError):
+                return False
+        fits = np.can_cast(value.dtype, self.dtype) and value.shape == self.shape
+        return bool(fits and np.all(value >= low) and np.all(value <= high))
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return an array: each item uniform between bounds, exponential beyond one, and normal without."""
+        import numpy as np
+
+        dtype = np.dtype(self.dtype)
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        above = low > -np.inf if self.bounded_below is None else np.asarray(self.bounded_below)
+        below = high < np.inf if self.bounded_above is None else np.asarray(self.bounded_above)
+        end = high if dtype.kind == "f" else high.astype("int64") + 1
+        made = np.empty(self.shape)
+        made[~above & ~below] = rng.normal(size=np.count_nonzero(~above & ~below))
+        made[above & ~below] = rng.exponential(size=np.count_nonzero(above & ~below)) + low[above & ~below]
+        made[~above & below] = -rng.exponential(size=np.count_nonzero(~above & below)) + end[~above & below]
+        made[above & below] = rng.uniform(low[above & below], end[above & below])
+        if dtype.kind == "f":
+            return made.astype(dtype)
+        made = np.floor(made)
+        if dtype.kind in _WHOLE:
+            limits, margin = np.iinfo(dtype), 2 if dtype == np.int64 else 0  # float64 cannot hold the limits of int64
+            made = made.clip(limits.min + margin, limits.max - margin)
+        return made.astype(dtype).clip(low, high) if dtype == np.int64 else made.astype(dtype)
+
+    def _construct(self, spaces: ModuleType, _: Any) -> Any:
+        made = spaces.Box(self.low.to_numpy(), self.high.to_numpy(), self.shape, self.dtype)
+        for name in ("bounded_below", "bounded_above"):  # gymnasium derives them from infinite bounds
+            flags = getattr(self, name)
+            if flags is not None:
+                setattr(made, name, flags.to_numpy())
+        return made
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        low, high = state.array("low"), state.array("high")
+        state.check_shape(low.shape)
+        flags = [state.array(name) if state.has(name) else None for name in ("bounded_below", "bounded_above")]
+        if any(flag is not None and flag.dtype != "|b1" for flag in flags):
+            reject("expected bools as bounded_below and bounded_above of a Box")
+        if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
+            reject("expected text as low_repr and high_repr of a Box")
+        return {
+            "shape": low.shape, "dtype": state.dtype(low.dtype, _NUMBERS), "low": low, "high": high,
+            "bounded_below": flags[0], "bounded_above": flags[1],
+        }  # fmt: skip
+
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        parts = {
+            "low": self.low,
+            "high": self.high,
+            "bounded_below": self.bounded_below or _flags(self.low, lambda low: low > -math.inf),
+            "bounded_above": self.bounded_above or _flags(self.high, lambda high: high < math.inf),
+        }  # gymnasium derives low_repr and high_repr
+        arrays = {name: encoder.array(info._replace(is_scalar=False)) for name, info in parts.items()}
+        return {"dtype": DType(self.dtype).encode(encoder), "_shape": _own(self.shape), **arrays}
+
+    @classmethod
+    def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
+        low, high = _array_of(space.low), _array_of(space.high)
+        return {"shape": tuple(space.shape), "dtype": low.dtype, "low": low, "high": high}
 
 
-def decode_multi_binary(context: Context, node: Call) -> MultiBinary:
-    """Decode a ``MultiBinary``: ``n`` is a number, or a shape since gym 0.17."""
-    state = _State(context, node, "n")
-    n = state.get("n")
-    sizes = tuple(n) if type(n) in (tuple, list) else (n,)
-    if isinstance(n, ArrayInfo) and len(n.shape) == 1 and n.shape[0] <= _MAX_RANK:
-        sizes = unpack_items(n)
-    dims = tuple(to_int(size, "n of a MultiBinary") for size in sizes)
-    state.check_shape(dims)
-    made = MultiBinary(state.library, dims, state.dtype("|i1", _WHOLE), state.random())
-    state.accept()
-    return made
+class Discrete(Space):
+    """The integers ``start`` to ``start + n - 1``."""
+
+    library: Library
+    n: int
+    start: int
+    """0 before gym 0.22, which had no other."""
+    dtype: str
+    random: RandomState | None
+
+    class_name = "Discrete"
+    module = "discrete"
+    old_modules = ("discrete",)
+    plain_fields = {"n": "int", "start": "int", "dtype": "dtype"}
+    saved = ("n", "start")
+    observed = "one-hot"
+    distribution = "categorical"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one element: ``()``."""
+        return ()
+
+    def choices(self) -> tuple[int, ...]:
+        """Return the number of choices of each item; none for a space of other elements than choices."""
+        return (self.n,)
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is one of the integers, of a dtype that converts without loss."""
+        import numpy as np
+
+        dtype = np.dtype(self.dtype)
+        if isinstance(value, int):
+            limits = np.iinfo(dtype)
+            return limits.min <= value <= limits.max and self.start <= value < self.start + self.n
+        if not isinstance(value, (np.generic, np.ndarray)) or value.shape != ():
+            return False
+        is_whole = np.issubdtype(value.dtype, np.integer) and np.can_cast(value.dtype, dtype)
+        return bool(is_whole and self.start <= int(value) < self.start + self.n)
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return a scalar of numpy, each choice as likely."""
+        import numpy as np
+
+        dtype: Any = np.dtype(self.dtype).type
+        return dtype(self.start) + rng.integers(self.n, dtype=dtype)
+
+    def make_hints(self) -> dict[str, Any]:
+        """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
+        return {**super().make_hints(), "n": str(self.n), "start": str(self.start)}
+
+    def _construct(self, spaces: ModuleType, _: Any) -> Any:
+        return spaces.Discrete(self.n, start=self.start, **({} if self.dtype == _INT64 else {"dtype": self.dtype}))
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        start = to_int(state.get("start"), "start of a Discrete") if state.has("start") else 0  # since gym 0.22
+        state.check_shape(())
+        return {"n": to_int(state.get("n"), "n of a Discrete"), "start": start, "dtype": state.dtype(_INT64, _WHOLE)}
+
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        return {"n": self.n, "start": self.start, "_shape": (), "dtype": DType(self.dtype).encode(encoder)}
+
+    @classmethod
+    def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
+        return {"n": int(space.n), "start": int(getattr(space, "start", 0)), "dtype": _dtype_of(space)}
 
 
-def decode_dict(context: Context, node: Call) -> DictSpace:
-    """Decode a ``Dict``, which holds an OrderedDict before gymnasium 1.0."""
-    state = _State(context, node, "spaces", "sort_keys")
-    spaces = state.get("spaces")
-    if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
-        reject("expected a dict with text keys as spaces of a Dict")
-    is_sorted = state.get("sort_keys") if state.has("sort_keys") else True
-    if type(is_sorted) is not bool:
-        reject("expected a bool as sort_keys of a Dict")
-    state.check_composite()
-    parts = dict(zip(spaces, state.spaces(spaces.values())))
-    made = DictSpace(state.library, parts, state.random(), is_sorted)
-    state.accept()
-    return made
+class MultiDiscrete(Space):
+    """Arrays of integers, each item in a range of its own."""
+
+    library: Library
+    nvec: ArrayInfo
+    """The number of choices of each item."""
+    start: ArrayInfo | None
+    """The first choice of each item; None before gymnasium 0.29: zeros."""
+    dtype: str
+    random: RandomState | None
+
+    class_name = "MultiDiscrete"
+    module = "multi_discrete"
+    old_modules = ("multi_discrete",)
+    plain_fields = {"nvec": "array", "start": "optional array", "dtype": "dtype"}
+    saved = ("nvec", "start")
+    observed = "one-hot"
+    distribution = "multi-categorical"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one element: that of ``nvec``."""
+        return self.nvec.shape
+
+    def choices(self) -> tuple[int, ...]:
+        """Return the number of choices of each item, in the order of ``nvec``.
+
+        :raises UnrecognizedError: when ``nvec`` is not an array of numbers
+        """
+        return tuple(map(int, unpack_items(self.nvec)))
+
+    def find_problem(self) -> str:
+        """Return why its fields do not fit together, or nothing."""
+        fit = self.start is None or self.start.shape == self.nvec.shape
+        return "" if fit else "start of a MultiDiscrete does not have the shape of nvec"
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is an array, or a list, of choices, of a dtype that converts without loss."""
+        import numpy as np
+
+        nvec, start = self._read_arrays()
+        array = _promote(value)
+        fits = array is not None and array.shape == self.shape and np.can_cast(array.dtype, self.dtype)
+        return bool(fits and np.all(start <= array) and np.all(array <= start + (nvec - 1)))
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return an array, each choice of an item as likely."""
+        nvec, start = self._read_arrays()
+        return (rng.random(nvec.shape) * nvec).astype(self.dtype) + start
+
+    def _read_arrays(self) -> tuple[Any, Any]:
+        import numpy as np
+
+        nvec = np.asarray(self.nvec).astype(self.dtype)
+        return nvec, np.zeros_like(nvec) if self.start is None else np.asarray(self.start).astype(self.dtype)
+
+    def _construct(self, spaces: ModuleType, _: Any) -> Any:
+        start = {} if self.start is None else {"start": self.start.to_numpy()}
+        return spaces.MultiDiscrete(self.nvec.to_numpy(), dtype=self.dtype, **start)
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        start = state.array("start") if state.has("start") else None  # since gymnasium 0.29
+        nvec = state.array("nvec")
+        if any(array is not None and array.dtype[1] not in _WHOLE for array in (nvec, start)):
+            reject("expected integers as nvec and start of a MultiDiscrete")
+        state.check_shape(nvec.shape)
+        if start is None and state.library == "gymnasium" and not state.has("_shape"):
+            reject("a MultiDiscrete has neither start nor _shape, from which gymnasium derives it")
+        return {"nvec": nvec, "start": start, "dtype": state.dtype(nvec.dtype, _WHOLE)}
+
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        nvec, start = self.nvec, self.start
+        if start is None:
+            start = ArrayInfo(nvec.dtype, nvec.shape, "C", bytes(len(nvec.buffer)), is_scalar=False)
+        return {
+            "nvec": encoder.tree(nvec), "start": encoder.tree(start), "_shape": _own(nvec.shape),
+            "dtype": DType(self.dtype).encode(encoder),
+        }  # fmt: skip
+
+    @classmethod
+    def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
+        start = getattr(space, "start", None)
+        starts = None if start is None else _array_of(start)
+        return {"nvec": _array_of(space.nvec), "start": starts, "dtype": _dtype_of(space)}
 
 
-def decode_tuple(context: Context, node: Call) -> TupleSpace:
-    """Decode a ``Tuple``, which holds a list before gym 0.22."""
-    library, spaces, random = _decode_several(context, node)
-    return TupleSpace(library, spaces, random)
+class MultiBinary(Space):
+    """Arrays of 0 and 1."""
+
+    library: Library
+    shape: tuple[int, ...]
+    dtype: str
+    random: RandomState | None
+
+    class_name = "MultiBinary"
+    module = "multi_binary"
+    old_modules = ("multi_binary",)
+    plain_fields = {"shape": "shape", "dtype": "dtype"}
+    saved = ("n",)
+    observed = "numbers"
+    distribution = "bernoulli"
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is an array, or a list, of 0 and 1."""
+        import numpy as np
+
+        array = _promote(value)
+        return bool(array is not None and array.shape == self.shape and np.all((array == 0) | (array == 1)))
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return an array, each item as likely 0 as 1."""
+        import numpy as np
+
+        dtype: Any = np.dtype(self.dtype)
+        return rng.integers(0, 2, self.shape, dtype)
+
+    def _construct(self, spaces: ModuleType, _: Any) -> Any:
+        return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        n = state.get("n")  # a number, or a shape since gym 0.17
+        sizes = tuple(n) if type(n) in (tuple, list) else (n,)
+        if isinstance(n, ArrayInfo) and len(n.shape) == 1 and n.shape[0] <= _RANK:
+            sizes = unpack_items(n)
+        shape = tuple(to_int(size, "n of a MultiBinary") for size in sizes)
+        state.check_shape(shape)
+        return {"shape": shape, "dtype": state.dtype("|i1", _WHOLE)}
+
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        n = self.shape[0] if len(self.shape) == 1 else _own(self.shape)
+        return {"n": n, "_shape": _own(self.shape), "dtype": DType(self.dtype).encode(encoder)}
+
+    @classmethod
+    def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
+        return {"shape": tuple(space.shape), "dtype": "|i1"}
 
 
-def decode_one_of(context: Context, node: Call) -> OneOf:
-    """Decode a ``OneOf`` of gymnasium >= 1.0."""
-    library, spaces, random = _decode_several(context, node)
-    return OneOf(library, spaces, random)
+# -- spaces of other spaces, and text ------------------------------------------------------------------
 
 
-def _decode_several(context: Context, node: Call) -> tuple[Library, tuple[Space, ...], RandomState | None]:
-    state = _State(context, node, "spaces")
-    spaces = state.get("spaces")
-    if type(spaces) is not tuple and (type(spaces) is not list or state.library == "gymnasium"):
-        reject("expected a tuple as spaces of a Tuple or OneOf")
-    state.check_composite()
-    made = state.library, state.spaces(spaces), state.random()
-    state.accept()
-    return made
+class DictSpace(Space):
+    """Dicts with a space for each key, in order."""
+
+    library: Library
+    spaces: dict[str, Space]
+    random: RandomState | None
+    sort_keys: bool = True
+    """Whether gymnasium >= 1.4 sorts the names when it makes a space from it; earlier releases always did."""
+
+    class_name = "Dict"
+    module = "dict"
+    old_modules = ("dict", "dict_space")  # the latter before gym 0.12
+    plain_fields = {"spaces": "named spaces", "sort_keys": "bool"}
+    saved = ("spaces", "sort_keys")
+    observed = "by key"
+
+    def __getitem__(self, key: str) -> Space:
+        return self.spaces[key]
+
+    def parts(self) -> Mapping[str | None, Space]:
+        """Return the space of each key."""
+        return self.spaces  # type: ignore[return-value]
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is a dict of exactly the keys, with an element of each space."""
+        is_whole = isinstance(value, dict) and value.keys() == self.spaces.keys()
+        return is_whole and all(space.contains(value[key]) for key, space in self.spaces.items())
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return a dict with an element of each space, drawn one after another."""
+        return {key: space.sample(rng) for key, space in self.spaces.items()}
+
+    def _construct(self, spaces: ModuleType, convert: Any) -> Any:
+        made = spaces.Dict(OrderedDict((key, convert(part)) for key, part in self.spaces.items()))  # it does not sort
+        made.sort_keys = self.sort_keys
+        return made
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        spaces = state.get("spaces")  # an OrderedDict before gymnasium 1.0
+        if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
+            reject("expected a dict with text keys as spaces of a Dict")
+        is_sorted = state.get("sort_keys") if state.has("sort_keys") else True
+        if type(is_sorted) is not bool:
+            reject("expected a bool as sort_keys of a Dict")
+        state.check_composite()
+        return {"spaces": dict(zip(spaces, state.spaces(spaces.values()))), "sort_keys": is_sorted}
+
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        spaces = encoder.ordered_dict(OrderedDict(self.spaces))  # SB3 before 2.4 accepts nothing else
+        return {"spaces": spaces, "sort_keys": self.sort_keys, "_shape": None, "dtype": None}
+
+    @classmethod
+    def _read_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> dict[str, Any]:
+        return {"spaces": {key: convert(part, key) for key, part in space.spaces.items()}}
 
 
-def decode_text(context: Context, node: Call) -> Text:
-    """Decode a ``Text``, which holds its characters three or four times: they agree."""
-    lists, sets, texts = ("_char_list", "_charlist"), ("_char_set", "charset"), ("_char_str", "_charset_str")
-    state = _State(context, node, "min_length", "max_length", "_char_index", *lists, *sets, *texts)
-    held = state.get(*lists)
-    if type(held) not in (tuple, list) or any(type(item) is not str or len(item) != 1 for item in held):
-        reject("expected single characters in a Text")
-    characters = list(held)
-    members, joined, index = state.get(*sets), state.get(*texts), state.get("_char_index")
-    if (
-        (members is not None and (type(members) not in (set, frozenset) or members != set(characters)))
-        or (joined is not None and joined != "".join(sorted(characters)))
-        or (index is not None and not _is_index(index, characters))
-    ):
-        reject("the copies of the characters of a Text differ")
-    lengths = [to_int(state.get(name), f"{name} of a Text") for name in ("min_length", "max_length")]
-    if state.shape() is not None:
-        reject("a Text has a shape")
-    if state.get("dtype") is not None:
-        state.dtype("", "U")
-    made = Text(state.library, lengths[0], lengths[1], "".join(characters), state.random())
-    state.accept()
-    return made
+class _Several(Space):
+    """A space that consists of several others in order."""
+
+    plain_fields = {"spaces": "spaces"}
+    saved = ("spaces",)
+
+    if TYPE_CHECKING:
+
+        @property
+        def spaces(self) -> tuple[Space, ...]: ...
+
+    def _construct(self, spaces: ModuleType, convert: Any) -> Any:
+        return getattr(spaces, self.class_name)(tuple(map(convert, self.spaces)))
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        spaces = state.get("spaces")  # a list before gym 0.22
+        if type(spaces) is not tuple and (type(spaces) is not list or state.library == "gymnasium"):
+            reject("expected a tuple as spaces of a Tuple or OneOf")
+        state.check_composite()
+        return {"spaces": state.spaces(spaces)}
 
 
-def _is_index(index: object, characters: list[str]) -> bool:
+class TupleSpace(_Several):
+    """Tuples with a space for each position."""
+
+    library: Library
+    spaces: tuple[Space, ...]
+    random: RandomState | None
+
+    class_name = "Tuple"
+    module = "tuple"
+    old_modules = ("tuple", "tuple_space")  # the latter before gym 0.12
+
+    def __getitem__(self, index: int) -> Space:
+        return self.spaces[index]
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is a tuple, list or array with an element of each space."""
+        import numpy as np
+
+        is_whole = isinstance(value, (tuple, list, np.ndarray)) and len(value) == len(self.spaces)
+        return is_whole and all(space.contains(item) for space, item in zip(self.spaces, value))
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return a tuple with an element of each space, drawn one after another."""
+        return tuple(space.sample(rng) for space in self.spaces)
+
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
+        return {"spaces": tuple(encoder.tree(space) for space in self.spaces), "_shape": None, "dtype": None}
+
+
+class OneOf(_Several):
+    """An element of one of several spaces."""
+
+    library: Library
+    spaces: tuple[Space, ...]
+    random: RandomState | None
+
+    class_name = "OneOf"
+    module = "oneof"
+    old_modules = ()
+    is_gone = True  # since gymnasium 1.0
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is a tuple of the number of a space and an element of that space."""
+        import numpy as np
+
+        if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], (int, np.int64)):
+            return False
+        return bool(0 <= value[0] < len(self.spaces)) and self.spaces[int(value[0])].contains(value[1])
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return the number of a space, an int64, and an element of that space."""
+        at = rng.integers(0, len(self.spaces))
+        return at, self.spaces[int(at)].sample(rng)
+
+
+class Text(Space):
+    """Strings of a set of characters, with bounds on their length."""
+
+    library: Library
+    min_length: int
+    max_length: int
+    characters: str
+    random: RandomState | None
+
+    class_name = "Text"
+    module = "text"
+    old_modules = ("text",)
+    plain_fields = {"min_length": "int", "max_length": "int", "characters": "text"}
+    saved = (
+        "min_length", "max_length", "_char_index", "_char_list", "_charlist", "_char_set", "charset", "_char_str",
+        "_charset_str",
+    )  # fmt: skip
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is text of such a length and such characters."""
+        is_sized = isinstance(value, str) and self.min_length <= len(value) <= self.max_length
+        return is_sized and set(self.characters).issuperset(value)
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return text, each length and each character as likely."""
+        length = rng.integers(self.min_length, self.max_length + 1)
+        likely = [1 / len(self.characters)] * len(self.characters)
+        return "".join(rng.choice(list(self.characters), size=length, p=likely))
+
+    def _construct(self, spaces: ModuleType, _: Any) -> Any:
+        return spaces.Text(self.max_length, min_length=self.min_length, charset=self.characters)
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        """Read the characters, which are held three or four times: they agree."""
+        held = state.get("_char_list", "_charlist")
+        if type(held) not in (tuple, list) or any(type(item) is not str or len(item) != 1 for item in held):
+            reject("expected single characters in a Text")
+        members, joined = state.get("_char_set", "charset"), state.get("_char_str", "_charset_str")
+        index = state.get("_char_index")
+        if (
+            (members is not None and (type(members) not in (set, frozenset) or members != set(held)))
+            or (joined is not None and joined != "".join(sorted(held)))
+            or (index is not None and not _is_index(index, held))
+        ):
+            reject("the copies of the characters of a Text differ")
+        least, most = (to_int(state.get(name), f"{name} of a Text") for name in ("min_length", "max_length"))
+        if state.shape() is not None:
+            reject("a Text has a shape")
+        if state.get("dtype") is not None:
+            state.dtype("", "U")
+        return {"min_length": least, "max_length": most, "characters": "".join(held)}
+
+
+def _is_index(index: object, characters: SequenceOf[str]) -> bool:
     """Return whether a dict has the position of each character."""
     places = {character: place for place, character in enumerate(characters)}
     if type(index) is not dict or index.keys() != places.keys():
@@ -268,68 +886,202 @@ def _is_index(index: object, characters: list[str]) -> bool:
     return all(to_int(index[character], "the position of a character") == place for character, place in places.items())
 
 
-def decode_sequence(context: Context, node: Call) -> Sequence:
-    """Decode a ``Sequence``, stacked or not."""
-    state = _State(context, node, "feature_space", "stack", "stacked_feature_space")
-    (feature,) = state.spaces([state.get("feature_space")])
-    stack = state.get("stack") if state.has("stack") else False
-    if type(stack) is not bool or (state.library == "gymnasium" and not state.has("stack")):
-        reject("expected a bool as stack of a Sequence")
-    stacked = state.spaces([state.get("stacked_feature_space")])[0] if state.has("stacked_feature_space") else None
-    state.check_composite()
-    made = Sequence(state.library, feature, stack, state.random(), stacked)
-    state.accept()
-    return made
+class Sequence(Space):
+    """Sequences of any length."""
+
+    library: Library
+    feature_space: Space
+    stack: bool
+    random: RandomState | None
+    stacked_feature_space: Space | None = None
+    """With ``stack``: the space of a sequence in one array, as it was saved."""
+
+    class_name = "Sequence"
+    module = "sequence"
+    old_modules = ("sequence",)
+    plain_fields = {"feature_space": "space", "stack": "bool"}
+    saved = ("feature_space", "stack", "stacked_feature_space")
+
+    def contains(self, value: Any) -> bool:
+        """Return whether it is a tuple of elements of the space.
+
+        :raises UnsupportedError: with ``stack``
+        """
+        if self.stack:
+            raise self._elements_error(value)
+        return isinstance(value, tuple) and all(map(self.feature_space.contains, value))
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return a tuple of elements, whose number has a geometric distribution.
+
+        :raises UnsupportedError: with ``stack``
+        """
+        if self.stack:
+            raise self._elements_error(rng)
+        return tuple(self.feature_space.sample(rng) for _ in range(rng.geometric(0.25)))
+
+    def _construct(self, spaces: ModuleType, convert: Any) -> Any:
+        return spaces.Sequence(convert(self.feature_space), stack=self.stack)
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        feature = state.space("feature_space")
+        stack = state.get("stack") if state.has("stack") else False
+        if type(stack) is not bool or (state.library == "gymnasium" and not state.has("stack")):
+            reject("expected a bool as stack of a Sequence")
+        stacked = state.space("stacked_feature_space") if state.has("stacked_feature_space") else None
+        state.check_composite()
+        return {"feature_space": feature, "stack": stack, "stacked_feature_space": stacked}
 
 
-def decode_graph(context: Context, node: Call) -> Graph:
-    """Decode a ``Graph``, with edges or without."""
-    state = _State(context, node, "node_space", "edge_space", "batch_node_space", "batch_edge_space")
-    (nodes,) = state.spaces([state.get("node_space")])
-    if not state.has("edge_space"):
-        reject("a Graph has no edge_space, be it None")
-    others = [
-        None if state.get(name) is None else state.spaces([state.get(name)])[0]
-        for name in ("edge_space", "batch_node_space", "batch_edge_space")
-    ]
-    state.check_composite()
-    made = Graph(state.library, nodes, others[0], state.random(), *others[1:])
-    state.accept()
-    return made
+class Graph(Space):
+    """Graphs with a space for each node, and one for each edge or none."""
+
+    library: Library
+    node_space: Space
+    edge_space: Space | None
+    random: RandomState | None
+    batch_node_space: Space | None = None
+    """The space of several nodes, as gymnasium 1.4 saves it."""
+    batch_edge_space: Space | None = None
+
+    class_name = "Graph"
+    module = "graph"
+    old_modules = ("graph",)
+    plain_fields = {"node_space": "space", "edge_space": "optional space"}
+    saved = ("node_space", "edge_space", "batch_node_space", "batch_edge_space")
+
+    def _construct(self, spaces: ModuleType, convert: Any) -> Any:
+        edges = None if self.edge_space is None else convert(self.edge_space)
+        return spaces.Graph(convert(self.node_space), edges)
+
+    @classmethod
+    def _read_state(cls, state: _State) -> dict[str, Any]:
+        nodes = state.space("node_space")
+        if not state.has("edge_space"):
+            reject("a Graph has no edge_space, be it None")
+        others = {name: None if state.get(name) is None else state.space(name) for name in cls.saved[1:]}
+        state.check_composite()
+        return {"node_space": nodes, **others}
+
+
+SPACE_TYPES: Final[dict[str, type[Space]]] = {
+    kind.class_name: kind
+    for kind in (Box, Discrete, MultiDiscrete, MultiBinary, DictSpace, TupleSpace, OneOf, Text, Sequence, Graph)
+}
+"""Each kind of space by the name of its class in gymnasium."""
+
+
+# -- objects of gym and gymnasium ----------------------------------------------------------------------
+
+
+def _convert(space: Space, spaces: ModuleType, made: dict[int, Any]) -> Any:
+    """Return gymnasium's space; parts that are shared stay shared.
+
+    :param made: spaces that were converted before, by ``id()``
+    """
+    if id(space) not in made:
+        try:
+            made[id(space)] = space._construct(spaces, lambda part: _convert(part, spaces, made))  # noqa: SLF001 -- of this module
+        except SbformatError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever this release of gymnasium raises
+            message = f"the installed gymnasium refuses a {space.class_name} space: {escape(str(error), 200)}"
+            raise UnsupportedError(message) from None
+    return made[id(space)]
+
+
+def convert_space(space: object, name: str) -> Space:
+    """Return a space as a value of sbformat; gym and gymnasium are not imported.
+
+    :param space: a space of sbformat, or a Box, Discrete, MultiDiscrete, MultiBinary or Dict of gym or gymnasium
+    :param name: of the argument, for the message
+    :raises TypeError: for something else
+
+    Example::
+
+        convert_space(env.observation_space, "observation_space")
+    """
+    if isinstance(space, Space):
+        return space
+    kind = next((parent.__name__ for parent in type(space).__mro__ if parent.__name__ in SPACE_TYPES), "")
+    try:
+        return SPACE_TYPES[kind].from_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))
+    except (KeyError, AttributeError):
+        message = f"expected a space of gymnasium or sbformat as {name}, got {type(space).__name__}"
+        raise TypeError(message) from None
+
+
+def _library_of(space: object) -> Library:
+    return "gym" if type(space).__module__.partition(".")[0] == "gym" else "gymnasium"
+
+
+def _array_of(array: Any) -> ArrayInfo:
+    dtype = array.dtype.newbyteorder("<")
+    return ArrayInfo(dtype.str, tuple(array.shape), "C", array.astype(dtype).tobytes(), is_scalar=False)
+
+
+def _dtype_of(space: Any) -> str:
+    """Return the code of its dtype; spaces of the oldest gym have none, or a name."""
+    code = getattr(getattr(space, "dtype", None), "str", None)
+    return code if isinstance(code, str) else _INT64
+
+
+# -- arrays --------------------------------------------------------------------------------------------
+
+
+def _has_only(bound: ArrayInfo, value: int) -> bool:
+    """Return whether every item of a bound equals a value; bytes are read in pieces."""
+    if bound.dtype[1:] != "u1":
+        return set(unpack_items(bound)) == {value}
+    item = bytes([value])
+    return all(bytes(piece).count(item) == len(piece) for piece in bound.chunks())
+
+
+def _promote(value: Any) -> Any:
+    """Return an array, or a sequence as one; None for anything else."""
+    import numpy as np
+
+    if isinstance(value, SequenceOf):
+        try:
+            value = np.array(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS else None
+
+
+def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
+    """Return the flags that gym saves with the bounds of a Box since 0.13."""
+    return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
+
+
+def _own(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a tuple that nothing else refers to: equal values give equal bytes, whatever they share."""
+    return tuple(size for size in shape)
+
+
+def _dtype_name(code: str) -> str:
+    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
+    kind = kinds.get(code[1:2])
+    return code if kind is None else kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
 
 
 # -- rows ----------------------------------------------------------------------------------------------
 
-_DECODERS: Final = {
-    "Box": ("box", decode_box),
-    "Discrete": ("discrete", decode_discrete),
-    "MultiDiscrete": ("multi_discrete", decode_multi_discrete),
-    "MultiBinary": ("multi_binary", decode_multi_binary),
-    "Dict": ("dict", decode_dict),
-    "Tuple": ("tuple", decode_tuple),
-    "Text": ("text", decode_text),
-    "Sequence": ("sequence", decode_sequence),
-    "Graph": ("graph", decode_graph),
-}
-"""Each space of both libraries, with its module below ``spaces`` and its decoder."""
-_OLD_MODULES: Final = {"Dict": "dict_space", "Tuple": "tuple_space"}
-"""The module that two of them had before gym 0.12."""
-_SPACES: Final = "gymnasium.spaces"
 
-
-def _rows(name: str, module: str, new: NodeDecoder) -> list[Known]:
+def _rows(kind: type[Space]) -> list[Known]:
     """Return the rows of a space: in gymnasium, and in gym, from which it was taken over."""
-    current = (f"{_SPACES}.{module}", name)
-    olds = [f"gym.spaces.{old}" for old in (module, _OLD_MODULES.get(name)) if old]
+    current = (f"{_SPACES}.{kind.module}", kind.class_name)
+    uses: dict[str, Any] = {"kind": kind.class_name, "new": kind.decode}
+    olds = [f"gym.spaces.{old}" for old in kind.old_modules]
     return [
-        *known(*current, "value, built", kind=name, new=new),
-        *known(olds, name, "value, built", kind=name, new=new, current=current),
+        *known(*current, "value, built", is_gone=kind.is_gone, **uses),
+        *known(olds, kind.class_name, "value, built", current=current, **uses),
     ]
 
 
 ROWS: Final = [
-    *(row for name, (module, new) in _DECODERS.items() for row in _rows(name, module, new)),
-    *known(f"{_SPACES}.oneof", "OneOf", "value, built", kind="OneOf", new=decode_one_of, is_gone=True),  # >= 1.0
+    *(row for kind in SPACE_TYPES.values() for row in _rows(kind)),
     *known(f"{_SPACES}.space", "Space", "value"),
     *known(("gym.spaces.space", "gym.core"), "Space", "value", current=(f"{_SPACES}.space", "Space")),
     *known(f"{_SPACES}.graph", "GraphInstance", "value"),

@@ -160,6 +160,11 @@ ROWS: Final = [
     *(row for pair in DTYPES for row in known(*pair, "value, dtype")),
     *(row for pair in MEMORY_FORMATS for row in known(*pair, "value")),
     *(row for pair in QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
+    *known(
+        "torch.jit._pickle",
+        "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
+        "program",
+    ),
     # layers
     *_activations("activation", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
     *_activations("activation", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU", "inplace"),

@@ -15,9 +15,9 @@ from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, POLICY_ENTRY, SETTINGS_
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.io.opening import is_folder
+from sbformat.known.spaces import convert_space
 from sbformat.known.types import Partial, Reference
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.policies.given_spaces import convert_space
 from sbformat.policies.model import Given
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.io.opening import SourceLike
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph
     from sbformat.policies.model import PolicyModel
     from sbformat.policies.run.policy import Policy

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph
 
 Family: TypeAlias = Literal["sb3", "sb2"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.known.changes import RENAMED
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import parse_schedule
 from sbformat.tools.rebuild.algorithms import ALGORITHMS
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -19,10 +19,10 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import ValidationError, escape
 from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, UNKNOWN, Release, parse_release
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema.problem import Problem, ProblemKind
 from sbformat.values import encode
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 
 if TYPE_CHECKING:
     from sbformat.known.types import Schedule

@@ -73,7 +73,7 @@ def encode(value: object, target: str | Release = NEWEST, *, foreign: frozenset[
 
         encode(ConstantSchedule(3e-4), "2.4")  # a call of stable_baselines3.common.utils.constant_fn
     """
-    from sbformat.values.encoder import encode_value
+    from sbformat.known.encoder import encode_value
 
     return encode_value(value, parse_target(target), foreign)
 

@@ -209,7 +209,8 @@ def test_entries_with_a_wrong_crc_compare_by_their_bytes() -> None:
 
 
 def test_a_key_is_decoded_by_its_kind() -> None:
-    from sbformat.known.types import ConstantSchedule, Discrete, FloatSchedule, Reference
+    from sbformat.known.spaces import Discrete
+    from sbformat.known.types import ConstantSchedule, FloatSchedule, Reference
 
     archive = sbformat.read(PPO)
     assert archive.decode("gamma") == 0.99

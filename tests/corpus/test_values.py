@@ -17,23 +17,19 @@ import pytest
 
 import sbformat
 from sbformat.data import Serialized
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.known.types import (
-    Box,
     CarriedClass,
     ConstantSchedule,
-    DictSpace,
-    Discrete,
     EnumMember,
     FloatSchedule,
     Function,
     Instance,
     LinearSchedule,
-    MultiBinary,
-    MultiDiscrete,
     Reference,
     RNNStates,
     TrainFreq,
-)  # fmt: skip
+)
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, TensorInfo

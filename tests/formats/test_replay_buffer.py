@@ -18,7 +18,8 @@ from sbformat.arrayfiles.reader import read_arrays
 from sbformat.arrayfiles.writer import write_arrays
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, TensorError, UnsupportedError
 from sbformat.formats.replay_buffer import ENDS, Episode, ReplayBuffer, is_of_sb3, read_replay_buffer
-from sbformat.known.types import Box, Reference
+from sbformat.known.spaces import Box
+from sbformat.known.types import Reference
 from sbformat.limits import Limits
 from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan

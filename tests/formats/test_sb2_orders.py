@@ -18,16 +18,8 @@ import sbformat
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.formats.sb2.orders import Names, name_parameters
-from sbformat.known.types import (
-    Box,
-    CarriedClass,
-    Discrete,
-    Instance,
-    MultiBinary,
-    MultiDiscrete,
-    Partial,
-    Reference,
-)  # fmt: skip
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.types import CarriedClass, Instance, Partial, Reference
 from sbformat.pkl import Global
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values import decode

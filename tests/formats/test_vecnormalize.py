@@ -36,7 +36,7 @@ from sbformat import (
     write_vecnormalize,
     writes_vecnormalize,
 )
-from sbformat.known.types import Box, DictSpace, Discrete, TupleSpace
+from sbformat.known.spaces import Box, DictSpace, Discrete, TupleSpace
 from sbformat.pkl import Call, Global, Persistent
 from sbformat.values.render import render_json
 from tests.helpers.build_blobs import array, box, call, discrete, dtype, new

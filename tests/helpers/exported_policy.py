@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sbformat.known.types import DictSpace
+from sbformat.known.spaces import DictSpace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat import values
-from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.pkl.numpy import ArrayInfo
 from tests.helpers.bundled import entries as read_entries
 from tests.helpers.bundled import zipped

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.policies.given_spaces import convert_space
+from sbformat.known.spaces import convert_space
 from sbformat.tools.evaluate.frames import FrameStack
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 

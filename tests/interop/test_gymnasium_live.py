@@ -19,7 +19,7 @@ from gymnasium import spaces
 
 import sbformat
 from sbformat import UnsupportedError
-from sbformat.known.types import SPACE_TYPES, Space
+from sbformat.known.spaces import SPACE_TYPES, Space
 from tests.helpers.build_blobs import understood
 from tests.helpers.shared_files import generated_files
 

@@ -30,6 +30,7 @@ from torch.nn import functional
 
 import sbformat
 from sbformat import SbformatError, Serialized, UnsupportedError
+from sbformat.known import spaces as known_spaces
 from sbformat.known import types as values
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
@@ -110,15 +111,15 @@ def numbers(info: ArrayInfo) -> np.ndarray:
 
 def observed(space: Any, offset: float = 0.11) -> Any:
     """An observation that a space contains, the same on every machine."""
-    if isinstance(space, values.DictSpace):
+    if isinstance(space, known_spaces.DictSpace):
         return {key: observed(part, offset + number / 7) for number, (key, part) in enumerate(space.spaces.items())}
-    if isinstance(space, values.Discrete):
+    if isinstance(space, known_spaces.Discrete):
         return space.start + space.n // 2
-    if isinstance(space, values.MultiDiscrete):
+    if isinstance(space, known_spaces.MultiDiscrete):
         return (numbers(space.nvec) // 2).tolist()
     shape = space.shape
     parts = ((np.arange(int(np.prod(shape))) * 0.37 + offset) % 1).reshape(shape)
-    if isinstance(space, values.MultiBinary):
+    if isinstance(space, known_spaces.MultiBinary):
         return (parts > 0.5).astype(int).tolist()
     low, high = (np.clip(numbers(bound).astype(float), -3, 255) for bound in (space.low, space.high))
     return (low + (high - low) * parts).astype(space.dtype).tolist()
@@ -222,19 +223,19 @@ def digest(array: Any) -> str:
 def described_space(space: Any) -> Any:
     """A decoded space as the child tells of one."""
     kind = type(space).__name__.removesuffix("Space")
-    if isinstance(space, values.Box):
+    if isinstance(space, known_spaces.Box):
         low, high = numbers(space.low), numbers(space.high)
         below = low != -np.inf if space.bounded_below is None else numbers(space.bounded_below)
         above = high != np.inf if space.bounded_above is None else numbers(space.bounded_above)
         bounds = map(digest, (low, high, below, above))
         return [kind, np.dtype(space.dtype).name, list(space.shape), *bounds]
-    if isinstance(space, values.Discrete):
+    if isinstance(space, known_spaces.Discrete):
         return [kind, space.n, space.start]
-    if isinstance(space, values.MultiDiscrete):
+    if isinstance(space, known_spaces.MultiDiscrete):
         return [kind, np.dtype(space.dtype).name, numbers(space.nvec).tolist()]
-    if isinstance(space, values.MultiBinary):
+    if isinstance(space, known_spaces.MultiBinary):
         return [kind, list(space.shape)]
-    if isinstance(space, values.TupleSpace):
+    if isinstance(space, known_spaces.TupleSpace):
         return [kind, [described_space(part) for part in space.spaces]]
     return [kind, [[key, described_space(part)] for key, part in space.spaces.items()]]
 
@@ -289,7 +290,7 @@ def test_parts_of_a_space_are_one_object_where_they_were(case: Case) -> None:
     expected = 0
     if is_old_her(case.archive):
         expected = 3
-    elif isinstance(space, values.DictSpace):
+    elif isinstance(space, known_spaces.DictSpace):
         expected = len({id(part) for part in space.spaces.values()})
     assert case.answer["distinct"] == expected
 
@@ -511,18 +512,18 @@ class Forward:
         )
 
     def features(self, space: Any, observation: Any, prefix: str) -> Any:
-        if isinstance(space, values.DictSpace):
+        if isinstance(space, known_spaces.DictSpace):
             keys = [*space.spaces]
             parts = [self.features(space.spaces[key], observation[key], f"{prefix}.extractors.{key}") for key in keys]
             return torch.cat(parts)
-        if isinstance(space, values.Discrete):
+        if isinstance(space, known_spaces.Discrete):
             return functional.one_hot(torch.tensor(observation - space.start), space.n).float()
-        if isinstance(space, values.MultiDiscrete):
+        if isinstance(space, known_spaces.MultiDiscrete):
             sizes = numbers(space.nvec).tolist()
             parts = [functional.one_hot(torch.tensor(int(at)), int(size)) for at, size in zip(observation, sizes)]
             return torch.cat(parts).float()
         x = torch.tensor(observation, dtype=torch.float32)
-        is_image = isinstance(space, values.Box) and len(space.shape) == 3 and space.dtype == "|u1"
+        is_image = isinstance(space, known_spaces.Box) and len(space.shape) == 3 and space.dtype == "|u1"
         if is_image and self.kwargs.get("normalize_images", True):
             x = x / 255
         if f"{prefix}.cnn.0.weight" not in self.tree:
@@ -572,7 +573,7 @@ class Forward:
         """Whether the mean is squashed, and scaled to the bounds."""
         if self.algorithm == "ARS":
             policy: Any = self.archive.decode("policy_class")
-            is_box = isinstance(self.archive.decode("action_space"), values.Box)
+            is_box = isinstance(self.archive.decode("action_space"), known_spaces.Box)
             return is_box and policy.name == "ARSPolicy" and bool(self.kwargs.get("squash_output", True))
         return self.algorithm in OFF_POLICY or bool(self.kwargs.get("squash_output", False))
 
@@ -581,11 +582,11 @@ class Forward:
             x = self.features(self.archive.decode("observation_space"), observation, self.extractor())
             x = self.output(x)
         space: Any = self.archive.decode("action_space")
-        if isinstance(space, values.Discrete):
+        if isinstance(space, known_spaces.Discrete):
             return int(x.argmax()) + space.start
-        if isinstance(space, values.MultiDiscrete):
+        if isinstance(space, known_spaces.MultiDiscrete):
             return [int(part.argmax()) for part in torch.split(x, numbers(space.nvec).tolist())]
-        if isinstance(space, values.MultiBinary):
+        if isinstance(space, known_spaces.MultiBinary):
             return (x > 0).int().tolist()
         low, high = numbers(space.low), numbers(space.high)
         action = x.numpy().reshape(low.shape)

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
-from sbformat.policies.given_spaces import convert_space
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, convert_space
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, entries, zipped
 from tests.helpers.shared_files import SHARED
 

@@ -14,9 +14,9 @@ import sbformat
 from sbformat import ConstantSchedule, LinearSchedule, ValidationError
 from sbformat.cli import main
 from sbformat.known.changes import NEWEST, Release
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import FloatSchedule
 from sbformat.schema.assigned import encode_assigned, find_release
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from tests.helpers.bundled import PPO
 from tests.helpers.many_cases import check_all, check_each
 from tests.helpers.old_archives import OLD

@@ -31,7 +31,7 @@ from sbformat import (
 )
 from sbformat.cli import main
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
-from sbformat.known.types import (
+from sbformat.known.spaces import (
     Box,
     DictSpace,
     Discrete,
@@ -42,7 +42,7 @@ from sbformat.known.types import (
     Sequence,
     Text,
     TupleSpace,
-)  # fmt: skip
+)
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values import encode
 from tests.cli.test_commands import run, run_json

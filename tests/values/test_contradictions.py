@@ -12,7 +12,8 @@ import pytest
 
 from sbformat import pkl
 from sbformat.errors import TensorError
-from sbformat.known.types import ConstantSchedule, Graph, LinearSchedule, Sequence
+from sbformat.known.spaces import Graph, Sequence
+from sbformat.known.types import ConstantSchedule, LinearSchedule
 from sbformat.pkl import Call, Dict, Global, Node
 from sbformat.pkl.numpy import ArrayInfo, array_info
 from sbformat.tools.scan import scan

@@ -29,7 +29,7 @@ from sbformat.known.types import (
     Reference,
     RNNStates,
     TrainFreq,
-)  # fmt: skip
+)
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, Global
 from sbformat.values import decode, decode_blob

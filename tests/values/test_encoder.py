@@ -25,39 +25,41 @@ from hypothesis import strategies as st
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.data import Serialized
+from sbformat.known.spaces import (
+    Box,
+    DictSpace,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    TupleSpace,
+)
 from sbformat.known.table import current_name, find
 from sbformat.known.types import (
-    Box,
     CarriedClass,
     ConstantSchedule,
     Cycle,
     DefaultDict,
     Described,
-    DictSpace,
-    Discrete,
     DType,
     EnumMember,
     FloatSchedule,
     Function,
-    Graph,
     Instance,
     LinearSchedule,
     Module,
-    MultiBinary,
-    MultiDiscrete,
     ObjectArray,
-    OneOf,
     Partial,
     RandomState,
     Reference,
     RNNStates,
     SeedSequence,
-    Sequence,
-    Text,
     TrainFreq,
-    TupleSpace,
     Value,
-)  # fmt: skip
+)
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Persistent, Set
 from sbformat.pkl.numpy import ArrayInfo, Field
 from sbformat.pth import Device, DTypeName, Size, Storage, TensorInfo

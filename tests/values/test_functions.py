@@ -19,7 +19,7 @@ from sbformat.known.types import (
     LinearSchedule,
     Module,
     Reference,
-)  # fmt: skip
+)
 from sbformat.pkl import Call, Global, Node, Update
 from tests.helpers.build_blobs import (
     CLOUD,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.known.types import (
+from sbformat.known.spaces import (
     Box,
     DictSpace,
     Discrete,
@@ -17,11 +17,11 @@ from sbformat.known.types import (
     MultiBinary,
     MultiDiscrete,
     OneOf,
-    RandomState,
     Sequence,
     Text,
     TupleSpace,
-)  # fmt: skip
+)
+from sbformat.known.types import RandomState
 from sbformat.pkl import Call, Global, Node
 from tests.helpers.build_blobs import (
     array,

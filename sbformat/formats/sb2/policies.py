@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from sbformat.errors import quote
 from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
 from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Input, Mlp, Step
-from sbformat.known.numbers import unpack_items
-from sbformat.known.types import Box, CarriedClass, Discrete, MultiBinary, MultiDiscrete, Partial, Reference
+from sbformat.known.numpy import unpack_items
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.types import CarriedClass, Partial, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize, require_levels
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.types import DictSpace, Instance, Space
+from sbformat.known.spaces import DictSpace, Space
+from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
 
 if TYPE_CHECKING:

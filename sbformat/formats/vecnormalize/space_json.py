@@ -1,6 +1,6 @@
 """Spaces as plain JSON and back, for the settings of a bundle (STATISTICS.md 17.6).
 
-The fields of each kind of space come from its class in :mod:`sbformat.known.space_types`; one table has how each kind
+The fields of each kind of space come from its class in :mod:`sbformat.known.spaces`; one table has how each kind
 of field is written and read. Random generators are left out.
 """
 
@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES
 from sbformat.errors import DataError, SbformatError, UnsupportedError
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.space_types import LIBRARIES
-from sbformat.known.types import SPACE_TYPES, Box, MultiDiscrete, Space
+from sbformat.known.spaces import LIBRARIES, SPACE_TYPES, Space
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
 from sbformat.rendering import write_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.known.space_types import FieldKind
+    from sbformat.known.spaces import FieldKind
     from sbformat.limits import Budget
 
 _TEXT_DTYPE: Final = "<U0"
@@ -120,18 +119,10 @@ def read_space(value: Any, budget: Budget) -> Any:
         refuse("expected gym or gymnasium as the library of a space")
     fields = {name: _FIELDS[field].read(value[name], budget) for name, field in kind.plain_fields.items()}
     made = kind(library=value["library"], random=None, **fields)
-    _check(made)
+    problem = made.find_problem()
+    if problem:
+        refuse(problem)
     return made
-
-
-def _check(space: Any) -> None:
-    """Check that the parts of a space fit together, as the node decoders of pickles do."""
-    if isinstance(space, Box):
-        for bound in (space.low, space.high, space.bounded_below, space.bounded_above):
-            if bound is not None and bound.shape != space.shape:
-                refuse("the bounds of a Box do not have its shape")
-    if isinstance(space, MultiDiscrete) and space.start is not None and space.start.shape != space.nvec.shape:
-        refuse("start of a MultiDiscrete does not have the shape of nvec")
 
 
 # -- fields -------------------------------------------------------------------------------------------

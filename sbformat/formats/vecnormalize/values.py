@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, escape, quote
-from sbformat.known.types import Box, DictSpace, Space
+from sbformat.known.spaces import Box, DictSpace, Space
 from sbformat.pkl.numpy import ITEM_SIZES
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
 from sbformat.known.changes import NEWEST, RESET_OPTIONS, parse_target
-from sbformat.known.types import DictSpace
+from sbformat.known.encoder import encode_array
+from sbformat.known.spaces import DictSpace
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 from sbformat.values import encode
-from sbformat.values.encoder import encode_array
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.known.types import DictSpace, Discrete, MultiDiscrete
+from sbformat.known.spaces import DictSpace, Discrete, MultiDiscrete
 from sbformat.policies.c.names import escape_comment, name_parameters
 from sbformat.policies.c.numbers import C_TYPES
 from sbformat.policies.export.interface import NEXT
@@ -15,7 +15,7 @@ from sbformat.values.render import render_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.export.interface import Port
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node

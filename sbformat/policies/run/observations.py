@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from sbformat.errors import quote
-from sbformat.known.types import Box, DictSpace, Discrete, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiDiscrete
 from sbformat.policies.graph import find_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph, Input
     from sbformat.policies.model import Family
 

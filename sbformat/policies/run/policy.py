@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from sbformat.errors import escape
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary
 from sbformat.limits import Budget
 from sbformat.policies.run.observations import NUMBERS, make_array, make_reader, widen_inputs
 from sbformat.policies.run.program import Program
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph, Input, State
     from sbformat.policies.model import PolicyModel
 

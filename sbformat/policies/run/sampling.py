@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.known.types import Discrete
+from sbformat.known.spaces import Discrete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph, Node, Sampling, Tensor
     from sbformat.policies.run.program import Program
     from sbformat.policies.run.steps import Array

@@ -11,7 +11,7 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ArrayInfo
@@ -21,7 +21,7 @@ from sbformat.policies.operators import require
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbformat.known.types import Box
+    from sbformat.known.spaces import Box
     from sbformat.policies.builder import GraphBuilder, Value
 
     Outputs = dict[str, Value]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import LINEAR, LSTM
 from sbformat.formats.sb2.policies import read_sizes
-from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.sb2.actions import add_bits, add_choice, add_choices, add_clipped
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics, ddpg_actor
-from sbformat.known.types import Box
+from sbformat.known.spaces import Box
 from sbformat.policies.sb2.actions import add_noisy, add_squashed
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions

@@ -9,7 +9,7 @@ from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.orders import find_wrapped
 from sbformat.formats.sb2.pickles import Sb2Pickle
 from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule, named_class
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes import NetworkError
 from sbformat.pth.values import TensorInfo
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.model import Given
 
 _OBSERVATIONS: Final = "observation_space"

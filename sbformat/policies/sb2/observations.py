@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.policies import UncertainError, read_sizes
-from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation
@@ -19,7 +19,7 @@ from sbformat.policies.sb2.actions import BOOL
 from sbformat.policies.sb2.agents import GOAL_KEYS
 
 if TYPE_CHECKING:
-    from sbformat.known.types import DictSpace, Space
+    from sbformat.known.spaces import DictSpace, Space
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.sb2.agents import Agent
     from sbformat.policies.sb2.layers import Layers

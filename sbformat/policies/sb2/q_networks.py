@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
-from sbformat.known.types import Discrete
+from sbformat.known.spaces import Discrete
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb2.actions import ACTION, add_choice
 from sbformat.policies.sb2.activations import activate, read_activation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError
-from sbformat.known.types import Box, Discrete, MultiDiscrete
+from sbformat.known.spaces import Box, Discrete, MultiDiscrete
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.shapes.agents import action_space_error, output_size

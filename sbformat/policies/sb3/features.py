@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation, require_not_normalized
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import Value
     from sbformat.policies.sb3.network import Network
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.known import changes
-from sbformat.known.types import Box, DictSpace, Discrete
+from sbformat.known.spaces import Box, DictSpace, Discrete
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.settings import WHAT_WORKS, Settings, find_policy_class, make_settings, read_given_kwargs
 from sbformat.policies.shapes import POLICIES, Agent
@@ -21,7 +21,7 @@ from sbformat.policies.shapes.extractors import is_image
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.model import Given
     from sbformat.policies.sb3.network import Network

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
 from sbformat.known import changes
-from sbformat.known.types import Box, Discrete
+from sbformat.known.spaces import Box, Discrete
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, component_sizes, finish_action, require_outputs
 from sbformat.policies.sb3.on_policy import add_noise_features

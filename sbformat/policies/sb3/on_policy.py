@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.known import changes
-from sbformat.known.types import Box, MultiBinary
+from sbformat.known.spaces import Box, MultiBinary
 from sbformat.policies.sb3.actions import (
     Head,
     add_bits,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sbformat.formats.sbx import SbxArchive
     from sbformat.formats.sbx.modules import Module
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.model import Given
     from sbformat.policies.sbx.branches import Weights

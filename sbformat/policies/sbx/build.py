@@ -12,7 +12,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
 from sbformat.formats.sbx import SbxArchive
-from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.sbx.modules import Module
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.limits import Budget
     from sbformat.policies.builder import Value
     from sbformat.policies.model import Given
@@ -107,7 +107,7 @@ def _build(archive: SbxArchive, given: Given, budget: Budget) -> PolicyModel:
 
 
 def _read_spaces(archive: SbxArchive, given: Given) -> tuple[Space, Space]:
-    from sbformat.known.space_types import Space
+    from sbformat.known.spaces import Space
 
     found = []
     for key, own in (("observation_space", given.observation_space), ("action_space", given.action_space)):

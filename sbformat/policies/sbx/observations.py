@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation, require_not_normalized
 
 if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.builder import GraphBuilder, Value
 
 _FLOAT: Final = "float32"

@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.known import changes
-from sbformat.known.types import Box, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.arguments import KWARGS, Arguments
 from sbformat.policies.shapes.extractors import choice_counts, extractor_parameters
 from sbformat.policies.shapes.layers import add_prefix, mlp, sequential
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbformat.known.changes import Release
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
 

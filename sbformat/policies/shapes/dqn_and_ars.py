@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
-from sbformat.known.types import Box, Discrete
+from sbformat.known.spaces import Box, Discrete
 from sbformat.policies.shapes.activations import RELU, activation_parameters
 from sbformat.policies.shapes.agents import (
     ACTIONS,
@@ -25,7 +25,7 @@ from sbformat.policies.shapes.layers import add_prefix, linear, mlp, sequential
 from sbformat.policies.shapes.sizes import Size
 
 if TYPE_CHECKING:
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.shapes.agents import Agent, Policy
     from sbformat.policies.shapes.layers import Parameters
 

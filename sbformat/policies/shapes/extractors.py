@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known import changes
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.shapes.layers import (
     NATURE_CNN,
     Parameter,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sbformat.known.changes import Release
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.shapes.arguments import Arguments

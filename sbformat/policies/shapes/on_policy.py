@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
-from sbformat.known.types import Box, MultiBinary
+from sbformat.known.spaces import Box, MultiBinary
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.activations import TANH, activation_parameters
 from sbformat.policies.shapes.agents import (

@@ -8,8 +8,7 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.changes import candidate_releases
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.table import current_name
-from sbformat.known.types import (
+from sbformat.known.spaces import (
     Box,
     DictSpace,
     Discrete,
@@ -17,11 +16,12 @@ from sbformat.known.types import (
     MultiBinary,
     MultiDiscrete,
     OneOf,
-    Reference,
     Sequence,
     Text,
     TupleSpace,
 )
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import KWARGS, Arguments, is_true
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.mismatches import Mismatch

@@ -16,8 +16,8 @@ import numpy as np
 from sbformat.errors import require_type
 from sbformat.formats.vecnormalize.mismatches import find_mismatches
 from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
+from sbformat.known.spaces import convert_space
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.policies.given_spaces import convert_space
 from sbformat.policies.loading import load_policy, read_statistics, resolve_folder
 from sbformat.policies.run.policy import Policy
 from sbformat.reader import read
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.reader import ArchiveLike
     from sbformat.tools.evaluate.frames import ChannelsOrder
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from sbformat.known.types import DictSpace
+from sbformat.known.spaces import DictSpace
 from sbformat.tools.evaluate.spaces import is_image, stack_space
 
 if TYPE_CHECKING:
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
 
 ChannelsOrder: TypeAlias = Literal["first", "last"]
 ORDERS: Final = get_args(ChannelsOrder)
@@ -40,7 +40,7 @@ class FrameStack:
             return
         channels_first = order == "first"
         if order is None and is_image(space):
-            shape = space.shape  # type: ignore[attr-defined]
+            shape = space.shape
             channels_first = shape[0] == min(shape)
         self._axis = 0 if channels_first else -1
         self.space = stack_space(space, frames, self._axis)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sbformat.errors import UnsupportedError, ValidationError, escape
-from sbformat.known.types import Box, DictSpace, Discrete, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiDiscrete
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
 
 
 def require_fit(policy: Space, environment: Space, what: Literal["observation", "action"]) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known.changes import REMOVED
-from sbformat.known.types import DictSpace, Reference, Space
+from sbformat.known.spaces import DictSpace, Space
+from sbformat.known.types import Reference
 from sbformat.policies.shapes import POLICIES
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.schema import known_keys
@@ -109,11 +110,6 @@ EXCLUDED: Final = frozenset(
     }
 )  # fmt: skip
 """Attributes that SB3 does not save: a key with such a name would replace the agent's own."""
-
-SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "delta_std_schedule"})
-SCHEDULE_DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
-"""The defaults of the constructors, except for ``learning_rate``."""
-
 
 _BOOKKEEPING: Final = frozenset(
     {

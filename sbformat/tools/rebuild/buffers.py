@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known import changes
 from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER
+from sbformat.known.spaces import DictSpace
 from sbformat.known.table import current_name, find
-from sbformat.known.types import DictSpace, EnumMember, Instance, Reference
+from sbformat.known.types import EnumMember, Instance, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild.algorithms import GOAL_STRATEGIES

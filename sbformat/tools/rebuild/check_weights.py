@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import POLICY_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.known.types import Space
+from sbformat.known.spaces import Space
 from sbformat.policies.shapes import Agent, NetworkError, NetworkMatch, find_mismatches, list_parameters
 from sbformat.policies.shapes.arguments import is_true
 

@@ -16,8 +16,9 @@ from sbformat.immutable import thaw
 from sbformat.known import changes
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.spaces import Box, Space
 from sbformat.known.types import (
-    Box,
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
@@ -29,7 +30,6 @@ from sbformat.known.types import (
     Partial,
     Reference,
     Schedule,
-    Space,
     TrainFreq,
     Value,
 )
@@ -116,7 +116,7 @@ def _find_handler(context: RebuildContext, key: str) -> Callable[[RebuildContext
         return _drop_removed
     if key in algorithms.EXCLUDED:
         return _drop_excluded
-    return rebuild_schedule if key in algorithms.SCHEDULES else _rebuild_plain
+    return rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain
 
 
 def _is_a2c_of_0_6(context: RebuildContext) -> bool:

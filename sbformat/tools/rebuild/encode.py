@@ -7,19 +7,15 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
+from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
 from sbformat.known.types import (
-    Box,
     ConstantSchedule,
-    Discrete,
     FloatSchedule,
     Instance,
     InterpolatedSchedule,
     LinearSchedule,
-    MultiBinary,
-    MultiDiscrete,
     Reference,
-    Space,
     TrainFreq,
     Value,
 )
@@ -152,16 +148,4 @@ def _make_hints(value: object) -> dict[str, Any]:
     """Return the other fields beside the blob: people and catalogues read them, and SB3 does not load them."""
     if isinstance(value, Reference):
         return {"__module__": current_name(value.pair)[0]}
-    if isinstance(value, (Box, MultiBinary)):
-        return {"dtype": _dtype_name(value.dtype), "_shape": list(value.shape)}
-    if isinstance(value, Discrete):
-        return {"dtype": _dtype_name(value.dtype), "_shape": [], "n": str(value.n), "start": str(value.start)}
-    if isinstance(value, MultiDiscrete):
-        return {"dtype": _dtype_name(value.dtype), "_shape": list(value.nvec.shape)}
-    return {}
-
-
-def _dtype_name(code: str) -> str:
-    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
-    kind = kinds.get(code[1:2])
-    return code if kind is None else kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
+    return value.make_hints() if isinstance(value, Space) else {}

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.known.numbers import unpack_items
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
+from sbformat.known.numpy import unpack_items
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
+from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.tensors import select_columns
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.pth.values import TensorInfo
 
 _FIRST_LAYER: Final = re.compile(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known import changes
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
+from sbformat.known.spaces import Box
 from sbformat.known.table import current_name
-from sbformat.known.types import Box, Partial, Reference
+from sbformat.known.types import Partial, Reference
 from sbformat.policies.shapes import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED

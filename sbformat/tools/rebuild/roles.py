@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.table import current_name, find, list_place
-from sbformat.known.types import (
-    CarriedClass,
-    Function,
-    Instance,
-    Module,
-    Partial,
-    Reference,
-    Schedule,
-)
+from sbformat.known.types import CarriedClass, Function, Instance, Module, Partial, Reference, Schedule
 from sbformat.pkl.tree import Node
 from sbformat.policies.shapes.activations import ACTIVATIONS
 from sbformat.tools.rebuild.encode import iter_parts

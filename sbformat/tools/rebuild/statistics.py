@@ -11,7 +11,7 @@ from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
 from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
-from sbformat.known.types import DictSpace, Space
+from sbformat.known.spaces import DictSpace, Space
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values import encode

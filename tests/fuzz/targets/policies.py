@@ -23,7 +23,7 @@ from sbformat import (
     load_policy,
     policy_graph,
 )
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from sbformat.policies.operators import DTYPES, OPERATORS
 from tests.fuzz.law import ask
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
 
 SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import sbformat
-from sbformat.known.types import Box
+from sbformat.known.spaces import Box
 from sbformat.policies.onnx import model
 from sbformat.policies.onnx.export import OPSETS
 from tests.helpers.bundled import PPO, SAC

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.graph import Input, Sampling, State

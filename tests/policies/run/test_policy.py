@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sbformat.errors import UnsupportedError
-from sbformat.known.types import Box, Space
+from sbformat.known.spaces import Box, Space
 from sbformat.policies.graph import Input, Sampling, State
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.known.types import Box, DictSpace, Discrete, MultiDiscrete
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiDiscrete
 from tests.helpers.changed_sb2_agents import (
     FOLDER,
     as_list,

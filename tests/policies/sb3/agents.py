@@ -20,7 +20,7 @@ from tests.helpers.bundled import PPO, set_data
 from tests.policies.run.models import box
 
 if TYPE_CHECKING:
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
 
 NEWEST = (2, 9)
 DRAWN: dict[tuple[Any, ...], Archive] = {}

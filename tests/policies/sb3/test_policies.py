@@ -9,7 +9,7 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError
-from sbformat.known.types import Box
+from sbformat.known.spaces import Box
 from sbformat.policies.shapes import POLICIES
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import mark_others

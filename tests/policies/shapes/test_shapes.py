@@ -11,7 +11,8 @@ import pytest
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
 from sbformat.known.changes import ERAS, candidate_releases
-from sbformat.known.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
+from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes import (
     POLICIES,

@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError, ValidationError
-from sbformat.policies.given_spaces import convert_space
+from sbformat.known.spaces import convert_space
 from sbformat.tools.evaluate.spaces import convert_observation
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.environments import CARTPOLE, Box, CountingEnv, Dict, Discrete, Wrapper

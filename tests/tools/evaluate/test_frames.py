@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.policies.given_spaces import convert_space
+from sbformat.known.spaces import convert_space
 from sbformat.tools.evaluate.frames import ChannelsOrder, FrameStack
 from sbformat.tools.evaluate.spaces import is_image
 from tests.helpers.environments import Box, Dict, Discrete

@@ -11,7 +11,8 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import Run, legacy_stream, ordered, storage, tensor
 from sbformat import Archive, StateDict, UnsupportedError
-from sbformat.known.types import Box, DictSpace, Reference
+from sbformat.known.spaces import Box, DictSpace
+from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
 from tests.helpers.build_blobs import array, box, call, dtype, new

@@ -11,7 +11,8 @@ import pytest
 
 import sbformat
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError
-from sbformat.known.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
+from sbformat.known.spaces import Box
+from sbformat.known.types import ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
 from sbformat.values import decode

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics
-from sbformat.known.types import Box
+from sbformat.known.spaces import Box
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.structures import find_mlp

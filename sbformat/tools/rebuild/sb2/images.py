@@ -15,8 +15,8 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import CONVOLUTIONS, convolve
-from sbformat.known.numbers import unpack_items
-from sbformat.known.types import Box
+from sbformat.known.numpy import unpack_items
+from sbformat.known.spaces import Box
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.extractors import is_image
 from sbformat.tools.rebuild.report import Row
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbformat.formats.sb2.networks import Cnn
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 _IMAGE_RANK: Final = 3

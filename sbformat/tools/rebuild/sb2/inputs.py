@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sbformat.errors import UnsupportedError
-from sbformat.known.types import DictSpace
+from sbformat.known.spaces import DictSpace
 from sbformat.policies.sb2.agents import GOAL_KEYS
 from sbformat.policies.shapes.extractors import flattened_size, is_image
 from sbformat.tools.rebuild.sb2.images import convert_cnn, describe_images
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.formats.sb2.networks import Cnn, Input
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.tools.rebuild.report import Row
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.archive.archive import Archive
-    from sbformat.known.types import Space
+    from sbformat.known.spaces import Space
     from sbformat.policies.sb2.agents import Agent
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known.types import Box, LinearSchedule, Reference
+from sbformat.known.spaces import Box
+from sbformat.known.types import LinearSchedule, Reference
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
