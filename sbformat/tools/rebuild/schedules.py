@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.types import ConstantSchedule, FloatSchedule, Function, InterpolatedSchedule, Partial, Reference
 from sbformat.schema.assigned import WRAPPED
+from sbformat.tools.rebuild.algorithms import find_default
 from sbformat.tools.rebuild.allowed import describe_unknown
-from sbformat.tools.rebuild.defaults import find_default
 from sbformat.tools.rebuild.encode import encode_value
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_line
