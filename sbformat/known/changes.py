@@ -43,17 +43,10 @@ def parse_release(version: str | None) -> Release | None:
 UNKNOWN: Final = Release(0, 0)
 """In the place of the release of an archive that names none."""
 RELEASES: Final = {
-    Release(2, 0): "2.0.0",
-    Release(2, 1): "2.1.0",
-    Release(2, 2): "2.2.1",
-    Release(2, 3): "2.3.2",
-    Release(2, 4): "2.4.1",
-    Release(2, 5): "2.5.0",
-    Release(2, 6): "2.6.0",
-    Release(2, 7): "2.7.1",
-    Release(2, 8): "2.8.0",
-    Release(2, 9): "2.9.2",
-}
+    Release(2, 0): "2.0.0", Release(2, 1): "2.1.0", Release(2, 2): "2.2.1", Release(2, 3): "2.3.2",
+    Release(2, 4): "2.4.1", Release(2, 5): "2.5.0", Release(2, 6): "2.6.0", Release(2, 7): "2.7.1",
+    Release(2, 8): "2.8.0", Release(2, 9): "2.9.2",
+}  # fmt: skip
 """Every target: the releases of SB3 that can be written for (VALUES.md 13.7), with their last patch releases."""
 NEWEST: Final = max(RELEASES)
 _LAST_OF_MAJOR: Final = {0: Release(0, 11), 1: Release(1, 8)}
@@ -134,7 +127,6 @@ NOISE_ARGUMENT: Final = "sde_net_arch"
 NOISE_LAYERS: Final = "sde_features_extractor"
 
 BRANCH_EXTRACTORS: Final = Release(1, 7)  # three names for one or two extractors of ActorCriticPolicy
-EXTRACTOR: Final = "features_extractor"
 ACTOR_EXTRACTOR: Final = "pi_features_extractor"
 CRITIC_EXTRACTOR: Final = "vf_features_extractor"
 NORMALIZED_IMAGES: Final = Release(1, 7)  # extractors have normalized_image, which normalize_images sets

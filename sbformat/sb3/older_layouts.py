@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
-from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, EXTRACTOR, ONE_NETWORK_OPTIMIZER
+from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER
 from sbformat.tools.rebuild.context import find_source_release
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
     """
     release = find_source_release(original)
     old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
-    has_one = _has(old, EXTRACTOR) and not _has(old, ACTOR_EXTRACTOR)
+    has_one = _has(old, "features_extractor") and not _has(old, ACTOR_EXTRACTOR)
     if release >= BRANCH_EXTRACTORS and has_one and _has(new, ACTOR_EXTRACTOR):
         yield (
             f"the policy has the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor, and "

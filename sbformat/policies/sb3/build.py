@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
-from sbformat.known import changes
+from sbformat.known.changes import ACTOR_EXTRACTOR, CRITIC_EXTRACTOR
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features
@@ -50,10 +50,7 @@ BUILDERS: Final[Mapping[Kind, Callable[[Network, Features], Head]]] = {
 """What adds the nodes of a policy, by its kind."""
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
-_ALIASES: Final = tuple(
-    f"{name}."
-    for name in (changes.EXTRACTOR, changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR, f"critic.{changes.EXTRACTOR}")
-)
+_ALIASES: Final = ("features_extractor.", f"{ACTOR_EXTRACTOR}.", f"{CRITIC_EXTRACTOR}.", "critic.features_")
 """Names of which several may stand for one features extractor."""
 
 

@@ -116,7 +116,7 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
 
 def shares_features(network: Network) -> bool:
     """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
-    one, other = f"actor.{changes.EXTRACTOR}", f"critic.{changes.EXTRACTOR}"
+    one, other = "actor.features_extractor", "critic.features_extractor"
     if not network.has(one):
         one, other = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
     return network.identify(one) == network.identify(other)

@@ -77,7 +77,7 @@ def build_deterministic_actor(network: Network, features: Features) -> Head:
 
 def _extract(features: Features, owner: str, consumers: dict[str, int]) -> Value:
     """The features extractor of an actor or critic, which once was the policy's."""
-    return features.extract((f"{owner}.{changes.EXTRACTOR}", changes.EXTRACTOR), consumers)
+    return features.extract((f"{owner}.features_extractor", "features_extractor"), consumers)
 
 
 def _add_critics(network: Network, features: Features, action: Value) -> dict[str, Value]:
@@ -94,7 +94,7 @@ def _add_critics(network: Network, features: Features, action: Value) -> dict[st
     if not names:
         return {}
     owner = "actor" if shares_extractor(network.settings.agent) else "critic"
-    extractors = (f"{owner}.{changes.EXTRACTOR}", changes.EXTRACTOR)
+    extractors = (f"{owner}.features_extractor", "features_extractor")
     observed = features.extract_for_critic(extractors, dict.fromkeys(names, action.shape[0]))
     if observed is None:
         network.used.update(network.names("critic"))
@@ -153,8 +153,13 @@ def _choose(network: Network, outputs: dict[str, Value]) -> Head:
 def build_ars(network: Network, features: Features) -> Head:
     """``ARSPolicy`` and ``ARSLinearPolicy``, which are deterministic."""
     is_linear = network.settings.kind == "ars_linear"
+<<<<<<< HEAD
     observed = features.extract((changes.EXTRACTOR,), {"action_net": 0})
     is_box = network.settings.agent.action_space.distribution == "gaussian"
+=======
+    observed = features.extract(("features_extractor",), {"action_net": 0})
+    is_box = isinstance(network.settings.agent.action_space, Box)
+>>>>>>> c664f31d8744275013b82e013b1646d93e66b6a1
     name = "" if is_box else "scores"
     if "action_net.weight" in network.tensors:  # ARSLinearPolicy before changes.ARS_SEQUENCE
         raw = network.linear("action_net", observed, name=name)

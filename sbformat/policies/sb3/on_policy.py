@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _LAYERS: Final = "mlp_extractor"
 _CRITIC_MODULES: Final = (changes.CRITIC_EXTRACTOR, "lstm_critic", "critic", f"{_LAYERS}.value_net", "value_net")
-_ACTOR_FEATURES: Final = (changes.ACTOR_EXTRACTOR, changes.EXTRACTOR)
-_CRITIC_FEATURES: Final = (changes.CRITIC_EXTRACTOR, changes.EXTRACTOR)
+_ACTOR_FEATURES: Final = (changes.ACTOR_EXTRACTOR, "features_extractor")
+_CRITIC_FEATURES: Final = (changes.CRITIC_EXTRACTOR, "features_extractor")
 
 
 def build_actor_critic(network: Network, features: Features) -> Head:

@@ -140,12 +140,12 @@ def _log_std(agent: Agent, arguments: Arguments, latent: Size) -> Parameters:
 
 def _extractor_names(agent: Agent, arguments: Arguments, extracted: Parameters) -> Parameters:
     """The features extractor, under each of its names."""
-    made = add_prefix(changes.EXTRACTOR, extracted)
+    made = add_prefix("features_extractor", extracted)
     if agent.release < changes.BRANCH_EXTRACTORS:
         return made
-    made += add_alias(changes.ACTOR_EXTRACTOR, changes.EXTRACTOR, extracted)
+    made += add_alias(changes.ACTOR_EXTRACTOR, "features_extractor", extracted)
     if arguments.flag("share_features_extractor", default=True):
-        return made + add_alias(changes.CRITIC_EXTRACTOR, changes.EXTRACTOR, extracted)
+        return made + add_alias(changes.CRITIC_EXTRACTOR, "features_extractor", extracted)
     return made + add_prefix(changes.CRITIC_EXTRACTOR, extracted)
 
 

@@ -33,9 +33,8 @@ Worked example: PPO of SB3 1.0, ``net_arch=[8]`` shared by both networks, for SB
     tensorboard_log     dropped     a path of the author's machine
     policy.optimizer    translated  Adam's averages of the shared layer are copied to both layers
 
-Where to change it: a key that SB3 renames or removes is in ``known/changes``; an algorithm is in ``algorithms``; a
-class that SB3 may call is in ``roles``; a default is in ``defaults``; a key that needs more than its value is a handler
-of ``data``.
+Where to change it: a key that SB3 renames or removes is in ``known/changes``, an algorithm and its defaults in
+``algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of ``data``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from sbformat.errors import SbformatError, UnsupportedError, ValidationError, es
 from sbformat.known.changes import RENAMED
 from sbformat.policies.shapes import Agent, NetworkError, require_gsde
 from sbformat.schema import iter_problems
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
+from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, describe_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -113,11 +113,6 @@ class RebuildContext:
         """The release that will load the result."""
         return self.options.target
 
-    @property
-    def source_release(self) -> Release:
-        """The release that wrote the archive."""
-        return find_source_release(self.archive)
-
     def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a missing key.
 

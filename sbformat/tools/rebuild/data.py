@@ -17,6 +17,8 @@ from sbformat.known import changes
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.spaces import Space
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.spaces import Box, Space
 from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
@@ -36,10 +38,17 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
-from sbformat.tools.rebuild import algorithms, buffers
+from sbformat.tools.rebuild import buffers
+from sbformat.tools.rebuild.algorithms import (
+    CONSTRUCTOR_VALUES,
+    EXCLUDED,
+    METHODS,
+    RECREATED,
+    TEXT_KEYS,
+    describe_default,
+)
 from sbformat.tools.rebuild.check_data import check_data
-from sbformat.tools.rebuild.context import DROPPED
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
+from sbformat.tools.rebuild.context import DROPPED, find_source_release
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
 from sbformat.tools.rebuild.policy_class import rebuild_policy_class
 from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
@@ -74,7 +83,7 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
             _note_policy_arguments(context, key)
         else:
             handler = _find_handler(context, key)
-            if handler in _DROPPING_HANDLERS or key in algorithms.METHODS:
+            if handler in _DROPPING_HANDLERS or key in METHODS:
                 _refuse_unknown(context, key, value)
             result = handler(context, key, value)
         if result is not DROPPED:
@@ -113,9 +122,9 @@ def _find_handler(context: RebuildContext, key: str) -> Callable[[RebuildContext
         return _drop_renamed
     if key in changes.REMOVED or (key in changes.A2C_OF_0_6 and _is_a2c_of_0_6(context)):
         return _drop_removed
-    if key in algorithms.EXCLUDED:
+    if key in EXCLUDED:
         return _drop_excluded
-    return rebuild_schedule if key in algorithms.SCHEDULES else _rebuild_plain
+    return rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain
 
 
 def _is_a2c_of_0_6(context: RebuildContext) -> bool:
@@ -128,7 +137,7 @@ def _is_a2c_of_0_6(context: RebuildContext) -> bool:
 
 def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
     """Return a value without code, which SB3 sets on the agent."""
-    if key in algorithms.METHODS:
+    if key in METHODS:
         return context.drop(key, "the name of a method of the algorithm, which it would replace")
     is_known = key in known_keys(context.algorithm) or key in changes.RENAMED
     try:
@@ -141,7 +150,7 @@ def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
         return context.handle_unknown(key, value, "something that can be called, where SB3 has a plain value")
     if is_private(key) or any(map(is_private, iter_texts(meaning))):
         return context.drop(key, PRIVATE)
-    if key not in algorithms.TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
+    if key not in TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
         instead = describe_default(context.algorithm, key) if is_known else None
         return context.drop(key, "it contains a text of the author, where SB3 has none", instead)
     if not is_known and any(isinstance(part, Value) or _is_byte_array(part) for part in found):
@@ -198,7 +207,7 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     """Leave out a blob that SB3's ``load`` creates again, whatever the archive has."""
     if not isinstance(value, Serialized):
         return _rebuild_plain(context, key, value)
-    instead = f"what SB3 creates from {algorithms.RECREATED[key]}"
+    instead = f"what SB3 creates from {RECREATED[key]}"
     try:
         meaning = context.decode(key)
     except UnsupportedError as error:
@@ -206,9 +215,7 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     if _contains_code(meaning):
         return context.drop(key, _describe(meaning, key), instead)
     context.report(
-        "translated",
-        f"left out: SB3 creates it from {algorithms.RECREATED[key]}; was {_describe(meaning, key)}",
-        key=key,
+        "translated", f"left out: SB3 creates it from {RECREATED[key]}; was {_describe(meaning, key)}", key=key
     )
     return DROPPED
 
@@ -294,7 +301,7 @@ def _rebuild_target_update_interval(context: RebuildContext, key: str, value: ob
     """Return the steps between updates of the target network; some releases saved them divided by ``n_envs``."""
     count = context.archive.data.get("n_envs")
     since, until = changes.DIVIDED_INTERVAL.get(context.algorithm, (changes.UNKNOWN, changes.UNKNOWN))
-    source = context.source_release
+    source = find_source_release(context.archive)
     if since <= source < until and type(value) is int and type(count) is int and count > 1:
         message = f"{value * count}: SB3 {source} saved it divided by its {count} environments"
         context.report("translated", message, key=key)
@@ -390,7 +397,7 @@ def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
 
 _HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
     **dict.fromkeys(_SPACES, _rebuild_space),
-    **dict.fromkeys(algorithms.RECREATED, _drop_recreated),
+    **dict.fromkeys(RECREATED, _drop_recreated),
     "policy_class": rebuild_policy_class,
     "policy_kwargs": rebuild_policy_kwargs,
     "tensorboard_log": _rebuild_tensorboard_log,

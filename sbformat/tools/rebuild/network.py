@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SHARED: Final = f"{changes.SHARED_LAYERS}."
 _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))
-_EXTRACTOR: Final = f"{changes.EXTRACTOR}."
+_EXTRACTOR: Final = "features_extractor."
 _BRANCH_EXTRACTORS: Final = (f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.")
 _ACTOR_AND_CRITIC_EXTRACTORS: Final = (f"actor.{_EXTRACTOR}", f"critic.{_EXTRACTOR}")
 _OLD_CRITIC: Final = re.compile(rf"^(critic|critic_target)\.({'|'.join(changes.CRITICS)})\.")

@@ -17,7 +17,7 @@ from sbformat.known.table import current_name
 from sbformat.known.types import Partial, Reference
 from sbformat.policies.shapes import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
-from sbformat.tools.rebuild.context import DROPPED
+from sbformat.tools.rebuild.context import DROPPED, find_source_release
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts
 from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
@@ -185,7 +185,7 @@ def _always_squashes(context: RebuildContext) -> bool:
     """Return whether the policy squashed its output regardless of its argument, as ARS's MLP once did."""
     return (
         context.algorithm == "ARS"
-        and context.source_release < changes.ARS_SQUASHES_IF_ASKED
+        and find_source_release(context.archive) < changes.ARS_SQUASHES_IF_ASKED
         and context.decode("policy_class") == Reference("sb3_contrib.ars.policies", "ARSPolicy")
     )
 

@@ -13,8 +13,7 @@ from sbformat.errors import SbformatError, escape
 from sbformat.known.changes import HER_KEPT, RENAMED
 from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.algorithms import is_hyperparameter
-from sbformat.tools.rebuild.defaults import find_default
+from sbformat.tools.rebuild.algorithms import find_default, is_hyperparameter
 from sbformat.values.render import ValueRenderer, render_line
 
 if TYPE_CHECKING:

@@ -346,6 +346,10 @@ def test_optimizers_of_other_parameters() -> None:
     (row,) = problems(archive.replace(parameters={"policy.optimizer": optimizer}))
     assert row[0] == "policy.optimizer.pth"
     assert "'state/[0]/exp_avg': expected the shape (8, 4)" in row[2]
+    optimizer["state"][0] = {"step_size": optimizer["state"][0]["exp_avg"]}  # of Rprop
+    (row,) = problems(archive.replace(parameters={"policy.optimizer": optimizer}))
+    assert "'state/[0]/step_size': expected the shape (8, 4)" in row[2]
+    optimizer["state"] = {}
     optimizer["param_groups"][0]["params"].pop()
     (row,) = problems(archive.replace(parameters={"policy.optimizer": optimizer}))
     assert row[2] == "expected one group of 12 parameters (from policy_kwargs), got 11"

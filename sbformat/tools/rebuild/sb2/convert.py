@@ -29,8 +29,7 @@ from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.algorithms import is_hyperparameter
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
+from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, is_hyperparameter
 from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
