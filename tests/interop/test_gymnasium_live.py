@@ -69,6 +69,26 @@ def test_it_is_the_space_that_was_pickled(what: str, seed: int | None) -> None:
     assert str(made.sample()) == str(real.sample())
 
 
+@pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
+def test_elements_are_those_of_gymnasium() -> None:
+    """What either draws is an element for both; a space without others within draws the same."""
+    values = [0, -2, 2.5, "ab", (), (0, 1), [1, 1], {"a": 1}, np.array([1, 0]), np.zeros((2, 2)), np.int32(3), True]
+    rng = np.random.default_rng(0)
+    for what, real in REAL.items():
+        ours = understood(pickle.dumps(real))
+        if what.startswith("Graph") or what == "Sequence in one array":
+            continue
+        made = [ours.sample(rng) for _ in range(10)]
+        drawn = [real.sample() for _ in range(10)]
+        assert all(map(ours.contains, drawn)), what
+        assert all(map(real.contains, made)), what
+        assert [ours.contains(value) for value in values] == [real.contains(value) for value in values], what
+        if not ours.inner_spaces():
+            real.seed(7)
+            same = np.random.default_rng(np.random.SeedSequence(7))
+            assert repr([ours.sample(same) for _ in range(20)]) == repr([real.sample() for _ in range(20)]), what
+
+
 def plain_state(space: Any) -> Any:
     """The attributes of a space, but for its generator, with their types."""
     if isinstance(space, spaces.Space):

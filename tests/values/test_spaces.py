@@ -18,11 +18,13 @@ from sbformat.known.spaces import (
     MultiDiscrete,
     OneOf,
     Sequence,
+    Space,
     Text,
     TupleSpace,
 )
 from sbformat.known.types import RandomState
 from sbformat.pkl import Call, Global, Node
+from sbformat.pkl.numpy import ArrayInfo
 from tests.helpers.build_blobs import (
     array,
     box,
@@ -252,3 +254,84 @@ def test_spaces_have_the_shape_of_an_element() -> None:
 def test_a_space_says_what_to_install_for_gymnasium() -> None:
     with pytest.raises(UnsupportedError, match=r"gymnasium is not installed: pip install 'sbformat\[gym\]'"):
         Discrete("gym", 2, 0, "<i8", None).to_gymnasium()
+
+
+def numbers(values: Any, code: str = "<f4") -> ArrayInfo:
+    made = np.asarray(values, code)
+    return ArrayInfo(code, made.shape, "C", made.tobytes(), is_scalar=False)
+
+
+def make_box(low: Any, high: Any, code: str = "<f4") -> Box:
+    below, above = numbers(low, code), numbers(high, code)
+    return Box("gymnasium", below.shape, code, below, above, None)
+
+
+INF: Final = float("inf")
+CHOICE: Final = Discrete("gymnasium", 3, -1, "<i8", None)
+CHOICES: Final = MultiDiscrete("gymnasium", numbers([[2, 3]], "<i8"), numbers([[1, -1]], "<i8"), "<i8", None)
+BITS: Final = MultiBinary("gymnasium", (2, 2), "|i1", None)
+LETTERS: Final = Text("gymnasium", 1, 3, "ab", None)
+ELEMENTS: Final[list[tuple[Space, list[Any], list[Any]]]] = [
+    (make_box([-1, -INF], [INF, 2]), [[0, 0], np.array([-1, 2], "f4")], [[-2, 0], [0, 3], [0], "a", np.zeros(2)]),
+    (make_box([0, 0], [9, 9], "|u1"), [[0, 9], np.array([1, 2], "u1")], [[0, 10], [300, 0], np.zeros(2, "i8")]),
+    (CHOICE, [-1, 1, np.int64(0), np.array(1)], [-2, 2, 0.0, np.array([0]), "0", 2**70]),
+    (CHOICES, [[[1, -1]], np.array([[2, 1]])], [[[0, 0]], [[2, 2]], [1, -1], [[1.0, 0.0]], [[1], [2, 3]], None]),
+    (BITS, [[[0, 1], [1, 0]], np.zeros((2, 2))], [[0, 1], [[0, 2], [0, 0]], 0, [["a", "b"], ["c", "d"]]]),
+    (LETTERS, ["a", "aba"], ["", "abab", "ac", 1]),
+    (DictSpace("gymnasium", {"a": CHOICE}, None), [{"a": 0}], [{}, {"a": 2}, {"a": 0, "b": 0}, [0]]),
+    (TupleSpace("gymnasium", (CHOICE, LETTERS), None), [(0, "a"), [1, "b"]], [(0,), (0, "c"), 0]),
+    (OneOf("gymnasium", (CHOICE, LETTERS), None), [(0, 1), (np.int64(1), "a")], [(2, 0), (1, 0), (0, 0, 0), [0, 1]]),
+    (Sequence("gymnasium", CHOICE, False, None), [(), (0, 1, -1)], [[0], (2,)]),
+]  # fmt: skip
+
+
+@check_each(("space", "inside", "outside"), ELEMENTS)
+def test_what_is_an_element(space: Space, inside: list[Any], outside: list[Any]) -> None:
+    assert [space.contains(value) for value in inside] == [True] * len(inside)
+    assert [space.contains(value) for value in outside] == [False] * len(outside)
+
+
+WIDE: Final = make_box([-(2**63), -5, 0], [2**63 - 1, 5, 0], "<i8")
+
+
+@check_each("space", [*(row[0] for row in ELEMENTS), WIDE, make_box(0, 255, "|u1"), make_box(-INF, INF, "<f8")])
+def test_a_random_element_is_an_element(space: Space) -> None:
+    rng, same = np.random.default_rng(0), np.random.default_rng(0)
+    made = [space.sample(rng) for _ in range(30)]
+    assert all(map(space.contains, made))
+    assert str(made) == str([space.sample(same) for _ in range(30)])
+    assert len(set(map(str, made))) > 1
+    if space.shape is not None:
+        assert {(value.shape, value.dtype) for value in made} == {(space.shape, np.dtype(space.dtype))}
+
+
+def test_elements_that_are_objects_of_gymnasium_are_refused() -> None:
+    for space in (Graph("gymnasium", CHOICE, None, None), Sequence("gymnasium", CHOICE, True, None)):
+        for act in (space.contains, space.sample):
+            with pytest.raises(UnsupportedError, match=r"objects of gymnasium: call to_gymnasium\(\)"):
+                act(np.random.default_rng(0))
+
+
+def test_what_sb3_does_with_a_space() -> None:
+    found = {space.class_name: (space.observed, space.distribution, space.has_keys) for space, *_ in ELEMENTS}
+    assert found == {
+        "Box": ("numbers", "gaussian", False),
+        "Discrete": ("one-hot", "categorical", False),
+        "MultiDiscrete": ("one-hot", "multi-categorical", False),
+        "MultiBinary": ("numbers", "bernoulli", False),
+        "Dict": ("by key", "", True),
+        **dict.fromkeys(("Text", "Tuple", "OneOf", "Sequence"), ("", "", False)),
+    }
+    assert [space.flat_size() for space in (CHOICE, CHOICES, BITS, make_box([[0, 0]], [[1, 1]]))] == [3, 5, 4, 2]
+    assert [space.choices() for space in (CHOICE, CHOICES, BITS)] == [(3,), (2, 3), ()]
+    assert DictSpace("gymnasium", {"a": CHOICE}, None).parts() == {"a": CHOICE}
+    assert CHOICE.parts() == {None: CHOICE}
+
+
+def test_what_is_an_image() -> None:
+    bytes_, floats = make_box(np.zeros((2, 3, 4)), np.full((2, 3, 4), 255), "|u1"), make_box([[[0]]], [[[255]]])
+    assert [space.is_image() for space in (bytes_, floats, make_box([[0]], [[255]], "|u1"), CHOICE)] == [True] + [
+        False
+    ] * 3
+    assert not make_box([[[0]]], [[[254]]], "|u1").is_image()
+    assert floats.is_image(is_normalized=True)

@@ -153,13 +153,8 @@ def _choose(network: Network, outputs: dict[str, Value]) -> Head:
 def build_ars(network: Network, features: Features) -> Head:
     """``ARSPolicy`` and ``ARSLinearPolicy``, which are deterministic."""
     is_linear = network.settings.kind == "ars_linear"
-<<<<<<< HEAD
-    observed = features.extract((changes.EXTRACTOR,), {"action_net": 0})
-    is_box = network.settings.agent.action_space.distribution == "gaussian"
-=======
     observed = features.extract(("features_extractor",), {"action_net": 0})
-    is_box = isinstance(network.settings.agent.action_space, Box)
->>>>>>> c664f31d8744275013b82e013b1646d93e66b6a1
+    is_box = network.settings.agent.action_space.distribution == "gaussian"
     name = "" if is_box else "scores"
     if "action_net.weight" in network.tensors:  # ARSLinearPolicy before changes.ARS_SEQUENCE
         raw = network.linear("action_net", observed, name=name)

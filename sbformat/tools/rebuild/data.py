@@ -16,9 +16,8 @@ from sbformat.immutable import thaw
 from sbformat.known import changes
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
-from sbformat.known.spaces import Space
 from sbformat.known.sb3_attributes import SCHEDULE_KEYS
-from sbformat.known.spaces import Box, Space
+from sbformat.known.spaces import Space
 from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
