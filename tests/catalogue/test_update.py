@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,6 @@ from tests.helpers.many_archives import refuse_listing, write_archives, write_st
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from sbformat.catalogue.update import CatalogReport
 
@@ -283,16 +283,17 @@ from sbformat.catalogue import spool
 from sbformat.cli import catalog, main
 
 folder, output, jobs, kept = sys.argv[1:]
-spool._ROWS = 4
+spool._ROWS, spool._SECONDS = 4, 1e9
 catalog._FEW = 2
 add_row = spool.Spool.add_row
 added = []
 
 def add_row_or_die(self, source, row):
     if len(added) == int(kept):
+        print(*added, sep="\\n", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     add_row(self, source, row)
-    added.append(source)
+    added.append(source.state.name)
 
 spool.Spool.add_row = add_row_or_die
 if __name__ == "__main__":
@@ -321,12 +322,13 @@ def test_a_run_that_was_killed_is_resumed_without_reading_again(tmp_path: Path, 
     (tmp_path / "child.py").write_text(CHILD)
     before = output.read_bytes() if has_output else None
     child = [sys.executable, str(tmp_path / "child.py"), str(tmp_path / "runs"), str(output), jobs, "13"]
-    done = subprocess.run(child, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=500)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(child, env=environment, check=False, timeout=500, stdout=subprocess.PIPE, text=True)
     assert done.returncode == -signal.SIGKILL
     assert (output.read_bytes() if output.exists() else None) == before
     assert (tmp_path / "out.csv.partial").exists()
-    for path in paths[:12]:  # 13 were finished, and 12 of them committed
-        spoil(path)
+    for path in done.stdout.splitlines()[:12]:  # 13 were finished, and 12 of them committed
+        spoil(Path(path))
     report = run(tmp_path / "runs", output)
     assert report.resumed
     assert report.read <= (4 if has_output else 8)
