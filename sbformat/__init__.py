@@ -26,6 +26,7 @@ _MODULES: Final = {
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "html_report.report": "HtmlReport report",
     "io.urls": "Url",
+    "known.types": "ConstantSchedule LinearSchedule",
     "limits": "DEFAULT_LIMITS Limits",
     "policies.c.export": "export_c",
     "policies.export.files": "ExportReport",
@@ -50,7 +51,6 @@ _MODULES: Final = {
     ),
     "tools.scan": "Finding ScanReport scan",
     "values": "decode",
-    "known.types": "ConstantSchedule LinearSchedule",
     "writer": "new write writes",
 }
 """The public names, by the module that defines them."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
+from sbformat.known import changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,9 +75,6 @@ _REFERENCE_BYTES: Final = 4096
 _PPO_RELATIVES: Final = frozenset({"MaskablePPO", "RecurrentPPO"})
 _DDPG_VALUES: Final = {"policy_delay": 1, "target_noise_clip": 0.0}
 """Settings of TD3 that DDPG, a TD3 without its tricks, fixes."""
-
-_A2C_WITH_PPO_KEYS: Final = "_current_progress"
-"""A key that only SB3 0.6 wrote, where A2C was a PPO with one epoch."""
 
 
 def class_reference(value: object) -> str | None:
@@ -154,10 +152,11 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
         return Algorithm(by_class, certain, tuple(evidence))
     if name == "PPO":
         certain = by_class == "PPO"
-        if _A2C_WITH_PPO_KEYS in data:
+        if changes.MARK_OF_0_6 in data:
             certain = False
             name = "A2C" if data.get("n_epochs") == 1 else "PPO"
-            evidence.append(f"SB3 0.6, where A2C wrote PPO's keys: n_epochs is {data.get('n_epochs')}, 1 in A2C")
+            old = f"SB3 {changes.FIRST}, where A2C wrote PPO's keys"
+            evidence.append(f"{old}: n_epochs is {data.get('n_epochs')}, 1 in A2C")
         elif not certain:
             evidence.append("a policy class of its own: MaskablePPO and RecurrentPPO write the same keys")
     elif name == "TD3":

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import SbformatError
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ from sbformat.catalogue.episodes import collect_episodes
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
+from sbformat.known.sb3_attributes import EXAMINED_KEYS
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import render_line, render_linear
-from sbformat.values.schedule_meaning import EXAMINED_KEYS, describe_samples, find_meaning
+from sbformat.values.schedule_meaning import describe_samples, find_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

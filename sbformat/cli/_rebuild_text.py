@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.cli._options import is_verbose
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import escape
+from sbformat.known.changes import WRITES_VERSION
 
 if TYPE_CHECKING:
     from sbformat.cli._output import Plain
@@ -45,7 +46,7 @@ def describe_release(report: dict[str, Any]) -> str:
         return f"SB2's {report['sb2_algorithm']}"
     if report["algorithm"] == _STATISTICS or "." in report["algorithm"]:  # a policy is named by its module and class
         return ""
-    return f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
+    return f"SB3 {report['written_by'] or f'before {WRITES_VERSION}'}"
 
 
 def count_words(report: dict[str, Any]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, escape
 from sbformat.io.opening import is_remote
+from sbformat.known.changes import WRITES_VERSION
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     if report.stable_baselines3_version is not None:
         rows.append(("SB3 version", report.stable_baselines3_version))
     elif report.format in SB3_ARCHIVES:
-        rows.append(("SB3 version", "not stored (SB3 before 0.9.0 did not write it)"))
+        rows.append(("SB3 version", f"not stored (SB3 before {WRITES_VERSION}.0 did not write it)"))
     if report.algorithm is not None:
         name = report.algorithm.name or "unknown"
         rows.append(("algorithm", name if report.algorithm.certain else f"{name} (not certain)"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import Space
 from sbformat.pkl.numpy import ArrayInfo

@@ -139,18 +139,10 @@ def decode_reconstructed_object(context: Context, node: Call) -> object:
     """Decode ``copyreg._reconstructor(class, base, value)`` and a state, of a class pickled by value."""
     args: Any = node.args
     base = args[1] if len(args) == 3 else None
-    if not isinstance(base, Global) or base.updates or base.pair not in _RECONSTRUCTED:
+    if not isinstance(base, Global) or base.updates or "plain type" not in find(base.pair).uses:
         reject("expected a built-in type as the base of an object that copyreg constructs")
     context.accept(base)
     return _object(context, node, args[0], () if args[2] is None else (args[2],))
-
-
-_RECONSTRUCTED: Final = frozenset(
-    ("builtins", name)
-    for name in (
-        "object", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple",
-    )
-)  # fmt: skip
 
 
 def _object(context: Context, node: Call, cls: object, args: object) -> object:

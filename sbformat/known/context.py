@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError
-from sbformat.known.rows import find, find_role, reject
+from sbformat.known.rows import NOTHING, find, find_called, find_role, reject
 from sbformat.known.types import Cycle, Reference
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.pth.addresses import other_keys
@@ -54,7 +54,6 @@ _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
 _FILLERS: Final = frozenset({"filled_function", "filled_class"})
 _OF_NUMPY: Final = frozenset({"numpy_array", "numpy_scalar", "random_state", "generator", "bit_generator"})
-_PICKLED_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
 def find_globals(node: Call) -> object:
@@ -174,12 +173,13 @@ class Context:
         for node in pickle.log:
             if isinstance(node, Call) and isinstance(node.func, Call):
                 self._resolve_dill(node, node.func)
-            role = find_role(node) if isinstance(node, Call) else None
+            row = find_called(node) if isinstance(node, Call) else NOTHING
+            role = row.role
             if role in _STATE_SETTERS and node.args:  # type: ignore[union-attr]
                 self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
             elif role in _FILLERS and node.args:  # type: ignore[union-attr]
                 self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            if role in _PICKLED_BY_VALUE:
+            if "by value" in row.uses:
                 self._has_code = True
             if isinstance(node, Call) and find_maker(node) in _GLOBALS_ARGUMENT:
                 self.sharing.setdefault(find_globals(node), []).append(node)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.known.base import Contradiction
 from sbformat.known.classes import read_setter_state
 from sbformat.known.code import Code, FunctionParts, make_code
 from sbformat.known.context import find_globals, find_maker
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.python_objects import find_singleton_type
-from sbformat.known.rows import find, find_role, reject
+from sbformat.known.rows import find, find_called, find_role, reject
 from sbformat.known.schedules import find_schedule
-from sbformat.known.types import CarriedClass, Cycle, Described, Function, Module, Reference
+from sbformat.known.types import CarriedClass, Contradiction, Cycle, Described, Function, Module, Reference
 from sbformat.pkl.tree import LEAVES, Call, Dict, Global, children, walk
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 _FUNCTION_TYPES: Final = ("LambdaType", "FunctionType")
 _CODE_TYPE: Final = "CodeType"
 _NAMESPACE: Final = Reference("types", "SimpleNamespace")
-_EMPTY_CELLS: Final = frozenset(
-    {("cloudpickle.cloudpickle", "_empty_cell_value"), ("cloudpickle", "_empty_cell_value")}
-)
 
 
 class Cell(NamedTuple):
@@ -92,7 +88,7 @@ def decode_cell(context: Context, node: Call) -> Cell:
 
 
 def _content(context: Context, value: object) -> object:
-    if isinstance(value, Global) and value.pair in _EMPTY_CELLS:
+    if isinstance(value, Global) and find(value.pair).role == "empty_cell_value":
         context.accept(value)
         return _Empty()
     return context.value(value)
@@ -324,11 +320,12 @@ def _only_completes(node: Call) -> bool:
     role = find_role(node)
     if role in ("function_state", "class_state", "filled_function", "filled_class"):
         target = node.args[0] if type(node.args) is tuple and node.args else None
-        return isinstance(target, Call) and find_maker(target) in _BY_VALUE
-    return find_maker(node) in _BY_VALUE or role == "cell"
+        return isinstance(target, Call) and _makes_by_value(target)
+    return _makes_by_value(node) or role == "cell"
 
 
-_BY_VALUE: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
+def _makes_by_value(node: Call) -> bool:
+    return "by value" in find_called(node).uses or find_maker(node) == "function"
 
 
 def _list_unclear_names(context: Context, node: Call, code: Code | None, own: dict[str, object]) -> list[str]:

@@ -5,9 +5,9 @@ Sources: numpy ``_core/src/multiarray/methods.c``, ``_core/numeric.py``, ``rando
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sbformat.known.numbers import unpack_items
 from sbformat.known.rows import UnrecognizedError, find, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
 from sbformat.pkl.names import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
@@ -25,7 +25,10 @@ from sbformat.pkl.numpy import (
 from sbformat.pkl.tree import Call, Global, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.known.context import Context
+    from sbformat.known.rows import Known
 
 _EXACT_BITS: Final = 53
 """Bits of an integer that a float holds exactly."""
@@ -76,7 +79,7 @@ def decode_array(context: Context, node: Call) -> ArrayInfo | ObjectArray:
 
 
 def decode_portable_array(context: Context, node: Call) -> ArrayInfo:
-    """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.values.encoder` writes."""
+    """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.known.encoder` writes."""
     if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
         reject("expected an array constructed with the shape (0,)")
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
@@ -296,8 +299,8 @@ def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
 _MIN_POOL: Final = 4
 _CHECKSUMS: Final = (0x3EAA222, 0xC464C19, 0xF88304A)
 """Checksums of the fields of a SeedSequence, by the release of Cython: numpy refuses any other."""
-_SEED_SEQUENCES: Final = frozenset(
-    {("numpy.random.bit_generator", "SeedSequence"), ("numpy.random._bit_generator", "SeedSequence")}
+_SEED_SEQUENCES: Final = tuple(
+    (f"numpy.random.{module}", "SeedSequence") for module in ("bit_generator", "_bit_generator")
 )
 
 
@@ -314,16 +317,80 @@ def _is_natural(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
+# -- numbers -------------------------------------------------------------------------------------------
+
+_CODES: Final = {
+    "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e",
+    "f4": "f", "f8": "d",
+}  # fmt: skip
+
+
+_BITS: Final = 64
+
+
+def to_number(value: object, what: str) -> int | float:
+    """Return a number; a numpy scalar becomes a Python number.
+
+    :param what: the name of the value, for the message
+    :raises UnrecognizedError: when it is not a number
+    """
+    if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
+        return value
+    if isinstance(value, ArrayInfo) and value.shape == () and value.dtype[1:] in _CODES:
+        return unpack_items(value)[0]
+    message = f"expected a number as {what}"
+    raise UnrecognizedError(message)
+
+
+def to_float64(value: object, what: str) -> int | float:
+    """Return a number with which Python and numpy compute the same results: a Python number, or float64.
+
+    numpy computes in the dtype of its scalars: float32 rounds differently, and integers overflow.
+
+    :raises UnrecognizedError: when it is not such a number
+    """
+    if isinstance(value, ArrayInfo) and value.dtype[1:] != "f8":
+        reject(f"expected float64 as {what}, got {value.dtype}: numpy computes in the dtype of its scalars")
+    return to_number(value, what)
+
+
+def to_int(value: object, what: str) -> int:
+    """Return an integer.
+
+    :raises UnrecognizedError: when it is not one
+    """
+    found = to_number(value, what)
+    if type(found) is not int:
+        reject(f"expected an integer as {what}")
+    return found
+
+
+def unpack_items(value: ArrayInfo) -> tuple[int | float, ...]:
+    """Return the items of an array of plain numbers, in the order of its bytes.
+
+    :raises UnrecognizedError: for any other dtype
+    """
+    code = _CODES.get(value.dtype[1:])
+    if code is None:
+        reject(f"expected an array of plain numbers, got {value.dtype}")
+    order = ">" if value.dtype[0] == ">" else "<"
+    return struct.unpack(f"{order}{len(value.buffer) // struct.calcsize(code)}{code}", value.read())
+
+
 # -- rows ----------------------------------------------------------------------------------------------
 
 _SEEDS: Final = "__pyx_unpickle_SeedSequence"
 
+
+def _arrays(role: str, *uses: str) -> Iterator[Known]:
+    for row in known_in_pth(role, call=decode_array):
+        is_odd = row.module.endswith("umath")  # of some builds of numpy 1.16 to 1.19
+        yield row._replace(uses=frozenset(uses if is_odd else (*uses, "built")))
+
+
 ROWS: Final = [
-    *(
-        row._replace(uses=frozenset({"built"}) if "umath" not in row.module else row.uses)
-        for role in ("numpy_array", "numpy_scalar")
-        for row in known_in_pth(role, call=decode_array)
-    ),
+    *_arrays("numpy_array", "unhashable"),
+    *_arrays("numpy_scalar"),
     *known("numpy", "ndarray", "value, built", kind="portable_array", new=decode_portable_array),
     *known("numpy", "dtype", "value, built", role="numpy_dtype", call=decode_dtype),
     *known("numpy", "bool", "value, number", current=("numpy", "bool_")),  # numpy 1.24 to 1.26 lack numpy.bool

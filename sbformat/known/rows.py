@@ -22,7 +22,7 @@ from sbformat.pkl.tree import Call, Global
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.known.context import Context
     from sbformat.pkl.names import Pair
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 Use: TypeAlias = Literal[
     "value", "algorithm", "only described", "beside code", "generic", "metaclass", "method", "stores", "slots",
-    "imported", "dtype", "number", "layer", "interpolates", "reaches", "built",
+    "imported", "dtype", "number", "plain type", "holds", "unhashable", "by value", "carries", "layer", "interpolates",
+    "getter", "program", "reaches", "built",
 ]  # fmt: skip
 """What may become of a name:
 
@@ -48,8 +49,15 @@ slots           its objects are parts of a dataclass and consist of their slots
 imported        importing it only defines it
 dtype           a dtype of torch
 number          a scalar type of numpy: calling it makes a number
+plain type      calling it only stores what it is given, also as the base of another class
+holds           a call of it makes a container, which only stores its items
+unhashable      what a call of it makes has no hash
+by value        it makes a function or class that is pickled by value
+carries         it makes such a function or class, or a part of one: their code has findings of its own
 layer           a partial may call it: it makes a layer or an optimizer
 interpolates    ``numpy.interp``, of which a partial with plain numbers is a schedule
+getter          a call of it makes a function that looks up the attribute that it was given
+program         the records of a TorchScript archive store lists with it, and the loader of torch replaces it
 reaches         it runs code when it is called with other arguments than those that its decoder accepts
 built           ``unsafe`` may call it, with the arguments that its decoder accepts
 """
@@ -77,8 +85,10 @@ class Known(NamedTuple):
     members: tuple[object, ...] = ()
     """The values of the members of an enumeration."""
     current: Pair | None = None
-    """Its name in SB3 2 and current gymnasium and numpy, when it was renamed."""
-    since: Target | None = None
+    """Its newest name in SB3, gymnasium or numpy, when it was renamed."""
+    until: Release | None = None
+    """The first release of SB3 with that name; None when all targets have it."""
+    since: Release | None = None
     """The release of SB3 2 that added it; earlier targets lack it."""
     is_gone: bool = False
     """Whether no release of SB3 2 has it, or not with every gymnasium that the release takes."""
@@ -86,13 +96,27 @@ class Known(NamedTuple):
     """The argument of a policy or algorithm for which SB3 may call it: ``activation_fn``, ``replay_buffer_class``."""
     arguments: Mapping[str, object] = {}
     """In that place, its arguments other than those that SB3 passes, with the defaults; None for a flag."""
+    stores: Mapping[str, str] = {}
+    """What an optimizer has for a parameter after its first step: a ``scalar``, or a tensor of the shape of the
+    ``parameter``, maybe only with an option, which is in the place of that word. It creates what is missing here."""
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
 
     @property
     def pair(self) -> Pair:
         """Module and name."""
         return self.module, self.name
 
-    def explain_missing(self, target: Target) -> str | None:
+    def for_target(self, target: Release) -> Known:
+        """Return the row of its name in a release of SB3 2 or later."""
+        if self.current is not None and (self.until is None or target >= self.until):
+            return find(self.current)
+        if self.since is not None and target < self.since:
+            return next((row for row in TABLE.values() if (row.current, row.until) == (self.pair, self.since)), self)
+        return self
+
+    def explain_missing(self, target: Release) -> str | None:
         """Return why a release of SB3 2 does not have it, or None if it has it."""
         if self.is_gone or self.module.partition(".")[0] in _OTHER_LIBRARIES:
             return "is in no release of SB3 2"
@@ -165,12 +189,12 @@ def later(module: str, name: str) -> NodeDecoder:
 
 
 _NO_USES: Final[frozenset[str]] = frozenset()
-_NOTHING: Final = Known("", "", _NO_USES)
+NOTHING: Final = Known("", "", _NO_USES)
 
 
 def find(pair: Pair) -> Known:
     """Return the row of a name; one without any use if it is not known."""
-    return TABLE.get(pair, _NOTHING)
+    return TABLE.get(pair, NOTHING)
 
 
 def current_name(pair: Pair) -> Pair:
@@ -178,12 +202,17 @@ def current_name(pair: Pair) -> Pair:
     return find(pair).current or pair
 
 
-def find_role(node: Call) -> str | None:
-    """Return the role of what a REDUCE calls by a plain name, or None."""
+def find_called(node: Call) -> Known:
+    """Return the row of what a REDUCE calls by a plain name; one without any use if it is not known, or not plain."""
     func = node.func
     if node.how != "REDUCE" or type(func) is not Global or func.updates or type(node.args) is not tuple:
-        return None
-    return find(func.pair).role or None
+        return NOTHING
+    return TABLE.get(func.pair, NOTHING)
+
+
+def find_role(node: Call) -> str | None:
+    """Return the role of what a REDUCE calls by a plain name, or None."""
+    return find_called(node).role or None
 
 
 # -- for the decoders ----------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
-from sbformat.known.changes import BATCH_RENORM, SCHEDULE_CLASSES
-from sbformat.known.numbers import to_int
+from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
+from sbformat.known.numpy import to_int
 from sbformat.known.rows import find, known, plain_arguments, reject
+from sbformat.known.torch import RMSPROP
 from sbformat.known.types import EnumMember, Instance, Reference, RNNStates, TrainFreq
 from sbformat.pkl.tree import Node
 
@@ -154,7 +155,7 @@ ROWS: Final = [
         for row in known(_POLICIES, "BaseFeaturesExtractor FlattenExtractor MlpExtractor NatureCNN", "value")
     ),
     *known("sb3_contrib.common.torch_layers", "BatchRenorm BatchRenorm1d", "value", since=BATCH_RENORM),
-    *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer"),
+    *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer", **RMSPROP),
     # distributions
     *known(
         f"{_COMMON}.distributions",
@@ -188,7 +189,7 @@ ROWS: Final = [
            attributes=_REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
     *known(f"{_COMMON}.buffers", "NStepReplayBuffer", "value", kind="plain", new=decode_plain_object,
            attributes=(*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
-           arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=SCHEDULE_CLASSES),
+           arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=NSTEP_RETURNS),
     *known(HER_BUFFER[0], HER_BUFFER[1], "value", kind="plain", new=decode_plain_object, attributes=_HER,
            place=_BUFFER, arguments={**_TIMEOUTS, "n_sampled_goal": 4, "goal_selection_strategy": "future",
                                      "copy_info_dict": None}),

@@ -73,6 +73,20 @@ vf_coef vf_fisher vf_fisher_coef vf_iters vf_loss vf_stepsize vfadam weights zer
 ATTRIBUTES: Final = frozenset(_NAMES.split())
 """Attributes and methods of the algorithm classes, in any release."""
 
+SCHEDULE_KEYS: Final = frozenset(
+    {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
+)
+"""Keys of ``data`` whose value can be a schedule."""
+EXAMINED_KEYS: Final = SCHEDULE_KEYS | {"cliprange", "cliprange_vf"}
+"""Those, and SB2's. Functions under other keys are not examined: a file may contain many, and each takes time."""
+CALLABLE_KEYS: Final = EXAMINED_KEYS | {
+    "policy_class", "replay_buffer_class", "rollout_buffer_class", "model_class", "policy"
+}  # fmt: skip
+"""Keys under which SB3 and SB2 store classes and functions."""
+OBJECT_KEYS: Final = CALLABLE_KEYS | {
+    "action_noise", "param_noise", "exploration", "beta_schedule", "learning_rate_schedule", "expert_dataset",
+}  # fmt: skip
+"""Those, and the keys under which they store objects of their classes."""
 CALLED_SUFFIXES: Final = ("_class", "_kwargs", "_fn", "_schedule", "__")
 """Suffixes of keys whose values are called, or are arguments of a call, in any class; and of special methods."""
 

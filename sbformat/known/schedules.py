@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.known.changes import SCHEDULE_CLASSES
-from sbformat.known.numbers import to_float64, to_number, unpack_items
+from sbformat.known.numpy import to_float64, to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError, known, reject
 from sbformat.known.types import (
     CarriedObject,

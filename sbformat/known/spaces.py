@@ -18,32 +18,23 @@ from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.known.base import Value
-from sbformat.known.numbers import to_int, unpack_items
+from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
-from sbformat.known.types import DType, RandomState, Reference
+from sbformat.known.types import DType, RandomState, Reference, Value
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import ModuleType
-    from typing import Protocol
 
     import numpy as np
     from typing_extensions import Self
 
     from sbformat.known.context import Context
+    from sbformat.known.encoder import Encoder
     from sbformat.known.rows import Known
-
-    class Encoder(Protocol):
-        """Makes the trees of the parts of a space: :mod:`sbformat.values.encoder`."""
-
-        def tree(self, value: object) -> Any: ...
-        def array(self, info: ArrayInfo) -> object: ...
-        def dtype(self, value: DType) -> Call: ...
-        def ordered_dict(self, value: OrderedDict[Any, Any]) -> Call: ...
 
 
 Library: TypeAlias = Literal["gym", "gymnasium"]
@@ -495,7 +486,7 @@ class Box(Space):
             "bounded_above": self.bounded_above or _flags(self.high, lambda high: high < math.inf),
         }  # gymnasium derives low_repr and high_repr
         arrays = {name: encoder.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return {"dtype": encoder.dtype(DType(self.dtype)), "_shape": _own(self.shape), **arrays}
+        return {"dtype": DType(self.dtype).encode(encoder), "_shape": _own(self.shape), **arrays}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -563,7 +554,7 @@ class Discrete(Space):
         return {"n": to_int(state.get("n"), "n of a Discrete"), "start": start, "dtype": state.dtype(_INT64, _WHOLE)}
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        return {"n": self.n, "start": self.start, "_shape": (), "dtype": encoder.dtype(DType(self.dtype))}
+        return {"n": self.n, "start": self.start, "_shape": (), "dtype": DType(self.dtype).encode(encoder)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -648,7 +639,7 @@ class MultiDiscrete(Space):
             start = ArrayInfo(nvec.dtype, nvec.shape, "C", bytes(len(nvec.buffer)), is_scalar=False)
         return {
             "nvec": encoder.tree(nvec), "start": encoder.tree(start), "_shape": _own(nvec.shape),
-            "dtype": encoder.dtype(DType(self.dtype)),
+            "dtype": DType(self.dtype).encode(encoder),
         }  # fmt: skip
 
     @classmethod
@@ -702,7 +693,7 @@ class MultiBinary(Space):
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         n = self.shape[0] if len(self.shape) == 1 else _own(self.shape)
-        return {"n": n, "_shape": _own(self.shape), "dtype": encoder.dtype(DType(self.dtype))}
+        return {"n": n, "_shape": _own(self.shape), "dtype": DType(self.dtype).encode(encoder)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:

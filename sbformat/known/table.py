@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.known import carried, numpy, python, sb2, sb3, sbx, schedules, spaces, torch
 from sbformat.known.numpy import decode_gym_generator
-from sbformat.known.rows import TABLE, current_name, find, find_role, later
+from sbformat.known.rows import TABLE, current_name, find, find_called, find_role, later
 from sbformat.pkl.tree import Call, Global
 
 if TYPE_CHECKING:
     from sbformat.known.rows import Known, NodeDecoder
     from sbformat.pkl.names import Pair
 
-__all__ = ["FAMILIES", "TABLE", "current_name", "find", "find_node_decoder", "find_role", "list_place", "reaches_code"]
+__all__ = ["FAMILIES", "TABLE", "current_name", "find", "find_called", "find_node_decoder", "find_role", "list_place"]
 
 FAMILIES: Final[tuple[list[Known], ...]] = (
     spaces.ROWS, schedules.ROWS, numpy.ROWS, torch.ROWS, sb3.ROWS, sb2.ROWS, sbx.ROWS, python.ROWS, carried.ROWS,
@@ -38,11 +38,6 @@ def list_place(place: str) -> dict[Pair, Known]:
     return {pair: row for pair, row in TABLE.items() if row.place == place}
 
 
-def reaches_code(node: Call) -> bool:
-    """Return whether a call of a plain name runs code when it is given other arguments than its decoder accepts."""
-    return find_role(node) is not None and "reaches" in find(node.func.pair).uses  # type: ignore[attr-defined]
-
-
 def find_node_decoder(node: Call) -> NodeDecoder | None:
     """Return the node decoder of a call, or None when its constructor is not known."""
     func = node.func
@@ -53,11 +48,11 @@ def find_node_decoder(node: Call) -> NodeDecoder | None:
             return _find_for_computed(func)
     if type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
+    row = find(func.pair)
     if node.how == "REDUCE":
-        row = find(func.pair)
         is_object = row.role == "reconstructor" and node.args and isinstance(node.args[0], Call)
         return _RECONSTRUCTED if is_object else row.call
-    return find(func.pair).new if node.how == "NEWOBJ" else None
+    return row.new if node.how == "NEWOBJ" else None
 
 
 def _find_for_computed(func: Call) -> NodeDecoder | None:

@@ -18,6 +18,8 @@ from sbformat.pth.decode import open_pth
 from sbformat.pth.values import StorageId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sbformat.known.context import Context
     from sbformat.known.rows import Known
     from sbformat.pth.values import Storage
@@ -104,6 +106,35 @@ def _layers(module: str, names: str) -> list[Known]:
     return known(f"{_NN}.{module}", names, "value, layer")
 
 
+_FLAGS: Final = dict.fromkeys(("foreach", "maximize", "capturable", "differentiable"))
+_FUSED: Final = dict.fromkeys(("foreach", "maximize", "differentiable", "fused"))
+_BETAS: Final = {"betas": (0.9, 0.999), "eps": 1e-8}
+_STEP: Final = {"step": "scalar"}
+_MOMENTS: Final = {**_STEP, "exp_avg": "parameter", "exp_avg_sq": "parameter"}
+_ADAM: Final = {**_MOMENTS, "max_exp_avg_sq": "amsgrad"}
+_AMSGRAD: Final = {**_FLAGS, "fused": None, "amsgrad": None}
+_DECOUPLED: Final = {**_FLAGS, "decoupled_weight_decay": None}
+RMSPROP: Final[dict[str, Any]] = {
+    "place": "optimizer_class",
+    "arguments": {"centered": None, "momentum": 0, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0},
+    "stores": {**_STEP, "square_avg": "parameter", "momentum_buffer": "momentum", "grad_avg": "centered"},
+}
+"""What RMSprop and SB3's variant of it have in common."""
+
+
+def _optimizer(name: str, stores: Mapping[str, str], flags: Mapping[str, None], **defaults: object) -> list[Known]:
+    """Return the row of an optimizer that SB3 can use.
+
+    :param stores: as in :class:`Known`
+    :param flags: its arguments that are flags
+    :param defaults: the others except ``lr``: ``step`` reads these options, and torch does not add them by itself
+    """
+    return known(
+        f"torch.optim.{name.lower()}", name, "value, layer",
+        place=RMSPROP["place"], arguments={**flags, **defaults}, stores=stores,
+    )  # fmt: skip
+
+
 _USES: Final = {
     "tensor_v2": "built", "parameter": "built", "size": "built", "device": "value, built", "from_type_v2": "reaches",
 }  # fmt: skip
@@ -129,6 +160,11 @@ ROWS: Final = [
     *(row for pair in DTYPES for row in known(*pair, "value, dtype")),
     *(row for pair in MEMORY_FORMATS for row in known(*pair, "value")),
     *(row for pair in QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
+    *known(
+        "torch.jit._pickle",
+        "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
+        "program",
+    ),
     # layers
     *_activations("activation", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
     *_activations("activation", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU", "inplace"),
@@ -175,16 +211,28 @@ ROWS: Final = [
         "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
     ),
     *_layers("upsampling", "Upsample UpsamplingBilinear2d UpsamplingNearest2d"),
-    # optimizers
+    # optimizers: torch/optim/*.py of torch 1.11 to 2.13, defaults, __setstate__ and step
+    *_optimizer("Adam", _ADAM, {**_AMSGRAD, "decoupled_weight_decay": None}, **_BETAS, weight_decay=0),
+    *_optimizer("AdamW", _ADAM, _AMSGRAD, **_BETAS, weight_decay=1e-2),
+    *_optimizer("RMSprop", RMSPROP["stores"], _FLAGS, **RMSPROP["arguments"]),
+    *_optimizer("SGD", {}, {**_FUSED, "nesterov": None}, momentum=0, dampening=0, weight_decay=0),
+    *_optimizer("Adadelta", {**_STEP, "square_avg": "parameter", "acc_delta": "parameter"}, _FLAGS,
+                rho=0.9, eps=1e-6, weight_decay=0),
+    *_optimizer("Adagrad", {**_STEP, "sum": "parameter"}, _FUSED,
+                lr_decay=0, eps=1e-10, weight_decay=0, initial_accumulator_value=0),
+    *_optimizer("Adamax", {**_STEP, "exp_avg": "parameter", "exp_inf": "parameter"}, _FLAGS, **_BETAS, weight_decay=0),
+    *_optimizer("ASGD", {**_STEP, "eta": "scalar", "mu": "scalar", "ax": "parameter"}, _FLAGS,
+                lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0),
+    *_optimizer("NAdam", {**_MOMENTS, "mu_product": "scalar"}, _DECOUPLED, **_BETAS, weight_decay=0,
+                momentum_decay=4e-3),
+    *_optimizer("RAdam", _MOMENTS, _DECOUPLED, **_BETAS, weight_decay=0),
+    *_optimizer("Rprop", {**_STEP, "prev": "parameter", "step_size": "parameter"}, _FLAGS,
+                etas=(0.5, 1.2), step_sizes=(1e-6, 50)),
+    # not for SB3: another training step (LBFGS, SparseAdam), no biases (Muon), not in every target's torch (Adafactor)
     *known("torch.optim", "Adafactor Muon", "value"),  # their __module__
-    *(
-        row
-        for module, name in (
-            ("_adafactor", "Adafactor"), ("_muon", "Muon"), ("adadelta", "Adadelta"), ("adagrad", "Adagrad"),
-            ("adam", "Adam"), ("adamax", "Adamax"), ("adamw", "AdamW"), ("asgd", "ASGD"), ("lbfgs", "LBFGS"),
-            ("nadam", "NAdam"), ("optimizer", "Optimizer"), ("radam", "RAdam"), ("rmsprop", "RMSprop"),
-            ("rprop", "Rprop"), ("sgd", "SGD"), ("sparse_adam", "SparseAdam"),
-        )
-        for row in known(f"torch.optim.{module}", name, "value, layer")
-    ),
+    *known("torch.optim._adafactor", "Adafactor", "value, layer"),
+    *known("torch.optim._muon", "Muon", "value, layer"),
+    *known("torch.optim.lbfgs", "LBFGS", "value, layer"),
+    *known("torch.optim.optimizer", "Optimizer", "value, layer"),
+    *known("torch.optim.sparse_adam", "SparseAdam", "value, layer"),
 ]  # fmt: skip

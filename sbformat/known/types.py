@@ -9,17 +9,178 @@ from __future__ import annotations
 
 import bisect
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
-from sbformat.known.base import Cycle as Cycle  # noqa: PLC0414 -- exported
-from sbformat.known.base import Reference as Reference  # noqa: PLC0414 -- exported
-from sbformat.known.base import Value as Value  # noqa: PLC0414 -- exported
+from sbformat.errors import UnsupportedError, quote
+from sbformat.known.changes import SCHEDULE_CLASSES
+from sbformat.known.rows import find
+from sbformat.pkl.numpy import ITEM_SIZES
+from sbformat.pkl.numpy_calls import dtype_tree
+from sbformat.pkl.tree import Call, Dict, Global
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import dataclass_transform
 
     from sbformat.known.code import Code
+    from sbformat.known.encoder import Encoder
     from sbformat.pkl.numpy import ArrayInfo, Field
+else:
+
+    def dataclass_transform(**_: bool) -> Callable[[type], type]:
+        """Return a decorator that changes nothing: only type checkers use the real one."""
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True)
+class Value:
+    """A frozen record of the fields that its class annotates; iterates over them, equal when type and fields are.
+
+    Not a NamedTuple: creating three dozen such classes takes as long as reading an archive.
+    """
+
+    _fields: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(cls.__annotations__)
+
+    def __init__(self, *values: object, **named: object) -> None:
+        kind = type(self)
+        given = {**dict(zip(self._fields, values)), **named}
+        own = {name: given[name] if name in given else vars(kind).get(name, _ABSENT) for name in self._fields}
+        if (
+            len(values) + len(named) != len(given)
+            or len(given.keys() - own.keys())
+            or any(value is _ABSENT for value in own.values())
+        ):
+            message = f"expected the fields {', '.join(self._fields)} of {kind.__name__}, got {', '.join(given)}"
+            raise TypeError(message)
+        self.__dict__.update(own)
+
+    def encode(self, encoder: Encoder) -> Any:  # noqa: ARG002 -- most values need it
+        """Return its tree: what a pickle that the target loads contains for it (VALUES.md 13.7).
+
+        :param encoder: encodes what is in it
+        :raises UnsupportedError: when it has no form without code
+        """
+        refuse(f"a {type(self).__name__} has no form without code that every release loads")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        message = f"{type(self).__name__} is frozen"
+        raise AttributeError(message)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self.__setattr__(name, None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__dict__.values())
+
+    def shown_fields(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that a report shows, with their names."""
+        return zip(self._fields, self)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _equal(self, other)
+
+    def __hash__(self) -> int:
+        plain = (value for value in self if value is None or isinstance(value, (bool, int, float, str)))
+        return hash((type(self), *plain))
+
+    def __repr__(self) -> str:
+        return _render(self, 0)
+
+
+def _equal(one: object, other: object) -> bool:
+    """Return whether two values are equal; each pair of shared parts is compared once."""
+    todo = [(one, other)]
+    compared: set[tuple[int, int]] = set()
+    while todo:
+        left, right = todo.pop()
+        if left is right or (id(left), id(right)) in compared:
+            continue
+        if type(left) is not type(right):
+            return False
+        compared.add((id(left), id(right)))
+        if isinstance(left, Value):
+            todo.extend(zip(left, right))  # type: ignore[call-overload]
+        elif isinstance(left, dict):
+            if list(left) != list(right):  # type: ignore[call-overload]
+                return False
+            todo.extend(zip(left.values(), right.values()))  # type: ignore[attr-defined]
+        elif isinstance(left, (list, tuple)):
+            if len(left) != len(right):  # type: ignore[arg-type]
+                return False
+            todo.extend(zip(left, right))  # type: ignore[call-overload]
+        elif left != right:
+            return False
+    return True
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise :class:`UnsupportedError`, for a value that cannot be written."""
+    raise UnsupportedError(message)
+
+
+_ABSENT: Final = object()
+_MOST_LEVELS: Final = 3
+_MOST_ITEMS: Final = 100
+
+
+def _render(value: object, depth: int) -> str:
+    """Return a value for a repr: a few levels of it, whatever a file contains."""
+    if isinstance(value, Value):
+        if depth > _MOST_LEVELS:
+            return f"{type(value).__name__}(...)"
+        parts = [f"{name}={_render(part, depth + 1)}" for name, part in vars(value).items()]
+        return f"{type(value).__name__}({', '.join(parts)})"
+    if (
+        value is None
+        or isinstance(value, (bool, float))
+        or (isinstance(value, int) and value.bit_length() <= _MOST_ITEMS)
+    ):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value[:_MOST_ITEMS])
+    if isinstance(value, tuple) and len(value) <= _MOST_ITEMS and all(type(part) is int for part in value):
+        return f"({', '.join(_render(part, depth) for part in value)}{',' if len(value) == 1 else ''})"
+    return f"<{type(value).__name__}>"
+
+
+class Reference(Value):
+    """A known class, function or dtype by its name; it is never imported."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+    def encode(self, encoder: Encoder) -> Any:
+        if self.pair in encoder.foreign:
+            return Global(*self.pair)
+        row = find(self.pair).for_target(encoder.target)
+        if not row.is_reference:
+            refuse(f"{quote(str(self))} is not a known class")
+        if "algorithm" in row.uses:
+            refuse(f"{row} is an algorithm, which constructs the environment that its argument names")
+        missing = row.explain_missing(encoder.target)
+        if missing:
+            refuse(f"{row} {missing}")
+        return Global(*row.pair)
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Module and name, as in the tables of :mod:`sbformat.known`."""
+        return self.module, self.name
+
+
+class Contradiction(Value):
+    """A variable to which two functions of a file give different values, though they share it."""
+
+
+class Cycle(Value):
+    """The place where a value contains itself."""
 
 
 class RandomState(Value):
@@ -44,12 +205,21 @@ class SeedSequence(Value):
     """The mixed entropy; numpy does not derive it again."""
 
 
+_UTILS: Final = "stable_baselines3.common.utils"
+_TRAIN_FREQ: Final = ("stable_baselines3.common.type_aliases", "TrainFreq")
+
+
 class DType(Value):
     """A numpy dtype."""
 
     code: str
     """As in numpy's array interface: ``<f4``."""
     fields: tuple[Field, ...] = ()
+
+    def encode(self, encoder: Encoder) -> Call:  # noqa: ARG002 -- as of every value
+        if self.fields or self.code[1:] not in ITEM_SIZES:
+            refuse(f"expected a dtype of numbers, got {quote(self.code)}")
+        return dtype_tree(self.code)
 
 
 class ObjectArray(Value):
@@ -70,6 +240,11 @@ class ConstantSchedule(Value):
 
     value: float
 
+    def encode(self, encoder: Encoder) -> Call:
+        if encoder.target < SCHEDULE_CLASSES:
+            return Call("REDUCE", encoder.name((_UTILS, "constant_fn")), (self.value,))
+        return encoder.make(encoder.name((_UTILS, "ConstantSchedule")), {"val": self.value})
+
 
 class LinearSchedule(Value):
     """From ``start`` to ``end`` during the first ``end_fraction`` of the training, then ``end``."""
@@ -78,12 +253,22 @@ class LinearSchedule(Value):
     end: float
     end_fraction: float = 1.0
 
+    def encode(self, encoder: Encoder) -> Call:
+        if encoder.target < SCHEDULE_CLASSES:
+            return Call("REDUCE", encoder.name((_UTILS, "get_linear_fn")), tuple(self))
+        return encoder.make(encoder.name((_UTILS, "LinearSchedule")), vars(self))
+
 
 class FloatSchedule(Value):
     """Another schedule, with its values converted to Python floats."""
 
     schedule: Schedule | Function | object
     """An unknown object stays inert."""
+
+    def encode(self, encoder: Encoder) -> Any:
+        if encoder.target < SCHEDULE_CLASSES:
+            return encoder.tree(self.schedule)
+        return encoder.make(encoder.name((_UTILS, "FloatSchedule")), {"value_schedule": self.schedule})
 
 
 class InterpolatedSchedule(Value):
@@ -98,6 +283,10 @@ class InterpolatedSchedule(Value):
     """The remaining progress of each point, increasing: ``xp``. At least one point, and all numbers are finite."""
     values: tuple[float, ...]
     """The value at each point: ``fp``."""
+
+    def encode(self, encoder: Encoder) -> Call:
+        keywords = Dict([("xp", list(map(float, self.progress))), ("fp", list(map(float, self.values)))])
+        return encoder.partial(Global("numpy", "interp"), (), keywords)
 
     def sample(self, progress: float) -> float:
         """Return the value at a remaining progress, as numpy computes it.
@@ -135,6 +324,11 @@ class Function(Value):
     keyword_defaults: dict[str, object] = {}
     is_changed: bool = False
     """Whether other parts of the pickle may change what it computes, or its globals are not a plain dict."""
+
+    def encode(self, encoder: Encoder) -> Any:
+        if self.schedule is None:
+            refuse(f"the function {quote(self.qualname, 100)} is pickled by value: its meaning is its code")
+        return encoder.tree(self.schedule)
 
     @property
     def digest(self) -> str | None:
@@ -193,6 +387,14 @@ class Partial(Value):
     args: tuple[object, ...]
     keywords: dict[str, object]
 
+    def encode(self, encoder: Encoder) -> Call:
+        function = encoder.tree(self.function)
+        if not isinstance(function, Global):
+            refuse("a partial of a function that is pickled by value")
+        if function.pair not in encoder.foreign and "layer" not in find(function.pair).uses:
+            refuse(f"expected a layer or optimizer in a partial, got {quote(str(function))}")
+        return encoder.partial(function, tuple(encoder.trees(self.args)), encoder.pairs(self.keywords))
+
 
 class Described(Value):
     """A small value of Python without a literal: ``range(3)``, ``typing.Union[...]``, a property."""
@@ -210,12 +412,20 @@ class EnumMember(Value):
     enum: Reference
     value: object
 
+    def encode(self, encoder: Encoder) -> Call:
+        if find(self.enum.pair).role != "enum":
+            refuse(f"{quote(self.enum)} is not a known enumeration")
+        return Call("REDUCE", encoder.tree(self.enum), (self.value,))
+
 
 class TrainFreq(Value):
     """How often an off-policy algorithm trains: every ``frequency`` steps or episodes."""
 
     frequency: int
     unit: EnumMember
+
+    def encode(self, encoder: Encoder) -> Call:
+        return Call("NEWOBJ", encoder.name(_TRAIN_FREQ), (self.frequency, encoder.tree(self.unit)))
 
 
 class RNNStates(Value):
@@ -237,3 +447,12 @@ class Instance(Value):
 
     type: Reference
     attributes: dict[str, object]
+
+    def encode(self, encoder: Encoder) -> Call:
+        row = find(self.type.pair)
+        if row.kind != "noise":
+            refuse(f"an object of {quote(self.type)} has no form that is known to load")
+        attributes = dict(self.attributes)
+        if "_dtype" in (row.attributes or ()):
+            attributes.setdefault("_dtype", Reference("numpy", "float32"))  # since SB3 1.8
+        return encoder.make(encoder.tree(self.type), attributes)

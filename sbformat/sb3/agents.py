@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
-from sbformat.known.changes import parse_target
+from sbformat.known.changes import RENAMED, parse_target
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.types import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -22,7 +22,6 @@ from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild_with
 from sbformat.tools.rebuild.advice import FOR_LOAD
 from sbformat.tools.rebuild.context import Options
-from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.tools.rebuild.roles import REPLAY_BUFFERS
 from sbformat.writer import writes
 

@@ -7,11 +7,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known.changes import RENAMED
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import parse_schedule
-from sbformat.tools.rebuild.releases import ALGORITHMS, RENAMED
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
+from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -56,7 +57,7 @@ def _make_schedule(key: str, value: Any) -> Any:
     schedule = parse_schedule(key, value)
     from stable_baselines3.common import utils
 
-    has_classes = hasattr(utils, "LinearSchedule")  # since SB3 2.7
+    has_classes = hasattr(utils, "LinearSchedule")
     if isinstance(schedule, ConstantSchedule):
         return (utils.ConstantSchedule if has_classes else utils.constant_fn)(schedule.value)
     if isinstance(schedule, LinearSchedule):

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.known.changes import NEWEST, RELEASES, Target
-from sbformat.tools.rebuild.releases import ALGORITHMS
+from sbformat.known.changes import NEWEST, RELEASES, Release
+from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 ORIGINAL: Final = "_sbformat_original"
 """Attribute of a method that replaces one of SB3's: that method."""
@@ -29,7 +29,7 @@ def find_installed_release() -> str:
     if (first, second) < min(RELEASES):
         message = f"expected SB3 {min(RELEASES)} or later, got {first}.{second}"
         raise UnsupportedError(message)
-    return str(min(Target(first, second), NEWEST))
+    return str(min(Release(first, second), NEWEST))
 
 
 def find_class(algorithm: object) -> Any:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
-from sbformat.known.changes import ONE_NETWORK_OPTIMIZER, Target, parse_release
+from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER
+from sbformat.tools.rebuild.context import find_source_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
 
 _OPTIMIZER_ENTRY: Final = f"policy.optimizer{PTH_SUFFIX}"
-_ONE_EXTRACTOR: Final = "features_extractor."
-_BRANCH_EXTRACTOR: Final = "pi_features_extractor."
-_TWO_EXTRACTORS: Final = Target(1, 7)
-"""The first release whose policies have an extractor for each network."""
 _SAVE_AGAIN: Final = "save it again to get rid of this warning"
 
 
@@ -31,12 +28,12 @@ def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
     :param original: the archive that was read
     :param rebuilt: the same for the installed release
     """
-    release = _find_release(original)
+    release = find_source_release(original)
     old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
-    has_one = _has(old, _ONE_EXTRACTOR) and not _has(old, _BRANCH_EXTRACTOR)
-    if release >= _TWO_EXTRACTORS and has_one and _has(new, _BRANCH_EXTRACTOR):
+    has_one = _has(old, "features_extractor") and not _has(old, ACTOR_EXTRACTOR)
+    if release >= BRANCH_EXTRACTORS and has_one and _has(new, ACTOR_EXTRACTOR):
         yield (
-            f"the policy has the layout of SB3 < {_TWO_EXTRACTORS}, with fewer names for its features extractor, and "
+            f"the policy has the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor, and "
             f"SB3 {release} saved it: {_SAVE_AGAIN}"
         )
     old_size, new_size = (_count_parameters(_read_tree(archive, _OPTIMIZER_ENTRY)) for archive in (original, rebuilt))
@@ -47,14 +44,6 @@ def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
         )
 
 
-def _find_release(archive: Archive) -> Target:
-    """Return the release that wrote an archive; 0.0 if it is not known, as before SB3 0.9."""
-    try:
-        return parse_release(archive.stable_baselines3_version or "") or Target(0, 0)
-    except SbformatError:
-        return Target(0, 0)
-
-
 def _read_tree(archive: Archive, name: str) -> Any:
     """Return a state dict's tree; empty when it is missing or cannot be decoded."""
     try:
@@ -63,8 +52,8 @@ def _read_tree(archive: Archive, name: str) -> Any:
         return {}
 
 
-def _has(tree: Any, prefix: str) -> bool:
-    return isinstance(tree, dict) and any(isinstance(name, str) and name.startswith(prefix) for name in tree)
+def _has(tree: Any, module: str) -> bool:
+    return isinstance(tree, dict) and any(isinstance(name, str) and name.startswith(f"{module}.") for name in tree)
 
 
 def _count_parameters(tree: Any) -> int:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.schema.assigned import encode_assigned, find_release
-from sbformat.tools.rebuild.releases import RECREATED
+from sbformat.tools.rebuild.algorithms import RECREATED
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.schedule_meaning import SAMPLED, SCHEDULE_KEYS, describe_samples, find_meaning
+from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Container

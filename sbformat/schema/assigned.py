@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import ValidationError, escape
-from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, Target, parse_release
+from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, UNKNOWN, Release, parse_release
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema.problem import Problem, ProblemKind
 from sbformat.values import encode
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 
 if TYPE_CHECKING:
     from sbformat.known.types import Schedule
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _CALLED: Final = frozenset({"lr_schedule", "exploration_schedule", "delta_std_schedule"})
 """Those that SB3 calls without a check, so that a number is written as a schedule."""
 WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta_std_schedule"})
-"""Those that SB3 >= 2.7 wraps in a ``FloatSchedule``."""
+"""Those that SB3 wraps in a ``FloatSchedule`` since it has classes of schedules."""
 _FORMS: Final = (
     'a number, {"constant": NUMBER} or {"linear": [START, END]} with END_FRACTION as an optional third number'
 )
@@ -39,7 +39,7 @@ _LEAST_FRACTION: Final = 1e-12
 _SB3_UTILS: Final = "stable_baselines3.common.utils"
 
 
-def encode_assigned(key: str, value: Any, target: Target) -> Any:
+def encode_assigned(key: str, value: Any, target: Release) -> Any:
     """Return what ``data`` contains for a value that a caller assigns to a key; all but schedules unchanged.
 
     :param key: of ``data``
@@ -49,7 +49,7 @@ def encode_assigned(key: str, value: Any, target: Target) -> Any:
     :param target: the release that loads the result
     :raises ValidationError: for a schedule under another key, and for one with other numbers than SB3 accepts
 
-    >>> encode_assigned("learning_rate", {"linear": [3e-4, 0]}, Target(2, 9))
+    >>> encode_assigned("learning_rate", {"linear": [3e-4, 0]}, Release(2, 9))
     <Serialized "<class 'stable_baselines3.common.utils.LinearSchedule'>" 114 bytes>
     """
     schedule = parse_schedule(key, value)
@@ -78,12 +78,12 @@ def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | 
     return _parse_form(key, value) if is_form else None
 
 
-def find_release(version: str | None) -> Target:
+def find_release(version: str | None) -> Release:
     """Return the target whose values an archive of a release can have: that release, or the nearest target.
 
     :param version: of SB3, as the archive contains it; None before 0.9
     """
-    release = parse_release(version or "0.0")
+    release = parse_release(version) if version else UNKNOWN
     return NEWEST if release is None else max(min(RELEASES), min(release, NEWEST))
 
 
@@ -140,7 +140,7 @@ def _refuse(key: str, message: str, kind: ProblemKind = "type") -> NoReturn:
     raise ValidationError(text, problems=[Problem(DATA_ENTRY, shown, kind, "error", message)], entry=DATA_ENTRY)
 
 
-def _serialize(key: str, schedule: ConstantSchedule | LinearSchedule, target: Target) -> Serialized:
+def _serialize(key: str, schedule: ConstantSchedule | LinearSchedule, target: Release) -> Serialized:
     """Return a schedule as SB3 saves it under a key."""
     hints: dict[str, Any] = {}
     name = "function"

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.known import changes
+from sbformat.known.changes import parse_release
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sbformat.known.changes import Release
     from sbformat.reader import ArchiveLike
 
 
@@ -52,22 +55,18 @@ class _Comparison(NamedTuple):
         return escape(", ".join(keys))
 
     @property
-    def releases(self) -> tuple[_Release, _Release] | None:
+    def releases(self) -> tuple[Release, Release] | None:
         """Major and minor release of both sides, when both are known."""
-        saved, here = _release(self.saved), _release(self.here)
+        saved, here = parse_release(self.saved), parse_release(self.here)
         return None if saved is None or here is None else (saved, here)
 
 
-_Release = tuple[int, int]
 _Outcome = tuple[bool, str]
 
 _NO_EFFECT: Final[_Outcome] = (False, "")
-_RELEASE: Final = re.compile(r"(\d{1,9})\.(\d{1,9})")
 _CODE: Final = (b"_make_function", b"_make_skel_func", b"LambdaType", b"_make_skeleton_class")
 """Names in a pickle by which cloudpickle carries functions and classes by value."""
 _BIG_ENDIAN: Final = re.compile(r"\b(?:s390x?|ppc64|ppc|sparc64|sparc)\b")
-_OLD_NAMES: Final = {"OpenAI Gym": "Gym"}
-"""Field names in SB3 before 2.0."""
 
 
 def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> tuple[SystemRow, ...]:
@@ -96,14 +95,9 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
         blobs = {}  # loading fails at this entry, whatever the releases
     rows = []
     for name, (here, judge) in _FIELDS.items():
-        sides = _Comparison(fields.get(name, fields.get(_OLD_NAMES.get(name, name))), here(), blobs)
+        sides = _Comparison(fields.get(name, fields.get(changes.SYSTEM_FIELDS.get(name, name))), here(), blobs)
         rows.append(SystemRow(name, sides.saved, sides.here, *judge(sides)))
     return tuple(rows)
-
-
-def _release(text: str | None) -> _Release | None:
-    match = _RELEASE.match(text or "")
-    return (int(match[1]), int(match[2])) if match else None
 
 
 # -- this machine --------------------------------------------------------------------------------------
@@ -138,7 +132,8 @@ def _installed(package: str) -> Callable[[], str | None]:
 def _judge_system(sides: _Comparison) -> _Outcome:
     saved, here = sides.saved or "", sides.here or ""
     if saved and bool(_BIG_ENDIAN.search(saved)) != (sys.byteorder == "big"):
-        return True, "The byte order differs, and torch before 2.1 does not swap the bytes of tensors."
+        since = changes.TORCH_SWAPS_BYTES
+        return True, f"The byte order differs, and torch before {since} does not swap the bytes of tensors."
     keys = sides.keys_with(b"PosixPath", b"WindowsPath")
     if saved and keys and saved.startswith("Windows") != here.startswith("Windows"):
         return True, f"Path objects of the other system cannot be created here: {keys}."
@@ -163,8 +158,12 @@ def _judge_sb3(sides: _Comparison) -> _Outcome:
     if sides.releases is None or sides.releases[0] == sides.releases[1]:
         return _NO_EFFECT
     saved, here = sides.releases
-    if saved < (1, 8) <= here:
-        return True, "SB3 1.8 removed layers that actor and critic share: networks with such layers do not load since."
+    since = changes.NO_SHARED_LAYERS
+    if saved < since <= here:
+        return (
+            True,
+            f"SB3 {since} removed layers that actor and critic share: networks with such layers do not load since.",
+        )
     if saved > here:
         return True, "An older release lacks classes and settings that a newer one writes."
     return True, "Settings change with each minor release: those that the older one did not save get their defaults."
@@ -176,9 +175,9 @@ def _judge_torch(sides: _Comparison) -> _Outcome:
     if sides.releases is None:
         return _NO_EFFECT
     saved, here = sides.releases
-    if saved >= (1, 6) > here:
-        return True, "torch before 1.6 does not read the zip files that later releases write."
-    if saved > here and here < (2, 3):
+    if saved >= changes.TORCH_ZIP > here:
+        return True, f"torch before {changes.TORCH_ZIP} does not read the zip files that later releases write."
+    if saved > here and here < changes.TORCH_UNSIGNED:
         return True, "The older torch lacks dtypes that the newer one may have saved, such as uint16 or float8."
     if saved[0] != here[0]:
         return True, "The major releases differ: their optimizers may have different settings."
@@ -203,14 +202,15 @@ def _judge_numpy(sides: _Comparison) -> _Outcome:
 
 
 def _judge_cloudpickle(sides: _Comparison) -> _Outcome:
-    here = _release(sides.here)
+    here = parse_release(sides.here)
     if sides.here is None:
         return True, "cloudpickle is not installed here."
     old, new = sides.keys_with(b"_make_skel_func"), sides.keys_with(b"_make_function")
-    if here is not None and old and here >= (3, 0):
-        return True, f"cloudpickle 3.0 removed the function that creates the functions in {old}."
-    if here is not None and new and here < (2, 1):
-        return True, f"cloudpickle before 2.1 lacks the function that creates the functions in {new}."
+    until, since = changes.CLOUDPICKLE_SKELETON, changes.CLOUDPICKLE_FUNCTION
+    if here is not None and old and here >= until:
+        return True, f"cloudpickle {until} removed the function that creates the functions in {old}."
+    if here is not None and new and here < since:
+        return True, f"cloudpickle before {since} lacks the function that creates the functions in {new}."
     return _NO_EFFECT
 
 
@@ -226,12 +226,11 @@ def _judge_gym(sides: _Comparison) -> _Outcome:
     if not keys:
         return _NO_EFFECT
     if sides.here is None:
-        return (
-            True,
-            f"{keys} use classes of gym, which is not installed here; SB3 2.0 and later also need shimmy.",
-        )
-    if sides.releases is not None and (sides.releases[0] < (0, 20)) != (sides.releases[1] < (0, 20)):
-        return True, f"gym 0.20 renamed the attribute shape of spaces to _shape, which concerns {keys}."
+        needs = f"SB3 {changes.GYMNASIUM} and later also need shimmy"
+        return True, f"{keys} use classes of gym, which is not installed here; {needs}."
+    since = changes.GYM_SHAPE
+    if sides.releases is not None and (sides.releases[0] < since) != (sides.releases[1] < since):
+        return True, f"gym {since} renamed the attribute shape of spaces to _shape, which concerns {keys}."
     return _NO_EFFECT
 
 

@@ -21,7 +21,7 @@ from sbformat.pkl.decode import decode_pickle
 from sbformat.values.decoder import Decoder
 
 if TYPE_CHECKING:
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.limits import Limits
     from sbformat.pkl.decode import Pickle
     from sbformat.pkl.names import Pair
@@ -57,7 +57,7 @@ def decode_blob(data: bytes, budget: Budget) -> Any:
     return decode_tree(decode_pickle(data, budget), budget)[0]
 
 
-def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[Pair] = frozenset()) -> bytes:
+def encode(value: object, target: str | Release = NEWEST, *, foreign: frozenset[Pair] = frozenset()) -> bytes:
     """Return a pickle of a value, the inverse of :func:`decode`, which the target's libraries load without warnings.
 
     Spaces of gym become gymnasium's, and a published schedule function becomes the schedule that it computes
@@ -73,7 +73,7 @@ def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[P
 
         encode(ConstantSchedule(3e-4), "2.4")  # a call of stable_baselines3.common.utils.constant_fn
     """
-    from sbformat.values.encoder import encode_value
+    from sbformat.known.encoder import encode_value
 
     return encode_value(value, parse_target(target), foreign)
 

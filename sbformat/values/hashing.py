@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.known.spaces import SPACE_TYPES
-from sbformat.known.table import find, find_role
+from sbformat.known.table import find, find_called, find_role
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sbformat.limits import Limits
 
 _UNHASHABLE: Final[dict[type, str]] = {list: "a list", Dict: "a dict", Set: "a set", bytearray: "a bytearray"}
-_UNHASHABLE_ROLES: Final = frozenset({"ordered_dict", "deque", "default_dict", "set", "numpy_array", "slice"})
 _UNHASHABLE_OBJECTS: Final = frozenset({"portable_array", *SPACE_TYPES})
 """Kinds of objects whose classes have an ``__eq__`` and no ``__hash__``."""
 _NUMBERS: Final = (int, float, bool)
@@ -141,7 +140,7 @@ def _unhashable(value: object) -> str | None:
     if not isinstance(value, Call) or type(value.func) is not Global:
         return None
     is_object = value.how == "NEWOBJ" and find(value.func.pair).kind in _UNHASHABLE_OBJECTS
-    if is_object or find_role(value) in _UNHASHABLE_ROLES or _is_structured(value):
+    if is_object or "unhashable" in find_called(value).uses or _is_structured(value):
         return f"an object of {value.func}"
     return None
 

@@ -12,8 +12,9 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
+from sbformat.known.sb3_attributes import EXAMINED_KEYS
 from sbformat.known.spaces import (
     Box,
     DictSpace,
@@ -55,7 +56,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.schedule_meaning import EXAMINED_KEYS, SAMPLED, describe_samples, find_meaning
+from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import (
     CarriedObject,
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule | InterpolatedSchedule
-
-SCHEDULE_KEYS: Final = frozenset(
-    {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
-)
-"""Keys of ``data`` whose value can be a schedule."""
-EXAMINED_KEYS: Final = SCHEDULE_KEYS | {"cliprange", "cliprange_vf"}
-"""Those, and SB2's. Functions under other keys are not examined: a file may contain many, and each takes time."""
 
 SAMPLED: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The remaining progress at which a schedule is sampled for people."""

@@ -18,7 +18,7 @@ from sbformat import pth
 from sbformat.pkl import Global
 from sbformat.policies.shapes.activations import ACTIVATIONS
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, find_wrong_options, fits_parameter, list_keywords
+from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, find_wrong_options, fits_parameter, list_defaults
 from tests.helpers.build_blobs import partial
 from tests.helpers.bundled import SAC
 from tests.helpers.old_archives import blob, with_keys
@@ -49,7 +49,7 @@ def stepped(pair: tuple[str, str], **options: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("pair", OPTIMIZERS)
 @pytest.mark.parametrize("option", [{}, {"amsgrad": True}, {"momentum": 0.5}, {"centered": True}])
 def test_what_torch_saves_is_what_the_table_asks_for(pair: tuple[str, str], option: dict[str, Any]) -> None:
-    if not set(option) <= list_keywords(pair).keys():
+    if not set(option) <= OPTIMIZERS[pair].arguments.keys():
         return
     optimizer, _ = stepped(pair, **option)
     stream = io.BytesIO()
@@ -58,27 +58,27 @@ def test_what_torch_saves_is_what_the_table_asks_for(pair: tuple[str, str], opti
     (group,) = tree["param_groups"]
     assert find_wrong_options(OPTIMIZERS[pair], group) == []
     assert fits_parameter(OPTIMIZERS[pair], group, tree["state"].get(0, {}), (2, 3))
-    if OPTIMIZERS[pair].state:
+    if OPTIMIZERS[pair].stores:
         assert not fits_parameter(OPTIMIZERS[pair], group, tree["state"][0], (3, 2))
 
 
 @pytest.mark.parametrize("pair", OPTIMIZERS)
 def test_torch_steps_on_with_the_defaults_of_the_table(pair: tuple[str, str]) -> None:
     optimizer, parameter = stepped(pair)
-    optimizer.load_state_dict({"state": {}, "param_groups": [{**OPTIMIZERS[pair].defaults, "params": [0]}]})
+    optimizer.load_state_dict({"state": {}, "param_groups": [{**list_defaults(OPTIMIZERS[pair]), "params": [0]}]})
     before = parameter.detach().clone()
     parameter.grad = torch.ones(2, 3)
     optimizer.step()
     assert not torch.equal(before, parameter)
-    for name in list_keywords(pair):
+    for name in OPTIMIZERS[pair].arguments:
         assert name in inspect.signature(named(pair).__init__).parameters
 
 
 @pytest.mark.parametrize("pair", OPTIMIZERS)
 def test_torch_fails_without_any_of_the_options_that_the_table_asks_for(pair: tuple[str, str]) -> None:
-    for gone in OPTIMIZERS[pair].defaults:
+    for gone in list_defaults(OPTIMIZERS[pair]):
         optimizer, parameter = stepped(pair)
-        group = {name: value for name, value in OPTIMIZERS[pair].defaults.items() if name != gone}
+        group = {name: value for name, value in list_defaults(OPTIMIZERS[pair]).items() if name != gone}
         if gone in ("momentum", "initial_accumulator_value"):
             continue  # RMSprop adds the first, Adagrad reads the second only when it is made
         optimizer.load_state_dict({"state": {}, "param_groups": [{**group, "params": [0]}]})

@@ -1,7 +1,7 @@
 """Run the tests against mutants of the package, and print those that no test noticed.
 
     python -m tests.mutation --sample 300
-    python -m tests.mutation --only globals/jax.py:114 tests/globals tests/formats
+    python -m tests.mutation --only known/sbx.py:114 tests/known tests/formats
 
 Theory of operation
 -------------------

@@ -13,10 +13,10 @@ import pytest
 import sbformat
 from sbformat import ConstantSchedule, LinearSchedule, ValidationError
 from sbformat.cli import main
-from sbformat.known.changes import NEWEST, Target
+from sbformat.known.changes import NEWEST, Release
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import FloatSchedule
 from sbformat.schema.assigned import encode_assigned, find_release
-from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from tests.helpers.bundled import PPO
 from tests.helpers.many_cases import check_all, check_each
 from tests.helpers.old_archives import OLD
@@ -40,11 +40,11 @@ HALF: Final = LinearSchedule(0.2, 0.05, 0.5)
     ],
 )
 def test_a_schedule_is_written_so_that_it_is_read_again(given: Any, expected: Any) -> None:
-    targets = (Target(2, 0), Target(2, 6), Target(2, 7), NEWEST)
+    targets = (Release(2, 0), Release(2, 6), Release(2, 7), NEWEST)
     check_all(check_schedule, product(sorted(SCHEDULE_KEYS), [given], [expected], targets))
 
 
-def check_schedule(key: str, given: Any, expected: Any, target: Target) -> None:
+def check_schedule(key: str, given: Any, expected: Any, target: Release) -> None:
     found = sbformat.decode(encode_assigned(key, given, target))
     if target >= (2, 7) and key not in ("learning_rate", "exploration_schedule"):
         assert isinstance(found, FloatSchedule)

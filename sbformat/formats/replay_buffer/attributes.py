@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 
 

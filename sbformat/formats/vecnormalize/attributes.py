@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize, require_levels
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import Space
 from sbformat.known.types import Instance

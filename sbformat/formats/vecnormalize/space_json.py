@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES
 from sbformat.errors import DataError, SbformatError, UnsupportedError
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import LIBRARIES, SPACE_TYPES, Space
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size

@@ -12,23 +12,23 @@ from sbformat.formats.vecnormalize.reading import read_pickle
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
-from sbformat.known.changes import NEWEST, Target, parse_target
+from sbformat.known.changes import NEWEST, RESET_OPTIONS, parse_target
+from sbformat.known.encoder import encode_array
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 from sbformat.values import encode
-from sbformat.values.encoder import encode_array
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from sbformat.known.changes import Release
+
 _CLASS: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
 _STATISTICS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
 _PROTOCOL: Final = 4
-_OPTIONS: Final = Target(2, 2)
-"""The first release whose environments have options for their next reset."""
 _MOST_ENVS: Final = 65_536
 """Up to so many environments get a seed and options each; with more, SB3 takes those of the wrapped environment."""
 _FIRST_COUNT: Final = 1e-4
@@ -40,7 +40,7 @@ def write_vecnormalize(
     value: VecNormalize,
     path: str | os.PathLike[str],
     *,
-    target: str | Target = NEWEST,
+    target: str | Release = NEWEST,
     overwrite: bool = False,
 ) -> None:
     """Write a ``vecnormalize.pkl`` for SB3, completely or not at all (STATISTICS.md 17.4).
@@ -64,7 +64,7 @@ def write_vecnormalize(
         os.fsync(file.fileno())
 
 
-def writes_vecnormalize(value: VecNormalize, *, target: str | Target = NEWEST) -> bytes:
+def writes_vecnormalize(value: VecNormalize, *, target: str | Release = NEWEST) -> bytes:
     """Return a pickle that ``VecNormalize.load`` of SB3 accepts without a warning (STATISTICS.md 17.4).
 
     It contains what SB3 writes: classes by name, and plain data; equal values give equal bytes. When the value has no
@@ -90,7 +90,7 @@ def writes_vecnormalize(value: VecNormalize, *, target: str | Target = NEWEST) -
     return data
 
 
-def _state(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
+def _state(value: VecNormalize, release: Release) -> list[tuple[object, object]]:
     """Return the attributes, in the order of SB3 2.9."""
     returns = value.ret_rms or _first_statistics()
     old_reward = _no_items() if value.old_reward is None else value.old_reward
@@ -108,14 +108,14 @@ def _state(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
     ]
 
 
-def _old_observation(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
-    """Return the last observation, which always exists before SB3 2.2."""
+def _old_observation(value: VecNormalize, release: Release) -> list[tuple[object, object]]:
+    """Return the last observation, which always exists in old releases."""
     if value.old_obs is not None:
         return [("old_obs", _by_key(value.old_obs, _array))]
-    return [("old_obs", _array(_no_items()))] if release < _OPTIONS else []
+    return [("old_obs", _array(_no_items()))] if release < RESET_OPTIONS else []
 
 
-def _of_environment(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
+def _of_environment(value: VecNormalize, release: Release) -> list[tuple[object, object]]:
     """Return the attributes that SB3 copies from the wrapped environment."""
     made: list[tuple[object, object]] = []
     if value.num_envs is not None:
@@ -125,12 +125,12 @@ def _of_environment(value: VecNormalize, release: Target) -> list[tuple[object, 
     if value.num_envs is not None and value.num_envs <= _MOST_ENVS:
         count = range(value.num_envs)
         made += [("reset_infos", [Dict() for _ in count]), ("_seeds", [None for _ in count])]
-        made += [("_options", [Dict() for _ in count])] if release >= _OPTIONS else []
+        made += [("_options", [Dict() for _ in count])] if release >= RESET_OPTIONS else []
     made += [("render_mode", None), ("metadata", Dict([("render_modes", [])]))]
     return made + [pair for pair in spaces if pair[0] == "obs_spaces"]
 
 
-def _spaces(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
+def _spaces(value: VecNormalize, release: Release) -> list[tuple[object, object]]:
     """Return the spaces as gymnasium's; the parts of a Dict space are shared with ``obs_spaces``."""
     held: dict[str, object] = {}
     if value.observation_space is not None:

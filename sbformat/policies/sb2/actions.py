@@ -11,7 +11,7 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ArrayInfo

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.policies import UncertainError, read_sizes
-from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
+from sbformat.known.changes import ACTOR_EXTRACTOR, CRITIC_EXTRACTOR
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features
@@ -49,7 +50,7 @@ BUILDERS: Final[Mapping[Kind, Callable[[Network, Features], Head]]] = {
 """What adds the nodes of a policy, by its kind."""
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
-_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.", "critic.features_")
+_ALIASES: Final = ("features_extractor.", f"{ACTOR_EXTRACTOR}.", f"{CRITIC_EXTRACTOR}.", "critic.features_")
 """Names of which several may stand for one features extractor."""
 
 

@@ -11,11 +11,11 @@ from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.known import changes
 from sbformat.known.spaces import Box, Discrete
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.settings import WHAT_WORKS, Settings, find_policy_class, make_settings, read_given_kwargs
 from sbformat.policies.shapes import POLICIES, Agent
-from sbformat.policies.shapes.releases import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,13 +31,13 @@ _MATRIX: Final = 2
 _NO_SPACE: Final = Discrete("gymnasium", 1, 0, "<i8", None)
 """In the place of a space that is not known yet."""
 _HIDDEN: Final = {
-    "mlp_extractor.shared_net": 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
+    changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
     "quantile_net.quantile_net": 1, "action_net": 1, "actor.latent_pi": 0, "actor.mu": 1, "critic.qf0": 1,
-    "critic.q1_net": 1, "sde_features_extractor": 0, "actor.sde_features_extractor": 0,
+    f"critic.{next(iter(changes.CRITICS))}": 1, changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
 }  # fmt: skip
 """Modules of layers, with the number of those that no activation follows."""
 _FIRST: Final = {
-    "lstm_actor": 0, "mlp_extractor.shared_net": 0, "mlp_extractor.policy_net": 0, "q_net.q_net": 0,
+    "lstm_actor": 0, changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "q_net.q_net": 0,
     "quantile_net.quantile_net": 0, "actor.latent_pi": 0, "actor.mu": 0, "action_net": 0,
 }  # fmt: skip
 """Modules that may be the first after the features extractor, each before those that may follow it."""
@@ -111,14 +111,14 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
             f"pass {', '.join(missing)} to load_policy{which}"
         )
         raise UnsupportedError(message)
-    return make_settings(Agent(policy_class, observations, actions, kwargs, is_on_policy and has_gsde, NEWEST))
+    return make_settings(Agent(policy_class, observations, actions, kwargs, is_on_policy and has_gsde, changes.NEWEST))
 
 
 def shares_features(network: Network) -> bool:
     """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
     one, other = "actor.features_extractor", "critic.features_extractor"
     if not network.has(one):
-        one, other = "pi_features_extractor", "vf_features_extractor"
+        one, other = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
     return network.identify(one) == network.identify(other)
 
 
@@ -191,7 +191,7 @@ def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
 
     :raises UnsupportedError: with the name
     """
-    accepted = POLICIES[policy_class].argument_names(NEWEST)
+    accepted = POLICIES[policy_class].argument_names(changes.NEWEST)
     for name in names:
         if name not in accepted:
             message = (

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
+from sbformat.known import changes
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, component_sizes, finish_action, require_outputs
 from sbformat.policies.sb3.on_policy import add_noise_features
@@ -28,10 +29,6 @@ _LOG_STD_RANGE: Final = (-20.0, 2.0)
 """``LOG_STD_MIN`` and ``LOG_STD_MAX``."""
 _CLIP_MEAN: Final = 2.0
 """``clip_mean`` by default."""
-_OLD_CRITICS: Final = ("q1_net", "q2_net")
-"""The names before 0.8."""
-_ARS_KEEPS_TANH_UNTIL: Final = (1, 7)
-"""Before, ``ARSPolicy`` had its Tanh without ``squash_output``, too."""
 
 
 # -- an actor and critics -----------------------------------------------------------------------------
@@ -44,7 +41,7 @@ def build_gaussian_actor(network: Network, features: Features) -> Head:
     noise: Noise
     if "actor.log_std" in network.tensors:
         mean = _add_clipped_mean(network, latent)
-        noise_features = add_noise_features(network, "actor.sde_features_extractor", observed, latent)
+        noise_features = add_noise_features(network, f"actor.{changes.NOISE_LAYERS}", observed, latent)
         noise = add_gsde(network, mean, noise_features, "actor.log_std")
     else:
         mean = network.linear("actor.mu", latent, name="mean")
@@ -79,7 +76,7 @@ def build_deterministic_actor(network: Network, features: Features) -> Head:
 
 
 def _extract(features: Features, owner: str, consumers: dict[str, int]) -> Value:
-    """The features extractor of an actor or critic, which before 0.10 was the policy's."""
+    """The features extractor of an actor or critic, which once was the policy's."""
     return features.extract((f"{owner}.features_extractor", "features_extractor"), consumers)
 
 
@@ -88,7 +85,7 @@ def _add_critics(network: Network, features: Features, action: Value) -> dict[st
 
     Nothing is added when the caller supplies a features extractor for the actor alone.
     """
-    names = [f"critic.{name}" for name in _OLD_CRITICS if network.has(f"critic.{name}")]
+    names = [f"critic.{name}" for name in changes.CRITICS if network.has(f"critic.{name}")]
     while not names or names[0].startswith("critic.qf"):
         name = f"critic.qf{len(names)}"
         if not network.has(name):
@@ -159,7 +156,7 @@ def build_ars(network: Network, features: Features) -> Head:
     observed = features.extract(("features_extractor",), {"action_net": 0})
     is_box = network.settings.agent.action_space.distribution == "gaussian"
     name = "" if is_box else "scores"
-    if "action_net.weight" in network.tensors:  # ARSLinearPolicy before 1.7
+    if "action_net.weight" in network.tensors:  # ARSLinearPolicy before changes.ARS_SEQUENCE
         raw = network.linear("action_net", observed, name=name)
     else:
         raw = network.sequential("action_net", observed, has_output=True, name=name)
@@ -167,6 +164,6 @@ def build_ars(network: Network, features: Features) -> Head:
         require_outputs(raw, *component_sizes(network, raw))
         return Head({"action": network.add("ArgMax", raw, axis=-1, name="action"), "scores": raw}, Sampling("none"))
     squash = network.settings.flag("squash_output", default=not is_linear)
-    has_tanh = squash or (not is_linear and network.settings.agent.release < _ARS_KEEPS_TANH_UNTIL)
+    has_tanh = squash or (not is_linear and network.settings.agent.release < changes.ARS_SQUASHES_IF_ASKED)
     raw = network.add("Tanh", raw, module="action_net") if has_tanh else raw
     return Head({"action": finish_action(network, raw, squashed=squash), "mean": raw}, Sampling("none"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.known import changes
 from sbformat.policies.sb3.actions import (
     Head,
     add_bits,
@@ -18,6 +19,7 @@ from sbformat.policies.sb3.actions import (
     finish_action,
 )
 from sbformat.policies.sb3.lstm import add_lstm
+from sbformat.policies.shapes.agents import has_noise_layers
 
 if TYPE_CHECKING:
     from sbformat.policies.builder import Value
@@ -26,14 +28,9 @@ if TYPE_CHECKING:
     from sbformat.policies.sb3.network import Network
 
 _LAYERS: Final = "mlp_extractor"
-_SHARED: Final = f"{_LAYERS}.shared_net"
-_CRITIC_MODULES: Final = ("vf_features_extractor", "lstm_critic", "critic", f"{_LAYERS}.value_net", "value_net")
-_ACTOR_FEATURES: Final = ("pi_features_extractor", "features_extractor")
-_CRITIC_FEATURES: Final = ("vf_features_extractor", "features_extractor")
-_NOISE_LAYERS: Final = "sde_features_extractor"
-_SQUASHES_ALONE_UNTIL: Final = (2, 2)
-"""The first release that refuses ``squash_output`` without gSDE; before, ``predict`` unscaled actions that no tanh had
-squashed."""
+_CRITIC_MODULES: Final = (changes.CRITIC_EXTRACTOR, "lstm_critic", "critic", f"{_LAYERS}.value_net", "value_net")
+_ACTOR_FEATURES: Final = (changes.ACTOR_EXTRACTOR, "features_extractor")
+_CRITIC_FEATURES: Final = (changes.CRITIC_EXTRACTOR, "features_extractor")
 
 
 def build_actor_critic(network: Network, features: Features) -> Head:
@@ -49,7 +46,7 @@ def _consumers(branch: str, owner: str) -> dict[str, int]:
     """Return the modules that receive features, the first that exists first."""
     last = "action_net" if owner == "actor" else "value_net"
     names = ("critic",) if owner == "critic" else ()
-    return dict.fromkeys((f"lstm_{owner}", *names, _SHARED, f"{_LAYERS}.{branch}", last), 0)
+    return dict.fromkeys((f"lstm_{owner}", *names, changes.SHARED_LAYERS, f"{_LAYERS}.{branch}", last), 0)
 
 
 def _recur(network: Network, value: Value, module: str) -> Value:
@@ -57,7 +54,7 @@ def _recur(network: Network, value: Value, module: str) -> Value:
 
 
 def _add_layers(network: Network, value: Value, branch: str, last: str) -> Value:
-    """``mlp_extractor``: the shared layers of releases before 1.8, and one of the two branches.
+    """``mlp_extractor``: the shared layers of old releases, and one of the two branches.
 
     A function that the caller supplies as ``mlp_extractor`` returns what the actor uses.
     """
@@ -66,7 +63,7 @@ def _add_layers(network: Network, value: Value, branch: str, last: str) -> Value
         if function in network.modules:
             network.used.update(network.names(_LAYERS))
             return network.call(function, module, [value], network.require_input_size(last))
-    shared = network.sequential(_SHARED, value, has_output=False)
+    shared = network.sequential(changes.SHARED_LAYERS, value, has_output=False)
     return network.sequential(module, shared, has_output=False)
 
 
@@ -87,10 +84,11 @@ def _add_numbers(network: Network, observed: Value, latent: Value) -> Head:
     squash = settings.flag("squash_output", default=False)
     noise: Noise
     if settings.agent.use_sde:
-        noise = add_gsde(network, mean, add_noise_features(network, _NOISE_LAYERS, observed, latent), "log_std")
+        noise_features = add_noise_features(network, changes.NOISE_LAYERS, observed, latent)
+        noise = add_gsde(network, mean, noise_features, "log_std")
     else:
         noise = add_gaussian(mean, network.weight("log_std"))
-        squash = squash and settings.agent.release < _SQUASHES_ALONE_UNTIL
+        squash = squash and settings.agent.release < changes.SQUASH_NEEDS_GSDE
     squashed = network.add("Tanh", mean, module="action") if squash and settings.agent.use_sde else mean
     action = finish_action(network, squashed, squashed=squash)
     spread = network.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
@@ -98,18 +96,15 @@ def _add_numbers(network: Network, observed: Value, latent: Value) -> Head:
 
 
 def add_noise_features(network: Network, module: str, observed: Value, latent: Value) -> Value:
-    """Return the features that gSDE's noise depends on: since 1.3 those of the last hidden layer.
+    """Return the features that gSDE's noise depends on: those of the last hidden layer, or of layers of its own.
 
-    Before, ``sde_net_arch`` could give it layers of its own; an empty list, the features of the observation.
+    With layers of its own that are none, it depends on the features of the observation.
 
     :param module: those layers
     """
     if network.has(module):
         return network.sequential(module, observed, has_output=False)
-    agent = network.settings.agent
-    if agent.release < (1, 3) and agent.policy_kwargs.get("sde_net_arch") is not None:
-        return observed
-    return latent
+    return observed if has_noise_layers(network.settings.agent) else latent
 
 
 def _add_critic(network: Network, features: Features, actor_features: Value) -> Value | None:

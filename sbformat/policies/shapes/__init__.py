@@ -30,8 +30,8 @@ Invariants: a network that SB3 cannot make is a ``NetworkError`` with the key th
 not known is an ``UnsupportedError`` that names it. Both count as "not checked" for a reader, never as a bad file.
 
 Where to change it: a new policy class is a row of ``POLICIES`` and a function that composes its network. A new release
-whose networks differ is a condition on ``agent.release`` in that function, and an entry of ``releases.ERAS``; an
-argument that came or went is in the row's ``since`` and ``until``.
+whose networks differ is a row of :mod:`sbformat.known.changes` and a condition on ``agent.release`` in that function;
+an argument that came or went is in the policy's ``since`` and ``until``.
 """
 
 from __future__ import annotations

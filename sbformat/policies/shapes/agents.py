@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.known import changes
 from sbformat.policies.shapes.arguments import KWARGS, Arguments
 from sbformat.policies.shapes.extractors import choice_counts, extractor_parameters
 from sbformat.policies.shapes.layers import add_prefix, mlp, sequential
@@ -16,14 +17,13 @@ from sbformat.policies.shapes.sizes import NetworkError, Size, read_sizes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
-    from sbformat.policies.shapes.releases import Release
 
 ACTIONS: Final = "action_space"
 NET_ARCH: Final = f"{KWARGS}/net_arch"
-_SDE_NET_ARCH: Final = "sde_net_arch"
 USE_SDE: Final = "use_sde"
 
 
@@ -57,9 +57,8 @@ class Policy(NamedTuple):
 
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it accepts in a release."""
-        return frozenset(
-            name for name in self.arguments if self.since.get(name, (0, 0)) <= release < self.until.get(name, (9999, 0))
-        )
+        gone = {name for name, until in self.until.items() if release >= until}
+        return self.arguments - gone - {name for name, since in self.since.items() if release < since}
 
 
 def make_extractor(agent: Agent, policy: Policy) -> tuple[Pair, Parameters, Size]:
@@ -104,18 +103,22 @@ def read_layer_sizes(value: object) -> list[Size]:
 
 
 def read_net_arch(agent: Agent) -> Any:
-    """Return ``net_arch`` as SB3's ``load`` passes it on: since 1.8 a list that begins with a dict is that dict."""
+    """Return ``net_arch`` as SB3's ``load`` passes it on: a list that begins with a dict may be that dict."""
     value = agent.policy_kwargs.get("net_arch")
-    if agent.release >= (1, 8) and isinstance(value, list) and value and isinstance(value[0], dict):
+    if agent.release >= changes.NO_SHARED_LAYERS and isinstance(value, list) and value and isinstance(value[0], dict):
         return value[0]
     return value
 
 
 def make_noise_layers(agent: Agent, activation: Parameters, inputs: Size, latent: Size) -> tuple[Parameters, Size]:
-    """Return the layers that gSDE had for itself until 1.2, and the number of features that its noise depends on."""
-    value = agent.policy_kwargs.get(_SDE_NET_ARCH)
-    if value is None or agent.release >= (1, 3):
+    """Return the layers that gSDE has for itself, and the number of features that its noise depends on."""
+    if not has_noise_layers(agent):
         return [], latent
-    sizes = read_sizes(value, f"{KWARGS}/{_SDE_NET_ARCH}")
-    layers = add_prefix("sde_features_extractor", sequential(mlp(inputs, None, sizes, activation)))
+    sizes = read_sizes(agent.policy_kwargs[changes.NOISE_ARGUMENT], f"{KWARGS}/{changes.NOISE_ARGUMENT}")
+    layers = add_prefix(changes.NOISE_LAYERS, sequential(mlp(inputs, None, sizes, activation)))
     return layers, (sizes or [inputs])[-1]
+
+
+def has_noise_layers(agent: Agent) -> bool:
+    """Return whether gSDE has layers for itself, which may be none: its noise then depends on the features."""
+    return agent.release < changes.NO_NOISE_LAYERS and agent.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None

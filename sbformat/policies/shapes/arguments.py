@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference

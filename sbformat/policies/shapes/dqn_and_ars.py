@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
 from sbformat.policies.shapes.activations import RELU, activation_parameters
 from sbformat.policies.shapes.agents import (
@@ -62,8 +63,8 @@ def ars(agent: Agent, policy: Policy) -> Parameters:
 
 
 def ars_linear(agent: Agent, policy: Policy) -> Parameters:
-    """``ARSLinearPolicy``: one layer; before 1.7 it was not in a ``Sequential``."""
-    if agent.release >= (1, 7):
+    """``ARSLinearPolicy``: one layer, in a ``Sequential`` or not."""
+    if agent.release >= changes.ARS_SEQUENCE:
         return _ars(agent, policy, [], bias=False)
     arguments = Arguments(agent.policy_kwargs)
     _, _, size = make_extractor(agent, policy)

@@ -20,7 +20,7 @@ from sbformat.constants import (
 )
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo

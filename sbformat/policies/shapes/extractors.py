@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.known import changes
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.policies.shapes.layers import (
@@ -25,10 +26,10 @@ from sbformat.policies.shapes.layers import (
 from sbformat.policies.shapes.sizes import NetworkError, Size
 
 if TYPE_CHECKING:
+    from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.arguments import Arguments
-    from sbformat.policies.shapes.releases import Release
 
 _MODULE: Final = "stable_baselines3.common.torch_layers"
 NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
@@ -42,8 +43,6 @@ NORMS: Final = {
 """The layers that it normalizes with, and their tensors, of which the first two have a number for each feature."""
 _RUNNING: Final = ("running_mean", "running_var")
 _OBSERVATIONS: Final = "observation_space"
-_FILTERS: Final = (32, 64, 64)
-_FILTERS_BEFORE_0_8: Final = (32, 64, 32)
 _MAX_KEYS: Final = 1024
 """Keys of a Dict space: in a file any number of them can share one space."""
 
@@ -62,7 +61,8 @@ def extractor_parameters(
     :raises NetworkError: when SB3 cannot make it
     """
     owner = extractor[1]
-    normalized = ("normalized_image",) if release >= (1, 7) else ()
+    takes_normalized = release >= changes.NORMALIZED_IMAGES
+    normalized = ("normalized_image",) if takes_normalized else ()
     if extractor == FLATTEN:
         arguments.refuse_others((), owner)
         if space.has_keys:
@@ -71,7 +71,7 @@ def extractor_parameters(
         return [], flattened_size(space, _OBSERVATIONS)
     if extractor == NORMALIZE:
         return _normalize(space, arguments)
-    is_normalized = is_normalized and release >= (1, 7)
+    is_normalized = is_normalized and takes_normalized
     if extractor == NATURE:
         arguments.refuse_others(("features_dim", *normalized), owner)
         is_normalized = is_normalized or arguments.flag("normalized_image", default=False)
@@ -80,7 +80,7 @@ def extractor_parameters(
             message = "NatureCNN needs images: expected a Box of three dimensions, of bytes from 0 to 255"
             raise NetworkError(_OBSERVATIONS, message)
         return _nature_cnn(space.shape, size, release), size
-    if extractor == COMBINED and release >= (1, 1):
+    if extractor == COMBINED and release >= changes.DICT_SPACES:
         arguments.refuse_others(("cnn_output_dim", *normalized), owner)
         is_normalized = is_normalized or arguments.flag("normalized_image", default=False)
         return _combined(space, arguments, release, is_normalized=is_normalized)
@@ -157,7 +157,8 @@ def _nature_cnn(shape: tuple[int, ...], outputs: Size, release: Release) -> Para
     channels, *edges = shape
     inputs: int = Size(channels, _OBSERVATIONS)
     convolutions = []
-    for (kernel, stride), filters in zip(NATURE_CNN, _FILTERS if release >= (0, 8) else _FILTERS_BEFORE_0_8):
+    counts = changes.FILTERS if release >= changes.WIDE_CNN else changes.OLD_FILTERS
+    for (kernel, stride), filters in zip(NATURE_CNN, counts):
         edges = [(edge - kernel) // stride + 1 for edge in edges]
         convolutions += [convolution(inputs, filters, kernel), []]
         inputs = filters

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.shapes.activations import TANH, activation_parameters
@@ -114,7 +115,7 @@ def _actor_critic(
     return [
         *_log_std(agent, arguments, seen),
         *_extractor_names(agent, arguments, extracted),
-        *add_prefix("mlp_extractor.shared_net", sequential(mlp(inputs, None, branches.shared, activation))),
+        *add_prefix(changes.SHARED_LAYERS, sequential(mlp(inputs, None, branches.shared, activation))),
         *add_prefix("mlp_extractor.policy_net", sequential(mlp(split, None, branches.pi, activation))),
         *add_prefix("mlp_extractor.value_net", sequential(mlp(split, None, branches.vf, activation))),
         *noise,
@@ -125,7 +126,8 @@ def _actor_critic(
 
 def _log_std(agent: Agent, arguments: Arguments, latent: Size) -> Parameters:
     """The standard deviation of continuous actions: one for each action, or a matrix with gSDE."""
-    if not agent.use_sde and agent.release >= (2, 2) and arguments.flag("squash_output", default=False):
+    refuses = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
+    if refuses and arguments.flag("squash_output", default=False):
         raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
     if agent.action_space.distribution != "gaussian":
         return []
@@ -137,14 +139,14 @@ def _log_std(agent: Agent, arguments: Arguments, latent: Size) -> Parameters:
 
 
 def _extractor_names(agent: Agent, arguments: Arguments, extracted: Parameters) -> Parameters:
-    """The features extractor, which has three names since 1.7."""
+    """The features extractor, under each of its names."""
     made = add_prefix("features_extractor", extracted)
-    if agent.release < (1, 7):
+    if agent.release < changes.BRANCH_EXTRACTORS:
         return made
-    made += add_alias("pi_features_extractor", "features_extractor", extracted)
+    made += add_alias(changes.ACTOR_EXTRACTOR, "features_extractor", extracted)
     if arguments.flag("share_features_extractor", default=True):
-        return made + add_alias("vf_features_extractor", "features_extractor", extracted)
-    return made + add_prefix("vf_features_extractor", extracted)
+        return made + add_alias(changes.CRITIC_EXTRACTOR, "features_extractor", extracted)
+    return made + add_prefix(changes.CRITIC_EXTRACTOR, extracted)
 
 
 def _branches(agent: Agent, extractor: Pair) -> _Branches:
@@ -153,13 +155,14 @@ def _branches(agent: Agent, extractor: Pair) -> _Branches:
     if value is None:
         sizes = [] if extractor == NATURE else read_layer_sizes(_DEFAULT_SIZES)
         return _Branches([], sizes, sizes)
-    if agent.release >= (1, 7) and isinstance(value, list) and value and isinstance(value[0], dict):
+    takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
+    if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
         value = value[0]
-    if isinstance(value, dict) and agent.release >= (1, 7):
-        if agent.release < (1, 8) and not {"pi", "vf"} <= value.keys():
-            raise NetworkError(NET_ARCH, "expected the keys pi and vf, which SB3 1.7 needs")
+    if takes_dict and isinstance(value, dict):
+        if shares and not {"pi", "vf"} <= value.keys():
+            raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
         return _Branches([], read_layer_sizes(value.get("pi", [])), read_layer_sizes(value.get("vf", [])))
-    if agent.release >= (1, 8):
+    if not shares:
         if not isinstance(value, (list, tuple, ArrayInfo)):
             raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
         return _Branches([], read_layer_sizes(value), read_layer_sizes(value))

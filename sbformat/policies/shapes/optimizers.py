@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX
+from sbformat.known.table import list_place
 from sbformat.policies.shapes.arguments import KWARGS
 from sbformat.policies.shapes.mismatches import Mismatch
 from sbformat.policies.shapes.sac_and_td3 import shares_extractor
@@ -23,9 +24,7 @@ ONLINE_NETWORKS: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contr
 _SHARES_WITH_CRITIC: Final = "stable_baselines3.td3.policies"
 """The module of policies whose critic optimizer includes a features extractor that is shared with the actor."""
 _PARAMETER_SHAPED: Final = frozenset(
-    """
-    exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg grad_avg momentum_buffer sum acc_delta prev ax
-    """.split()  # noqa: SIM905 -- a name a line is no better
+    name for row in list_place("optimizer_class").values() for name, kind in row.stores.items() if kind != "scalar"
 )
 """Tensors of an optimizer's state that have the shape of their parameter."""
 
@@ -83,7 +82,7 @@ def optimized_parameters(agent: Agent, parameters: Parameters, name: str) -> lis
     :param agent: what decides on the network
     :param parameters: all parameters of the policy
     :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
-    :return: one list; for DQN and QRDQN two: those of the online network alone, as since 2.4, then those of both
+    :return: one list; for DQN and QRDQN two: those of the online network alone, then those of both
         networks; empty for an optimizer that is not known
     """
     own = [parameter for parameter in parameters if not parameter.is_buffer]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.known.changes import candidate_releases
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
@@ -15,19 +16,17 @@ from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import KWARGS, Arguments, is_true
 from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
 from sbformat.policies.shapes.policy_classes import POLICIES, PRESETS
-from sbformat.policies.shapes.releases import candidate_releases
 from sbformat.policies.shapes.sizes import NetworkError, unknown_value_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.mismatches import Mismatch
-    from sbformat.policies.shapes.releases import Release
 
-"""Spaces of gymnasium that SB3 does not support."""
 _DEFAULT_KWARGS: Final = {"DDPG": {"n_critics": 1}}
 """``policy_kwargs`` of algorithms that do not pass an empty dict, for ``data`` without that key."""
 

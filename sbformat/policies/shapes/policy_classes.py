@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.known import changes
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.policies.shapes import dqn_and_ars, on_policy, sac_and_td3
 from sbformat.policies.shapes.agents import Agent, Policy
@@ -11,9 +12,9 @@ from sbformat.policies.shapes.agents import Agent, Policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes.layers import Parameters
-    from sbformat.policies.shapes.releases import Release
 
 PRESETS: Final[dict[Pair, tuple[Pair, dict[str, Any]]]] = {
     ("imitation.policies.base", "FeedForward32Policy"): (
@@ -35,17 +36,19 @@ _COMMON: Final = frozenset(
     }
 )  # fmt: skip
 _MASKABLE: Final = _COMMON | {"ortho_init", "share_features_extractor"}
-_ON_POLICY: Final = _MASKABLE | {"log_std_init", "full_std", "sde_net_arch", "use_expln", "squash_output"}
+_ON_POLICY: Final = _MASKABLE | {"log_std_init", "full_std", changes.NOISE_ARGUMENT, "use_expln", "squash_output"}
 _RECURRENT: Final = _ON_POLICY | {
     "lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm", "lstm_kwargs",
 }  # fmt: skip
 _CRITICS: Final = _COMMON | {"n_critics", "share_features_extractor"}
-_SAC: Final = _CRITICS | {"use_sde", "log_std_init", "sde_net_arch", "use_expln", "clip_mean"}
+_SAC: Final = _CRITICS | {"use_sde", "log_std_init", changes.NOISE_ARGUMENT, "use_expln", "clip_mean"}
 _CROSSQ: Final = _SAC | {"batch_norm", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
 
-_UNTIL: Final[dict[str, Release]] = {"sde_net_arch": (1, 7)}
-_ON_POLICY_SINCE: Final[dict[str, Release]] = {"share_features_extractor": (1, 7)}
-_CRITICS_SINCE: Final[dict[str, Release]] = {"n_critics": (0, 8), "share_features_extractor": (0, 10)}
+_UNTIL: Final[dict[str, Release]] = {changes.NOISE_ARGUMENT: changes.NO_NOISE_ARGUMENT}
+_ON_POLICY_SINCE: Final[dict[str, Release]] = {"share_features_extractor": changes.BRANCH_EXTRACTORS}
+_CRITICS_SINCE: Final[dict[str, Release]] = {
+    "n_critics": changes.NUMBERED_CRITICS, "share_features_extractor": changes.OWN_EXTRACTORS,
+}  # fmt: skip
 
 
 def _policies(
@@ -100,7 +103,7 @@ POLICIES: Final[dict[Pair, Policy]] = {
     **_policies("sb3_contrib.crossq.policies", ("CrossQPolicy",), sac_and_td3.crossq, _CROSSQ, _CRITICS_SINCE),
     **_policies(
         "sb3_contrib.ars.policies", ("ARSPolicy",), dqn_and_ars.ars,
-        frozenset({"net_arch", "activation_fn", "with_bias", "squash_output"}), {"with_bias": (1, 7)},
+        frozenset({"net_arch", "activation_fn", "with_bias", "squash_output"}), {"with_bias": changes.ARS_BIAS},
     ),
     **_policies(
         "sb3_contrib.ars.policies", ("ARSLinearPolicy",), dqn_and_ars.ars_linear,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from sbformat.known import changes
 from sbformat.known.sb3 import NATURE
 from sbformat.policies.shapes.activations import RELU, activation_parameters
 from sbformat.policies.shapes.agents import (
@@ -48,14 +49,15 @@ def _read_parts(agent: Agent, policy: Policy, default: _NetArch, images: _NetArc
     extractor, extracted, size = make_extractor(agent, policy)
     value = read_net_arch(agent)
     if value is None and extractor == NATURE:
-        value = images if agent.release >= (1, 6) else []
+        value = images if agent.release >= changes.LAYERS_AFTER_CNN else []
     elif value is None:
         value = default
-    if isinstance(value, dict) and agent.release >= (0, 10):
+    takes_dict = agent.release >= changes.PI_AND_QF
+    if isinstance(value, dict) and takes_dict:
         if not {"pi", "qf"} <= value.keys():
             raise NetworkError(NET_ARCH, "expected the keys pi and qf, for actor and critics")
         actor, critic = read_layer_sizes(value["pi"]), read_layer_sizes(value["qf"])
-    elif isinstance(value, list) or (isinstance(value, tuple) and agent.release < (0, 10)):
+    elif isinstance(value, list) or (isinstance(value, tuple) and not takes_dict):
         actor = critic = read_layer_sizes(value)
     else:
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
@@ -101,13 +103,13 @@ def td3(agent: Agent, policy: Policy) -> Parameters:
 def _with_extractors(
     agent: Agent, parts: _Parts, modules: Mapping[str, Parameters], shared: Mapping[str, str]
 ) -> Parameters:
-    """Return all modules with their names; until 0.9 they all used one features extractor of the policy.
+    """Return all modules with their names; in old releases they all used one features extractor of the policy.
 
     :param modules: by name
     :param shared: modules whose features extractor is another module's, with the name of that one
     """
     made: Parameters = []
-    if agent.release < (0, 10):
+    if agent.release < changes.OWN_EXTRACTORS:
         made += add_prefix("features_extractor", parts.extracted)
         shared = dict.fromkeys(modules, "")
     elif not shares_extractor(agent):
@@ -124,8 +126,9 @@ def _with_extractors(
 
 
 def shares_extractor(agent: Agent) -> bool:
-    """Return whether actor and critics share one features extractor, the default before 1.6."""
-    return Arguments(agent.policy_kwargs).flag("share_features_extractor", default=agent.release < (1, 6))
+    """Return whether actor and critics share one features extractor."""
+    default = agent.release < changes.UNSHARED_EXTRACTORS
+    return Arguments(agent.policy_kwargs).flag("share_features_extractor", default=default)
 
 
 def _gaussian_actor(agent: Agent, parts: _Parts) -> Parameters:
@@ -167,8 +170,8 @@ def _critic(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
     """``ContinuousCritic``: networks that return the value of an observation and an action."""
     inputs = parts.features + action_size(agent.action_space)
     layers = sequential(mlp(inputs, outputs, parts.critic, parts.activation, renorm=parts.renorm))
-    names = ["q1_net", "q2_net"]
-    if agent.release >= (0, 8):
+    names = list(changes.CRITICS)
+    if agent.release >= changes.NUMBERED_CRITICS:
         arguments = Arguments(agent.policy_kwargs)
         count = arguments.number_of("n_critics", 2, least=1)
         if count * (len(layers) + 1) > MAX_LAYERS:

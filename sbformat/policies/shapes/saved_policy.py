@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.known.changes import ERAS
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import is_true
 from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
 from sbformat.policies.shapes.parameters import NetworkMatch, decode_value, list_parameters, read_space
 from sbformat.policies.shapes.policy_classes import POLICIES
-from sbformat.policies.shapes.releases import ERAS
 from sbformat.policies.shapes.sizes import NetworkError
 
 if TYPE_CHECKING:

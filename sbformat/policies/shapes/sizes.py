@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape
-from sbformat.known.numbers import to_number, unpack_items
+from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global, Node

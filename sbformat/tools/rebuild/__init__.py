@@ -33,8 +33,8 @@ Worked example: PPO of SB3 1.0, ``net_arch=[8]`` shared by both networks, for SB
     tensorboard_log     dropped     a path of the author's machine
     policy.optimizer    translated  Adam's averages of the shared layer are copied to both layers
 
-Where to change it: a key that SB3 renames or removes is in ``releases``, as is an algorithm; a class that SB3 may call
-is in ``roles``; a default is in ``defaults``; a key that needs more than its value is a handler of ``data``.
+Where to change it: a key that SB3 renames or removes is in ``known/changes``, an algorithm and its defaults in
+``algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of ``data``.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.folders import find_in_folder
 from sbformat.immutable import thaw
-from sbformat.known.changes import NEWEST, Target, parse_target
+from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import encode_assigned
+from sbformat.tools.rebuild.algorithms import ALGORITHMS
 from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
 from sbformat.tools.rebuild.policy_files import RebuiltPolicy, rebuild_policy
-from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.row_values import add_values
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
@@ -85,8 +85,6 @@ __all__ = [
 ]
 
 _SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
-_SINCE: Final = {"CrossQ": Target(2, 4)}
-"""The first release of the algorithms that not every target has."""
 _ALTERNATIVES: Final = {
     "TD3": ("DDPG",),
     "DDPG": ("TD3",),
@@ -204,7 +202,8 @@ def rebuild_with(
         raise UnsupportedError(message)
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
     release = options.target
-    if release < _SINCE.get(name, release):
+    since = find(next(iter(ALGORITHMS[name].policies.values()))).since
+    if since is not None and release < since:
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
     _require_known_keys(name, assign)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
+from sbformat.known import changes
 from sbformat.known.sb3 import HER_BUFFER, NSTEP_BUFFER
 from sbformat.known.spaces import DictSpace
 from sbformat.known.table import current_name, find
 from sbformat.known.types import EnumMember, Instance, Reference
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild import releases
+from sbformat.tools.rebuild.algorithms import GOAL_STRATEGIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts
@@ -74,8 +75,9 @@ def rebuild_buffer_kwargs(context: RebuildContext, key: str, value: object) -> A
     kept: dict[Any, Any] = {}
     for name, part in context.allowed.replace_names(key, meaning).items():
         place = f"{key}/{escape(str(name), 80)}"
-        if name in releases.HER_REMOVED:
-            context.drop(place, "HerReplayBuffer does not accept it since SB3 2.0", is_finding=False)
+        if name in changes.HER_REMOVED:
+            message = f"HerReplayBuffer does not accept it since SB3 {changes.GYMNASIUM}"
+            context.drop(place, message, is_finding=False)
         elif accepted is not None and name not in accepted:
             context.drop(place, "the buffer has no such argument", was=part)
         elif name == "goal_selection_strategy" and accepted is not None:
@@ -122,10 +124,10 @@ def _list_accepted(context: RebuildContext, key: str) -> Collection[str] | None:
 def rebuild_goal_strategy(context: RebuildContext, place: str, value: object) -> str:
     """Return HER's goal selection strategy as one of the three texts that SB3 accepts."""
     if isinstance(value, EnumMember) and isinstance(value.value, int) and value.value in range(3):
-        return releases.GOAL_STRATEGIES[value.value]
-    if isinstance(value, str) and value.lower() in releases.GOAL_STRATEGIES:
+        return GOAL_STRATEGIES[value.value]
+    if isinstance(value, str) and value.lower() in GOAL_STRATEGIES:
         return value.lower()
-    context.drop(place, f"expected one of {', '.join(releases.GOAL_STRATEGIES)}", "future", was=value)
+    context.drop(place, f"expected one of {', '.join(GOAL_STRATEGIES)}", "future", was=value)
     return "future"
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
+from sbformat.known.changes import RENAMED
 from sbformat.policies.shapes import Agent, NetworkError, require_gsde
 from sbformat.schema import iter_problems
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
-from sbformat.tools.rebuild.releases import RENAMED
+from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, describe_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,9 +95,8 @@ def _check_gsde(context: RebuildContext, made: dict[str, Any]) -> None:
     if context.options.supplied_at_load.intersection(_DECIDE_ON_NOISE):
         return
     actions: Any = context.decode_or_none("action_space")
-    release = (context.target.major, context.target.minor)
     try:
-        require_gsde(Agent(policy.pair, actions, actions, arguments, use_sde=True, release=release))
+        require_gsde(Agent(policy.pair, actions, actions, arguments, use_sde=True, release=context.target))
     except NetworkError as error:
         message = f"{error.message}, and SB3's load fails to sample its noise"
     except SbformatError:  # not known whether it has noise

@@ -71,8 +71,7 @@ def _make_agent(context: RebuildContext, data: Mapping[str, Any]) -> Agent:
     if not isinstance(space, Space) or not isinstance(actions, Space):
         message = "one of its spaces is not known"
         raise UnsupportedError(message)
-    release = (context.target.major, context.target.minor)
-    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), release)
+    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), context.target)
 
 
 def _advise(context: RebuildContext, problem: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.known.changes import Target, parse_release
+from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
@@ -14,9 +14,9 @@ from sbformat.policies.shapes import PRESETS
 from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.policies.shapes.entropy import fixed_coefficient
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
+from sbformat.tools.rebuild.algorithms import is_hyperparameter
 from sbformat.tools.rebuild.allowed import Allowed
 from sbformat.tools.rebuild.encode import encode_value
-from sbformat.tools.rebuild.releases import is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.values.render import render_json, render_line
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
+    from sbformat.tools.rebuild.algorithms import Family
     from sbformat.tools.rebuild.her import HerObservation
-    from sbformat.tools.rebuild.releases import Family
     from sbformat.tools.rebuild.report import Action
 
 OnUnknown: TypeAlias = Literal["drop", "keep", "error"]
@@ -38,7 +39,7 @@ DROPPED: Final = object()
 class Options(NamedTuple):
     """The options of :func:`~sbformat.rebuild`."""
 
-    target: Target
+    target: Release
     on_unknown: OnUnknown
     policy_class: Reference | None
     keep_system_info: bool
@@ -46,6 +47,14 @@ class Options(NamedTuple):
     allow: frozenset[str] = frozenset()
     advice: Advice = FOR_REBUILD
     """What messages recommend."""
+
+
+def find_source_release(archive: Archive) -> Release:
+    """Return the release that wrote an archive; ``UNKNOWN``, older than any other, when it does not say."""
+    try:
+        return parse_release(archive.stable_baselines3_version) or UNKNOWN
+    except SbformatError:
+        return UNKNOWN
 
 
 class RebuildContext:
@@ -100,17 +109,9 @@ class RebuildContext:
     # -- the archive ----------------------------------------------------------------------------------
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Release:
         """The release that will load the result."""
         return self.options.target
-
-    @property
-    def source_release(self) -> Target:
-        """The release that wrote the archive; 0.0 before SB3 0.9."""
-        try:
-            return parse_release(self.archive.stable_baselines3_version or "") or Target(0, 0)
-        except SbformatError:
-            return Target(0, 0)
 
     def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a missing key.

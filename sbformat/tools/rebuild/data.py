@@ -13,8 +13,10 @@ from sbformat.constants import ENTROPY_LEARNERS
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import thaw
+from sbformat.known import changes
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.spaces import Space
 from sbformat.known.types import (
     CarriedClass,
@@ -35,10 +37,17 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
-from sbformat.tools.rebuild import buffers, releases
+from sbformat.tools.rebuild import buffers
+from sbformat.tools.rebuild.algorithms import (
+    CONSTRUCTOR_VALUES,
+    EXCLUDED,
+    METHODS,
+    RECREATED,
+    TEXT_KEYS,
+    describe_default,
+)
 from sbformat.tools.rebuild.check_data import check_data
-from sbformat.tools.rebuild.context import DROPPED
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
+from sbformat.tools.rebuild.context import DROPPED, find_source_release
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
 from sbformat.tools.rebuild.policy_class import rebuild_policy_class
 from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
@@ -73,11 +82,11 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
             _note_policy_arguments(context, key)
         else:
             handler = _find_handler(context, key)
-            if handler in _DROPPING_HANDLERS or key in releases.METHODS:
+            if handler in _DROPPING_HANDLERS or key in METHODS:
                 _refuse_unknown(context, key, value)
             result = handler(context, key, value)
         if result is not DROPPED:
-            made[releases.RENAMED.get(key, key)] = result
+            made[changes.RENAMED.get(key, key)] = result
     for key, value in context.assigned.items():
         if key not in made:
             context.report("translated", "was assigned", key=key)
@@ -108,18 +117,18 @@ def _note_policy_arguments(context: RebuildContext, key: str) -> None:
 def _find_handler(context: RebuildContext, key: str) -> Callable[[RebuildContext, str, Any], Any]:
     if key in _HANDLERS:
         return _HANDLERS[key]
-    if releases.RENAMED.get(key) in context.archive.data:
+    if changes.RENAMED.get(key) in context.archive.data:
         return _drop_renamed
-    if key in releases.REMOVED or (key in releases.A2C_OF_0_6 and _is_a2c_of_0_6(context)):
+    if key in changes.REMOVED or (key in changes.A2C_OF_0_6 and _is_a2c_of_0_6(context)):
         return _drop_removed
-    if key in releases.EXCLUDED:
+    if key in EXCLUDED:
         return _drop_excluded
-    return rebuild_schedule if key in releases.SCHEDULES else _rebuild_plain
+    return rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain
 
 
 def _is_a2c_of_0_6(context: RebuildContext) -> bool:
-    """Return whether SB3 0.6 wrote it, where A2C was a subclass of PPO and saved its keys."""
-    return context.algorithm == "A2C" and "_current_progress" in context.archive.data
+    """Return whether it is of the release in which A2C was a subclass of PPO and saved its keys."""
+    return context.algorithm == "A2C" and changes.MARK_OF_0_6 in context.archive.data
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -127,9 +136,9 @@ def _is_a2c_of_0_6(context: RebuildContext) -> bool:
 
 def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
     """Return a value without code, which SB3 sets on the agent."""
-    if key in releases.METHODS:
+    if key in METHODS:
         return context.drop(key, "the name of a method of the algorithm, which it would replace")
-    is_known = key in known_keys(context.algorithm) or key in releases.RENAMED
+    is_known = key in known_keys(context.algorithm) or key in changes.RENAMED
     try:
         meaning = context.decode(key)
         result = encode_value(meaning, context.target) if isinstance(value, Serialized) else value
@@ -140,12 +149,12 @@ def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
         return context.handle_unknown(key, value, "something that can be called, where SB3 has a plain value")
     if is_private(key) or any(map(is_private, iter_texts(meaning))):
         return context.drop(key, PRIVATE)
-    if key not in releases.TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
+    if key not in TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
         instead = describe_default(context.algorithm, key) if is_known else None
         return context.drop(key, "it contains a text of the author, where SB3 has none", instead)
     if not is_known and any(isinstance(part, Value) or _is_byte_array(part) for part in found):
         return context.drop(key, "an object, or an array of bytes, under a key that SB3 does not have")
-    name = releases.RENAMED.get(key)
+    name = changes.RENAMED.get(key)
     if name is not None:
         context.report("translated", f"is {name} now", key=key)
     elif isinstance(value, Serialized):
@@ -171,19 +180,20 @@ def _describe(meaning: object, key: str | None = None) -> str:
 
 
 def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
-    if key not in releases.REMOVED:
-        return context.drop(key, "a key of PPO, which A2C also saved in SB3 0.6", is_finding=False)
+    if key not in changes.REMOVED:
+        message = f"a key of PPO, which A2C also saved in SB3 {changes.FIRST}"
+        return context.drop(key, message, is_finding=False)
     if key == "model_class" and context.why_no_her_observation:
         message = f"HER's goals cannot be separated from the observation: {context.why_no_her_observation}"
         return context.drop(key, message, "a plain replay buffer", is_finding=True)
-    if key in releases.HER_KEPT and context.her_observation is not None:
-        context.report("translated", releases.REMOVED[key], key=key)
+    if key in changes.HER_KEPT and context.her_observation is not None:
+        context.report("translated", changes.REMOVED[key], key=key)
         return DROPPED
-    return context.drop(key, releases.REMOVED[key])
+    return context.drop(key, changes.REMOVED[key])
 
 
 def _drop_renamed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
-    return context.drop(key, f"there is also {releases.RENAMED[key]}, its new name, which SB3 reads")
+    return context.drop(key, f"there is also {changes.RENAMED[key]}, its new name, which SB3 reads")
 
 
 def _drop_excluded(context: RebuildContext, key: str, value: object) -> Any:
@@ -196,7 +206,7 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     """Leave out a blob that SB3's ``load`` creates again, whatever the archive has."""
     if not isinstance(value, Serialized):
         return _rebuild_plain(context, key, value)
-    instead = f"what SB3 creates from {releases.RECREATED[key]}"
+    instead = f"what SB3 creates from {RECREATED[key]}"
     try:
         meaning = context.decode(key)
     except UnsupportedError as error:
@@ -204,7 +214,7 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     if _contains_code(meaning):
         return context.drop(key, _describe(meaning, key), instead)
     context.report(
-        "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning, key)}", key=key
+        "translated", f"left out: SB3 creates it from {RECREATED[key]}; was {_describe(meaning, key)}", key=key
     )
     return DROPPED
 
@@ -260,7 +270,7 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
         message = f"{key}: {error.message}; SB3 loads no agent without it"
         raise UnsupportedError(message, entry="data") from None
     if key == "observation_space" and context.her_observation is not None:
-        message = "the Dict space of observation and goals, which HER concatenated before SB3 1.1"
+        message = f"the Dict space of observation and goals, which HER concatenated before SB3 {changes.DICT_SPACES}"
         context.report("translated", message, key=key)
         return encode_value(context.her_observation.space, context.target)
     form = "a space of gymnasium instead of gym" if meaning.library == "gym" else "encoded again"
@@ -270,7 +280,7 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
 
 
 def _rebuild_train_freq(context: RebuildContext, key: str, value: object) -> Any:
-    """Return ``train_freq``, which includes ``n_episodes_rollout`` since SB3 1.0."""
+    """Return ``train_freq``, which includes ``n_episodes_rollout``."""
     episodes = context.archive.data.get("n_episodes_rollout")
     if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
         context.report("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 accepts a tuple, JSON has lists
@@ -289,10 +299,10 @@ def _rebuild_train_freq(context: RebuildContext, key: str, value: object) -> Any
 def _rebuild_target_update_interval(context: RebuildContext, key: str, value: object) -> Any:
     """Return the steps between updates of the target network; some releases saved them divided by ``n_envs``."""
     count = context.archive.data.get("n_envs")
-    since, until = releases.DIVIDED_INTERVAL.get(context.algorithm, ((0, 0), (0, 0)))
-    source = context.source_release
+    since, until = changes.DIVIDED_INTERVAL.get(context.algorithm, (changes.UNKNOWN, changes.UNKNOWN))
+    source = find_source_release(context.archive)
     if since <= source < until and type(value) is int and type(count) is int and count > 1:
-        message = f"{value * count}: SB3 {source[0]}.{source[1]} saved it divided by its {count} environments"
+        message = f"{value * count}: SB3 {source} saved it divided by its {count} environments"
         context.report("translated", message, key=key)
         return value * count
     return _rebuild_plain(context, key, value)
@@ -360,19 +370,21 @@ def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:
     if context.her_observation is not None:
         made["replay_buffer_class"] = encode_value(Reference(*HER_BUFFER), context.target)
         made["replay_buffer_kwargs"] = _make_her_kwargs(context)
-        context.report("translated", "HerReplayBuffer, which HER is since SB3 1.1", key="replay_buffer_class")
+        message = f"HerReplayBuffer, which HER is since SB3 {changes.DICT_SPACES}"
+        context.report("translated", message, key="replay_buffer_class")
         context.report("translated", escape(str(made["replay_buffer_kwargs"])), key="replay_buffer_kwargs")
     if made.get("optimize_memory_usage") is True:
         arguments = made.get("replay_buffer_kwargs")
         if (arguments is None or type(arguments) is dict) and "handle_timeout_termination" not in (arguments or {}):
             made["replay_buffer_kwargs"] = {**(arguments or {}), "handle_timeout_termination": False}
-            message = "False: required with optimize_memory_usage since SB3 1.1, and the only behaviour before"
+            since = f"since SB3 {changes.DICT_SPACES}, and the only behaviour before"
+            message = f"False: required with optimize_memory_usage {since}"
             context.report("translated", message, key="replay_buffer_kwargs/handle_timeout_termination")
 
 
 def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
     """Return HerReplayBuffer's arguments, from the keys of an archive of HER."""
-    given = {name: context.archive.decode(name) for name in releases.HER_KEPT if name in context.archive.data}
+    given = {name: context.archive.decode(name) for name in changes.HER_KEPT if name in context.archive.data}
     made: dict[str, Any] = {}
     if type(given.get("n_sampled_goal")) is int:
         made["n_sampled_goal"] = given["n_sampled_goal"]
@@ -384,7 +396,7 @@ def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
 
 _HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
     **dict.fromkeys(_SPACES, _rebuild_space),
-    **dict.fromkeys(releases.RECREATED, _drop_recreated),
+    **dict.fromkeys(RECREATED, _drop_recreated),
     "policy_class": rebuild_policy_class,
     "policy_kwargs": rebuild_policy_kwargs,
     "tensorboard_log": _rebuild_tensorboard_log,

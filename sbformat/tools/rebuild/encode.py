@@ -25,7 +25,7 @@ from sbformat.values import encode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
 
 _MAX_JSON_DEPTH: Final = 20
@@ -81,7 +81,7 @@ def iter_texts(value: object) -> Iterator[str]:
             yield part.decode("latin-1")
 
 
-def encode_value(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:
+def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = frozenset()) -> Any:
     """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob.
 
     :param value: as :func:`sbformat.values.decode` returns it

@@ -18,6 +18,7 @@ from sbformat.constants import (
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
+from sbformat.known import changes
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS
 from sbformat.tools.rebuild.check_weights import check_weights
@@ -117,8 +118,8 @@ def _rebuild_variables_entry(context: RebuildContext, data: dict[str, object]) -
     if old is None:
         context.report("translated", "new: it was missing", entry=PYTORCH_VARIABLES_ENTRY)
     else:
-        notes = [f"now {PYTORCH_VARIABLES_ENTRY}, its name since SB3 0.9"] if old == TENSORS_ENTRY else []
-        _report_entry(context, old, notes)
+        note = f"now {PYTORCH_VARIABLES_ENTRY}, its name since SB3 {changes.WRITES_VERSION}"
+        _report_entry(context, old, [note] if old == TENSORS_ENTRY else [])
     template = context.archive.pytorch_variables or StateDict.from_arrays({})
     return template.with_tree(CpuCopies().copy(tensors))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo

@@ -1,7 +1,7 @@
 """``policy.pth`` for the target: tensors under the names of today, and what they require of the arguments.
 
 In: the old state dict. Out: a ``Network``: each new tensor with the name that it had, so that ``optimizers`` can move
-its state the same way (REBUILDING.md 15.3). Example, an actor-critic policy before SB3 1.7 with one shared layer::
+its state the same way (REBUILDING.md 15.3). Example, an actor-critic policy of SB3 1.6 with one shared layer::
 
     mlp_extractor.shared_net.0.weight    ->  mlp_extractor.policy_net.0.weight
                                              mlp_extractor.value_net.0.weight   (a copy: they are trained apart)
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.known import changes
 from sbformat.policies.shapes.mismatches import read_shapes
 from sbformat.tools.rebuild.tensors import StorageCopies
 
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from sbformat.pth.values import TensorInfo
     from sbformat.tools.rebuild.her import HerObservation
 
-_SHARED: Final = "mlp_extractor.shared_net."
+_SHARED: Final = f"{changes.SHARED_LAYERS}."
 _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))
 _EXTRACTOR: Final = "features_extractor."
-_BRANCH_EXTRACTORS: Final = ("pi_features_extractor.", "vf_features_extractor.")
-_ACTOR_AND_CRITIC_EXTRACTORS: Final = ("actor.features_extractor.", "critic.features_extractor.")
-_OLD_CRITIC: Final = re.compile(r"^(critic|critic_target)\.q([12])_net\.")
+_BRANCH_EXTRACTORS: Final = (f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.")
+_ACTOR_AND_CRITIC_EXTRACTORS: Final = (f"actor.{_EXTRACTOR}", f"critic.{_EXTRACTOR}")
+_OLD_CRITIC: Final = re.compile(rf"^(critic|critic_target)\.({'|'.join(changes.CRITICS)})\.")
 _LAYER: Final = re.compile(r"([0-9]{1,4})\.(.+)")
 _BUFFERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
 """Last parts of the names of tensors that are not parameters: those of batch norm and of CrossQ's renorm."""
-_CNN_OF_0_6: Final = (32, 64, 3, 3)
-"""The third layer of SB3 0.6's NatureCNN, which has 64 filters since 0.8."""
+_OLD_CNN: Final = (changes.OLD_FILTERS[2], changes.OLD_FILTERS[1], 3, 3)
+"""The third layer of the NatureCNN with fewer filters."""
 
 
 class Tensor(NamedTuple):
@@ -89,10 +90,11 @@ def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | N
     net_arch = None
     if kind == "critics" and any(_OLD_CRITIC.match(name) for name in tree):
         tensors = [tensor._replace(name=_rename_critic(tensor.name)) for tensor in tensors]
-        notes.append("critics q1_net and q2_net are qf0 and qf1 since SB3 0.8")
+        old, new = " and ".join(changes.CRITICS), " and ".join(changes.CRITICS.values())
+        notes.append(f"critics {old} are {new} since SB3 {changes.NUMBERED_CRITICS}")
     if kind == "ars" and any(name.startswith("action_net.") and name.count(".") == 1 for name in tree):
         tensors = [tensor._replace(name=tensor.name.replace("action_net.", "action_net.0.", 1)) for tensor in tensors]
-        notes.append("action_net is action_net.0 since SB3 1.7")
+        notes.append(f"action_net is action_net.0 since SB3 {changes.ARS_SEQUENCE}")
     if kind == "actor_critic":
         if any(name.startswith(_SHARED) for name in tree):
             tensors, net_arch = _split_shared_layers(tensors, tree)
@@ -101,7 +103,8 @@ def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | N
         lacking = _find_lacking_extractors(tree)
         if lacking:
             tensors = list(_add_branch_extractors(tensors, lacking))
-            notes.append("the features extractor has three names since SB3 1.7, with the same weights")
+            since = changes.BRANCH_EXTRACTORS
+            notes.append(f"the features extractor has three names since SB3 {since}, with the same weights")
             renamed.append((_EXTRACTOR, (_EXTRACTOR, *lacking)))
     if her is not None:
         tensors = [tensor._replace(info=her.widen(tensor.name, tensor.info)) for tensor in tensors]
@@ -119,18 +122,19 @@ def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | N
 
 def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: bool) -> None:
     message = ""
-    if any(part.startswith("sde_features_extractor.") for name in tree for part in (name, name.partition(".")[2])):
-        message = "its exploration noise has its own layers (sde_net_arch), which SB3 2 does not support"
+    if any(part.startswith(f"{changes.NOISE_LAYERS}.") for name in tree for part in (name, name.partition(".")[2])):
+        message = f"its exploration noise has its own layers ({changes.NOISE_ARGUMENT}), which SB3 2 does not support"
     elif has_sb3_policy and any(
-        name.endswith("features_extractor.cnn.4.weight") and info.shape == _CNN_OF_0_6 for name, info in tree.items()
+        name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == _OLD_CNN for name, info in tree.items()
     ):
-        message = "its NatureCNN is that of SB3 0.6: the third layer has 32 filters, but 64 since 0.8"
+        filters = f"{changes.OLD_FILTERS[2]} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
+        message = f"its NatureCNN is that of SB3 {changes.FIRST}: the third layer has {filters}"
     if message:
         raise UnsupportedError(message, entry=POLICY_ENTRY)
 
 
 def _rename_critic(name: str) -> str:
-    return _OLD_CRITIC.sub(lambda match: f"{match[1]}.qf{int(match[2]) - 1}.", name)
+    return _OLD_CRITIC.sub(lambda match: f"{match[1]}.{changes.CRITICS[match[2]]}.", name)
 
 
 # -- shared layers ------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ def _move_layers(tensors: list[Tensor], prefix: str, offset: int) -> Iterator[Te
 
 
 def _find_old_default_net_arch(tensors: tuple[Tensor, ...]) -> dict[str, list[int]] | None:
-    """Return ``net_arch`` when actor and critics have no hidden layers, the default for images before SB3 1.6."""
+    """Return ``net_arch`` when actor and critics have no hidden layers, once the default for images."""
     names = [tensor.name for tensor in tensors]
     is_bare = not any(name.startswith(("actor.latent_pi.", "actor.mu.2.", "critic.qf0.2.")) for name in names)
     has_extractor = any(name.startswith(_ACTOR_AND_CRITIC_EXTRACTORS) for name in names)
@@ -203,7 +207,7 @@ def _shares_extractor(tree: dict[str, TensorInfo]) -> bool:
 
 
 def _find_lacking_extractors(tree: dict[str, TensorInfo]) -> tuple[str, ...]:
-    """Return the names under which the features extractor is missing: both before SB3 1.7.
+    """Return the names under which the features extractor is missing: once, both.
 
     The policy network's is always the same module as ``features_extractor``. The value network's alone may be another
     one (``share_features_extractor=False``), and is not replaced.

@@ -21,13 +21,14 @@ from sbformat.tools.rebuild.network import list_parameters
 from sbformat.tools.rebuild.optimizer_options import (
     ADAM,
     OPTIMIZERS,
-    OptimizerClass,
     find_wrong_options,
     fits_parameter,
+    list_defaults,
 )
 from sbformat.tools.rebuild.tensors import StorageCopies, make_scalar
 
 if TYPE_CHECKING:
+    from sbformat.known.rows import Known
     from sbformat.pkl.names import Pair
     from sbformat.policies.shapes import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
@@ -143,9 +144,9 @@ class Optimizer:
         self.groups[0]["params"] = list(range(size))
         self.state = {index: parameter_state for index, parameter_state in self.state.items() if index < size}
         self.notes.append(
-            "the parameters of the target network are left out, as since SB3 2.4"
+            f"the parameters of the target network are left out, as since SB3 {ONE_NETWORK_OPTIMIZER}"
             if has_online_only
-            else "the parameters of the target network are added, as before SB3 2.4"
+            else f"the parameters of the target network are added, as before SB3 {ONE_NETWORK_OPTIMIZER}"
         )
 
     def reorder(self, old: list[Tensor], new: list[Tensor]) -> None:
@@ -202,7 +203,7 @@ class Optimizer:
                     self.notes.append(f"{flag} is off: it is for a GPU only")
 
     def restart_if_wrong(
-        self, optimizer: OptimizerClass, defaults: dict[str, Any], shapes: list[tuple[int, ...]] | None
+        self, optimizer: Known, defaults: dict[str, Any], shapes: list[tuple[int, ...]] | None
     ) -> None:
         """Start anew what the optimizer that SB3 makes could not continue from.
 
@@ -233,7 +234,7 @@ class Optimizer:
 
     def _fits(
         self,
-        optimizer: OptimizerClass,
+        optimizer: Known,
         index: object,
         parameter_state: dict[str, Any],
         shapes: list[tuple[int, ...]] | None,
@@ -334,7 +335,13 @@ def _new_options(context: RebuildContext, pair: Pair) -> dict[str, Any]:
     if given is None and not isinstance(made, Partial):
         for owner in (context.family.kind, context.algorithm):
             own = own or _POLICY_OPTIONS.get((owner, pair[1]), {})
-    return {**OPTIMIZERS[pair].defaults, **own, **keywords, **(given if isinstance(given, dict) else {}), "lr": rate}
+    return {
+        **list_defaults(OPTIMIZERS[pair]),
+        **own,
+        **keywords,
+        **(given if isinstance(given, dict) else {}),
+        "lr": rate,
+    }
 
 
 def _list_shapes(context: RebuildContext, match: NetworkMatch, name: str) -> list[tuple[int, ...]]:
@@ -364,4 +371,4 @@ def make_entropy_state(context: RebuildContext) -> dict[str, Any]:
 
 def _entropy_options(context: RebuildContext) -> dict[str, Any]:
     """Return the options of the entropy coefficient's optimizer, an Adam with its defaults."""
-    return {**OPTIMIZERS[ADAM].defaults, "lr": _new_options(context, ADAM)["lr"]}
+    return {**list_defaults(OPTIMIZERS[ADAM]), "lr": _new_options(context, ADAM)["lr"]}

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.changes import NEWEST, parse_target
+from sbformat.known.encoder import make_tree
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.policies.shapes import POLICIES, dqn_and_ars, on_policy
+from sbformat.policies.shapes import POLICIES
 from sbformat.policies.shapes.saved_policy import match_saved_policy
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
+from sbformat.tools.rebuild.algorithms import ALGORITHMS
 from sbformat.tools.rebuild.network import rebuild_network
 from sbformat.tools.rebuild.report import RebuildReport, Row
-from sbformat.values.encoder import make_tree
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
     from sbformat.tools.rebuild.network import Network
 
 _SCHEDULE: Final = "lr_schedule"
 _SPACES: Final = ("observation_space", "action_space")
 _BASE: Final = ("stable_baselines3.common.policies", "BasePolicy")
-_ON_POLICY: Final = (on_policy.actor_critic, on_policy.maskable, on_policy.recurrent)
 _NET_ARCH: Final = "net_arch"
 
 
@@ -47,7 +47,7 @@ class RebuiltPolicy(NamedTuple):
 
 
 def rebuild_policy(
-    source: Archive | SourceLike, *, target: str | Target = NEWEST, limits: Limits = DEFAULT_LIMITS
+    source: Archive | SourceLike, *, target: str | Release = NEWEST, limits: Limits = DEFAULT_LIMITS
 ) -> RebuiltPolicy:
     """Return a file of ``policy.save()`` that the target's SB3 loads, and a report with a row for every argument.
 
@@ -70,7 +70,8 @@ def rebuild_policy(
         message = f"expected a file of policy.save(), got the format {archive.format}"
         raise UnsupportedError(message)
     pair = match_saved_policy(archive).agent.policy_class
-    network = rebuild_network(archive.state_dict(POLICY_ENTRY), _find_kind(pair), her=None, has_sb3_policy=True)
+    kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
+    network = rebuild_network(archive.state_dict(POLICY_ENTRY), kind, her=None, has_sb3_policy=True)
     message = "; ".join(network.notes)
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
     arguments = _rebuild_arguments(archive, pair, network, release, rows)
@@ -80,21 +81,11 @@ def rebuild_policy(
     return RebuiltPolicy(content, RebuildReport(".".join(pair), None, release.version, tuple(rows), ()))
 
 
-def _find_kind(pair: Pair) -> str:
-    """Return the kind of a policy's network, as those of algorithms."""
-    network = POLICIES[pair].network
-    if network in _ON_POLICY:
-        return "actor_critic"
-    if network in (dqn_and_ars.ars, dqn_and_ars.ars_linear):
-        return "ars"
-    return "q_network" if network in (dqn_and_ars.q_network, dqn_and_ars.quantile_network) else "critics"
-
-
 def _rebuild_arguments(
-    archive: Archive, pair: Pair, network: Network, release: Target, rows: list[Row]
+    archive: Archive, pair: Pair, network: Network, release: Release, rows: list[Row]
 ) -> dict[str, Any]:
     """Return the arguments of the policy's constructor as trees, and add a row for each."""
-    accepted = POLICIES[pair].argument_names((release.major, release.minor)) | {"use_sde", *_SPACES, _SCHEDULE}
+    accepted = POLICIES[pair].argument_names(release) | {"use_sde", *_SPACES, _SCHEDULE}
     made: dict[str, Any] = {}
     row = partial(Row, DATA_ENTRY)
     for name in archive.data:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.numbers import unpack_items
+from sbformat.known import changes
+from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
 from sbformat.known.types import Partial, Reference
 from sbformat.policies.shapes import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
-from sbformat.tools.rebuild.context import DROPPED
+from sbformat.tools.rebuild.context import DROPPED, find_source_release
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts
-from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option, is_number, list_keywords
+from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
 from sbformat.values.render import render_line
 
@@ -54,7 +55,7 @@ def require_network_arguments(context: RebuildContext, network: Network) -> None
     elif network.old_default_net_arch is not None and context.policy_argument("net_arch") is None:
         required["net_arch"] = network.old_default_net_arch, "the stored layers, which were the default once"
     if network.shares_extractor and context.policy_argument("share_features_extractor") is None:
-        required["share_features_extractor"] = True, "the default before SB3 1.6"
+        required["share_features_extractor"] = True, f"the default before SB3 {changes.UNSHARED_EXTRACTORS}"
 
 
 def require_optimizer_class(context: RebuildContext, pair: Pair | None) -> None:
@@ -153,18 +154,17 @@ def _rebuild_argument(context: RebuildContext, place: str, name: str, value: obj
     if name == "device":
         return context.drop(place, "SB3 sets the device when it loads", is_finding=False)
     if context.has_sb3_policy and name not in _list_argument_names(context):
-        if name == "sde_net_arch" and value is not None:
-            message = (
-                "policy_kwargs: sde_net_arch gives the exploration noise its own layers, which SB3 2 does not support"
-            )
+        if name == changes.NOISE_ARGUMENT and value is not None:
+            message = f"policy_kwargs: {name} gives the exploration noise its own layers, which SB3 2 does not support"
             raise UnsupportedError(message, entry="data")
         message = f"not an argument of {context.algorithm}'s policies in SB3 {context.target}"
         return context.drop(place, message, was=value, is_finding=not (value is None or name == "use_sde"))
     if name == "squash_output" and value is not True and _always_squashes(context):
+        since = changes.ARS_SQUASHES_IF_ASKED
         if not _acts_within_one(context):
-            message = "policy_kwargs: squash_output is False, but ARS squashed anyway and did not scale before 1.7"
+            message = f"policy_kwargs: squash_output is False, but ARS squashed anyway and did not scale before {since}"
             raise UnsupportedError(message, entry="data")
-        context.report("translated", "True: MlpPolicy of ARS ignored it before SB3 1.7, and squashed", key=place)
+        context.report("translated", f"True: MlpPolicy of ARS ignored it before SB3 {since}, and squashed", key=place)
         return True
     try:
         _check_argument(context, name, value)
@@ -177,15 +177,15 @@ def _rebuild_argument(context: RebuildContext, place: str, name: str, value: obj
 
 def _list_argument_names(context: RebuildContext) -> frozenset[str]:
     """Return the arguments that the policies of the algorithm accept in the target release."""
-    release = (context.target.major, context.target.minor)
-    return frozenset().union(*(POLICIES[pair].argument_names(release) for pair in context.family.policies.values()))
+    policies = (POLICIES[pair] for pair in context.family.policies.values())
+    return frozenset().union(*(policy.argument_names(context.target) for policy in policies))
 
 
 def _always_squashes(context: RebuildContext) -> bool:
-    """Return whether the policy squashed its output regardless of its argument: ARS's MLP before SB3 1.7."""
+    """Return whether the policy squashed its output regardless of its argument, as ARS's MLP once did."""
     return (
         context.algorithm == "ARS"
-        and context.source_release < (1, 7)
+        and find_source_release(context.archive) < changes.ARS_SQUASHES_IF_ASKED
         and context.decode("policy_class") == Reference("sb3_contrib.ars.policies", "ARSPolicy")
     )
 
@@ -231,8 +231,8 @@ def _list_accepted(context: RebuildContext, owner: object, name: str) -> Mapping
     if policy is None or (owner is not None and pair is None):
         return None
     if name == "optimizer_kwargs":
-        made = pair or ADAM
-        return list_keywords(made) if made in OPTIMIZERS else None
+        row = OPTIMIZERS.get(pair or ADAM)
+        return None if row is None else row.arguments
     return EXTRACTORS.get(pair or POLICIES[policy.pair].extractor)
 
 

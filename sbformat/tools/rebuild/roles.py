@@ -16,7 +16,7 @@ from sbformat.known.types import CarriedClass, Function, Instance, Module, Parti
 from sbformat.pkl.tree import Node
 from sbformat.policies.shapes.activations import ACTIVATIONS
 from sbformat.tools.rebuild.encode import iter_parts
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, list_keywords
+from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:
         return is_fit and all(type(value) in (bool, int, float) or value in ("none", "tanh") for value in values)
     if role != "optimizer_class":  # SB3 calls issubclass() with an extractor
         return False
-    known = list_keywords(pair)
+    known = OPTIMIZERS[pair].arguments
     return not partial.args and all(
         name in known and fits_option(name, value, known[name]) for name, value in partial.keywords.items()
     )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, escape
+from sbformat.known.changes import HER_KEPT, RENAMED
 from sbformat.known.types import Reference
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.defaults import find_default
-from sbformat.tools.rebuild.releases import HER_KEPT, RENAMED, is_hyperparameter
+from sbformat.tools.rebuild.algorithms import find_default, is_hyperparameter
 from sbformat.values.render import ValueRenderer, render_line
 
 if TYPE_CHECKING:

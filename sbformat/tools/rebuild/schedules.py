@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.types import ConstantSchedule, FloatSchedule, Function, InterpolatedSchedule, Partial, Reference
 from sbformat.schema.assigned import WRAPPED
+from sbformat.tools.rebuild.algorithms import find_default
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.encode import encode_value
-from sbformat.tools.rebuild.releases import SCHEDULE_DEFAULTS
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import FROM_BYTECODE, render_line
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
@@ -28,7 +28,10 @@ def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
 
     :param value: as the archive has it
     """
-    default = SCHEDULE_DEFAULTS.get(key, f"{context.family.learning_rate}, the default of {context.algorithm}")
+    number = find_default(context.algorithm, key)
+    default = "no clipping" if number is None else str(number)
+    if key == "learning_rate":
+        default = f"{default}, the default of {context.algorithm}"
     try:
         meaning = context.decode(key)
         if key == "clip_range_vf" and type(meaning) in (int, float) and meaning == 0:

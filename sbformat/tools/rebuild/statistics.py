@@ -10,7 +10,7 @@ from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
-from sbformat.known.changes import NEWEST, parse_target
+from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
 from sbformat.known.spaces import Space
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize.values import VecNormalize
     from sbformat.io.opening import SourceLike
-    from sbformat.known.changes import Target
+    from sbformat.known.changes import Release
     from sbformat.known.types import Instance
     from sbformat.tools.rebuild.report import Action
 
@@ -33,7 +33,7 @@ _SETTINGS: Final = (
     "clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward", "num_envs",
 )  # fmt: skip
 _RENAMED: Final = {
-    "obs_keys": ("norm_obs_keys", "is norm_obs_keys since SB3 1.4"),
+    "obs_keys": ("norm_obs_keys", f"is norm_obs_keys since SB3 {NORM_OBS_KEYS}"),
     "old_rews": ("old_reward", "is old_reward in SB3"),
 }
 _OF_ENVIRONMENT: Final = frozenset({"reset_infos", "_seeds", "_options", "render_mode", "metadata"})
@@ -49,7 +49,7 @@ class RebuiltStatistics(NamedTuple):
 
 
 def rebuild_vecnormalize(
-    source: Archive | SourceLike, *, target: str | Target = NEWEST, limits: Limits = DEFAULT_LIMITS
+    source: Archive | SourceLike, *, target: str | Release = NEWEST, limits: Limits = DEFAULT_LIMITS
 ) -> RebuiltStatistics:
     """Return statistics that the target's SB3 loads, and a report with a row for every attribute (STATISTICS.md 17.4).
 
@@ -75,7 +75,7 @@ def rebuild_vecnormalize(
     return RebuiltStatistics(value, RebuildReport(KIND, None, release.version, tuple(rows), ()))
 
 
-def _rebuild_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNormalize, list[Row]]:
+def _rebuild_parts(parts: dict[str, Instance], release: Release) -> tuple[VecNormalize, list[Row]]:
     value, _ = _drop_unwritable_spaces(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
         return value, [
@@ -97,7 +97,7 @@ def _rebuild_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNorm
     return value, rows
 
 
-def _drop_unwritable_spaces(value: VecNormalize, release: Target) -> tuple[VecNormalize, list[str]]:
+def _drop_unwritable_spaces(value: VecNormalize, release: Release) -> tuple[VecNormalize, list[str]]:
     """Leave out spaces that the target cannot load; return the rest, and the names of those."""
     lost = []
     for name in _SPACES:

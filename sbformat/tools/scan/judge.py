@@ -41,7 +41,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from sbformat.errors import SbformatError, TensorError, escape
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.load_hooks import RUNS_WHEN_CALLED
-from sbformat.known.table import find, find_role, reaches_code
+from sbformat.known.sb3_attributes import EXAMINED_KEYS
+from sbformat.known.table import find, find_called, find_role
 from sbformat.known.types import Instance
 from sbformat.pkl import Call, Dict, Global, Node, Pickle, Update
 from sbformat.pkl.lenient import Attempt, trace
@@ -56,7 +57,6 @@ from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
 from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
 from sbformat.values import decode_tree
 from sbformat.values.hashing import find_key_fault
-from sbformat.values.schedule_meaning import EXAMINED_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -321,7 +321,7 @@ class _PickleJudge:
             self._add(node, Remark("unchecked-arguments", message))
             return
         func = node.func
-        is_reaching = reaches_code(node) or not isinstance(func, Global)
+        is_reaching = "reaches" in find_called(node).uses or not isinstance(func, Global)
         is_harmful = is_reaching and not _is_as_harmful_as_arguments(node)
         why = explain_danger(func.pair) if is_harmful and isinstance(func, Global) else None
         text = f"is called with arguments that sbformat does not know: {message}"
@@ -404,21 +404,12 @@ def _is_as_harmful_as_arguments(node: Call) -> bool:
         return False
     if role == "reconstructor":  # base.__new__(class, state), and base.__init__
         base = args[1] if len(args) == 3 else None
-        return isinstance(base, Global) and base.pair in _PLAIN_BASES
+        return isinstance(base, Global) and "plain type" in find(base.pair).uses
     if role in ("attribute", "dill_attribute"):
         path = _find_path(args)
         return path is not None and explain_danger(path) is None
     return role == "partial"
 
-
-_PLAIN_BASES: Final = {
-    ("builtins", name)
-    for name in (
-        "object", "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str",
-        "tuple",
-    )
-}  # fmt: skip
-"""Classes from which others inherit, and that only store what they are given."""
 
 _MOST_CALLS: Final = 4
 """Calls of calls that are followed to the class of an object."""

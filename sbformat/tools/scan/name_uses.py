@@ -9,22 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.known.sb3_attributes import is_sb3_attribute
-from sbformat.known.table import find, find_role
+from sbformat.known.table import find, find_called, find_role
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
 from sbformat.tools.scan.location import UNKNOWN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_HOLDING: Final = frozenset({"ordered_dict", "deque", "set", "frozenset"})
-"""Roles of containers, which only store their items."""
-_CARRYING: Final = frozenset(
-    {
-        "function", "skeleton_function", "filled_function", "function_state", "cell", "empty_cell", "carried_class",
-        "carried_enum", "filled_class", "class_state", "type_variable", "generic_alias", "descriptor",
-    }
-)  # fmt: skip
-"""Roles in functions and classes pickled by value: their code may call anything, and has findings of its own."""
 _MODEL_DATA: Final = frozenset({"state_dict", "data"})
 """The keys of a file of ``policy.save``: parameters, and the arguments of the policy's constructor."""
 
@@ -36,14 +27,16 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
     for node in log:
         if not isinstance(node, Call):
             continue
-        role = find_role(node)
-        if role in _CARRYING or type(node.func) is not Global or not find(node.func.pair).is_known:
+        if type(node.func) is not Global or not find(node.func.pair).is_known:
             continue  # a call of an unknown name has a finding of its own
-        if role in _HOLDING:  # items of a list are only stored, but a name instead of the list is iterated over
+        row = find_called(node)
+        if "carries" in row.uses:
+            continue
+        if "holds" in row.uses:  # items of a list are only stored, but a name instead of the list is iterated over
             args = node.args if type(node.args) is tuple else ()
             given.update((id(arg), node) for arg in args if isinstance(arg, Global))
             continue
-        holds_items = role == "default_dict"
+        holds_items = row.role == "default_dict"
         values = [node.args, node.kwargs]
         values += [update.value for update in node.updates or () if not (holds_items and update.how == "SETITEMS")]
         for name in _find_names(values, seen):

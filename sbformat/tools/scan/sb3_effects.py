@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 from sbformat.errors import escape
 from sbformat.known.dangerous import ADDRESS
+from sbformat.known.sb3_attributes import CALLABLE_KEYS, OBJECT_KEYS
 from sbformat.known.table import find_role
 from sbformat.known.types import (
     ConstantSchedule,
@@ -45,18 +46,6 @@ _STATE_DICTS: Final = frozenset(
     }
 )  # fmt: skip
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)?")
-_CALLABLES: Final = frozenset(
-    {
-        "policy_class", "replay_buffer_class", "rollout_buffer_class", "model_class", "lr_schedule", "learning_rate",
-        "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule", "policy", "cliprange",
-        "cliprange_vf",
-    }
-)  # fmt: skip
-"""Keys of ``data`` under which SB3 and SB2 store classes and functions."""
-_OBJECTS: Final = (
-    "action_noise", "param_noise", "exploration", "beta_schedule", "learning_rate_schedule", "expert_dataset",
-)  # fmt: skip
-"""Keys under which SB3 and SB2 store objects of their classes."""
 _LOCAL: Final = re.compile(r"file://(?:(?:localhost)?/(?![\\/])|[a-z]:)", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"://|^[\\/]{2}")
 """In a path that TensorBoard does not take as a local one; a chain (``a::b``) begins with a scheme."""
@@ -96,8 +85,8 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
             isinstance(value, (Function, Partial, Reference))
             or (isinstance(value, Described) and value.kind not in _PLAIN)
         )
-        and key not in _CALLABLES
-    ) or (isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, *_OBJECTS)):
+        and key not in CALLABLE_KEYS
+    ) or (isinstance(value, _CALLABLE_OBJECTS) and key not in OBJECT_KEYS):
         message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
         yield location.finding("unknown-name", message, names=(_name_of(value),))
 

@@ -25,15 +25,6 @@ _PLAIN: Final = frozenset({
 """Tags of values that PyYAML creates from the text alone."""
 _IMPORTS: Final = {"name": "is imported", "module": "is imported as a module"}
 _CALLS: Final = {"object/apply": "is called", "object/new": "is called", "object": "is the class of an object"}
-_BUILTIN: Final = ("builtins", "__builtin__")
-_CONTAINERS: Final = frozenset({
-    ("collections", "OrderedDict"),  # rl_zoo3 writes it into every folder
-    *((module, name) for module in _BUILTIN for name in (
-        "dict", "list", "tuple", "set", "frozenset", "bool", "int", "float", "complex", "str", "bytes",
-    )),
-})  # fmt: skip
-"""Classes that may be called, because they only store their arguments."""
-
 _NAMED: Final = ("torch.nn.", "torch.optim.")
 """Where classes are that may be named. Others may not, also if importing them is harmless: an ``OrderedDict`` is given
 its attributes first, and then its attribute ``extend`` is called, which the text can have set to any name."""
@@ -49,6 +40,12 @@ _SCRIPT_HEADS: Final = (
     b"\xca\xfe\xba\xbe",
 )  # fmt: skip
 """First bytes of scripts, and of programs for Linux, Windows and macOS."""
+
+
+def _only_stores(pair: Pair) -> bool:
+    """Return whether a class only stores its arguments; rl_zoo3 writes OrderedDict into every folder."""
+    row = find(("builtins", pair[1]) if pair[0] == "__builtin__" else pair)
+    return "plain type" in row.uses or row.role == "ordered_dict"
 
 
 def is_script(name: str, head: bytes) -> bool:
@@ -80,7 +77,7 @@ def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | 
         return location.finding("python-tag", message, names=(tail,), line=line)
     is_called = kind in _CALLS
     is_class_of_torch = kind == "name" and name.startswith(_NAMED) and find(pair).is_known
-    if name in allow or (is_called and pair in _CONTAINERS) or is_class_of_torch:
+    if name in allow or (is_called and _only_stores(pair)) or is_class_of_torch:
         return None
     why = explain_danger((name, "") if kind == "module" else pair)
     module = name.rpartition(".")[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
 from sbformat.known.dangerous import explain_danger
-from sbformat.known.table import find, find_role, reaches_code
+from sbformat.known.table import find, find_called
 from sbformat.pkl import Call, Extension, Global, Update
 from sbformat.pkl.calls import render_arguments
 from sbformat.pkl.tree import children, walk
@@ -20,6 +20,7 @@ from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_called_names, find_given_names
 
 if TYPE_CHECKING:
+    from sbformat.known.rows import Known
     from sbformat.pkl import Node
     from sbformat.pkl.lenient import Attempt
     from sbformat.pkl.tree import UpdateHow
@@ -35,16 +36,6 @@ _METHODS: Final[dict[UpdateHow, str]] = {
 """The methods that opcodes call on an object."""
 _PROGRAM: Final = "__torch__."
 """The package of the classes that a TorchScript archive defines; Python has no such module."""
-_PROGRAM_LISTS: Final = frozenset(
-    f"torch.jit._pickle.{name}"
-    for name in (
-        "build_boollist", "build_doublelist", "build_intlist", "build_tensor_from_id", "build_tensorlist",
-        "restore_type_tag",
-    )
-)  # fmt: skip
-"""Functions with which the records of a TorchScript archive store lists; each returns its argument."""
-
-_GETTERS: Final = {(module, name) for module in ("operator", "_operator") for name in ("attrgetter", "methodcaller")}
 
 
 class Remark(NamedTuple):
@@ -111,7 +102,8 @@ class UnrecognizedJudge:
 
     def _judge_import(self, node: Global) -> Remark | None:
         name, why = name_of(node), explain_danger(node.pair)
-        if find(node.pair).is_known or self._is_of_program(name):
+        row = find(node.pair)
+        if row.is_known or self._is_of_program(name, row):
             return None
         if why and id(node) in self._plain_getters:
             return None  # its calls have findings
@@ -135,7 +127,8 @@ class UnrecognizedJudge:
         return Remark("unknown-name", message, (name,))
 
     def _judge_call(self, node: Call) -> Remark | None:
-        func, role = node.func, find_role(node)
+        func, row = node.func, find_called(node)
+        is_reaching = "reaches" in row.uses
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
             return Remark("computed-name", message)
@@ -143,16 +136,16 @@ class UnrecognizedJudge:
         if id(func) in self._plain_getters:
             why = None
         shown = escape(name, SHOWN)
-        if self._is_of_program(name):
-            if name in _PROGRAM_LISTS:
+        if self._is_of_program(name, find(func.pair)):
+            if not name.startswith(_PROGRAM):
                 return None
             message = f"an object of {shown} is created, a class of a TorchScript program"
             return Remark("carried-program", message, (name,))
-        if self.is_cut and not why and (role is not None or find(func.pair).is_known):
+        if self.is_cut and not why and (row.role or find(func.pair).is_known):
             return None
-        if role is not None and not (why and reaches_code(node)):
+        if row.role and not (why and is_reaching):
             message = f"{shown} is called where no value of its type is expected"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS if reaches_code(node) else None, call=node)
+            return Remark("unchecked-arguments", message, (name,), DANGEROUS if is_reaching else None, call=node)
         if why:
             return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
         if name in self._allow:
@@ -170,9 +163,9 @@ class UnrecognizedJudge:
             message = f"{shown} is called, and sbformat does not know it; {advice}"
         return Remark(rule, message, (name,), call=node)
 
-    def _is_of_program(self, name: str) -> bool:
+    def _is_of_program(self, name: str, row: Known) -> bool:
         """Return whether a TorchScript archive defines the class of this name, or its loader replaces the function."""
-        return self._is_program and (name.startswith(_PROGRAM) or name in _PROGRAM_LISTS)
+        return self._is_program and (name.startswith(_PROGRAM) or "program" in row.uses)
 
     @cached_property
     def _called_names(self) -> dict[int, str]:
@@ -186,7 +179,7 @@ class UnrecognizedJudge:
         """The ``attrgetter`` and ``methodcaller`` of which every call is given the name of a plain attribute."""
         plain: dict[int, bool] = {}
         for node in self._attempt.log:
-            if isinstance(node, Call) and isinstance(node.func, Global) and node.func.pair in _GETTERS:
+            if isinstance(node, Call) and isinstance(node.func, Global) and "getter" in find(node.func.pair).uses:
                 args = node.args if type(node.args) is tuple else ()
                 names = args[:1] if node.func.name == "methodcaller" else args
                 is_plain = bool(names) and all(

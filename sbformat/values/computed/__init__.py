@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from sbformat.known.base import Value
-from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
+from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Value
 from sbformat.values.computed.errors import NotUnderstoodError
 
 __all__ = ["ComputedSchedule", "Understanding", "examine", "understand"]

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, quote
-from sbformat.known.base import Contradiction
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.types import (
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
+    Contradiction,
     Cycle,
     Described,
     FloatSchedule,

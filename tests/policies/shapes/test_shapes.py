@@ -10,6 +10,7 @@ import pytest
 
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
+from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
 from sbformat.known.types import Reference
 from sbformat.pkl.numpy import ArrayInfo
@@ -23,7 +24,6 @@ from sbformat.policies.shapes import (
     match_network,
 )  # fmt: skip
 from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
-from sbformat.policies.shapes.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, SAC
@@ -346,6 +346,10 @@ def test_optimizers_of_other_parameters() -> None:
     (row,) = problems(archive.replace(parameters={"policy.optimizer": optimizer}))
     assert row[0] == "policy.optimizer.pth"
     assert "'state/[0]/exp_avg': expected the shape (8, 4)" in row[2]
+    optimizer["state"][0] = {"step_size": optimizer["state"][0]["exp_avg"]}  # of Rprop
+    (row,) = problems(archive.replace(parameters={"policy.optimizer": optimizer}))
+    assert "'state/[0]/step_size': expected the shape (8, 4)" in row[2]
+    optimizer["state"] = {}
     optimizer["param_groups"][0]["params"].pop()
     (row,) = problems(archive.replace(parameters={"policy.optimizer": optimizer}))
     assert row[2] == "expected one group of 12 parameters (from policy_kwargs), got 11"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.known.types import Reference
-from sbformat.tools.rebuild.releases import ALGORITHMS
+from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, Keys, Sb2Agent

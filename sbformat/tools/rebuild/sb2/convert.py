@@ -20,6 +20,7 @@ from sbformat.constants import (
 )
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, quote
+from sbformat.known.changes import A2C_OF_0_6
 from sbformat.limits import Budget
 from sbformat.policies.model import Given
 from sbformat.policies.sb2.agents import read_agent
@@ -28,8 +29,7 @@ from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
-from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
+from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, is_hyperparameter
 from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys

@@ -21,7 +21,7 @@ import numpy as np
 from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import DENSE, ddpg_actor, ddpg_critic
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.observations import read_range

@@ -15,7 +15,7 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import CONVOLUTIONS, convolve
-from sbformat.known.numbers import unpack_items
+from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.report import Row

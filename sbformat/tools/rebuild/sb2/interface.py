@@ -90,7 +90,7 @@ class ConvertedNetwork(NamedTuple):
     """A network for SB3."""
 
     algorithm: str
-    """Of SB3 or sb3-contrib, as in ``releases.ALGORITHMS``."""
+    """Of SB3 or sb3-contrib, as in ``algorithms.ALGORITHMS``."""
     policy_class: str
     """SB3's short name: ``MlpPolicy``, ``CnnPolicy``, ``MlpLstmPolicy``, ..."""
     policy_kwargs: Mapping[str, object]

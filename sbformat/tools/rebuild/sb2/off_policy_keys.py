@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known.numbers import to_number
+from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.types import EnumMember, Reference, TrainFreq

@@ -1,0 +1,181 @@
+"""Encode values as pickles that current libraries load: the inverse of the node decoders (VALUES.md 13.7).
+
+The pickles contain references to classes and plain data: no code, and nothing that some release of Python, numpy,
+gymnasium or the target cannot load. A value that has no such form is refused, never approximated.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import quote
+from sbformat.immutable import FrozenDict, FrozenList
+from sbformat.known.table import find
+from sbformat.known.types import Value, refuse
+from sbformat.pkl.encode import encode_pickle
+from sbformat.pkl.names import NUMPY_NDARRAY
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
+from sbformat.pkl.numpy_calls import dtype_tree
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sbformat.known.changes import Release
+    from sbformat.pkl.names import Pair
+
+_PROTOCOL: Final = 4
+_DEEPEST: Final = 60
+_LEAVES: Final = (type(None), bool, int, float, str, bytes)
+
+
+def encode_value(value: object, target: Release, foreign: frozenset[Pair]) -> bytes:
+    """Return a pickle of a value; see :func:`sbformat.values.encode`.
+
+    :raises UnsupportedError: for a value that has no form without code, or that is not known
+    """
+    return encode_pickle(Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
+
+
+def make_tree(value: object, target: Release) -> Any:
+    """Return the tree of a value, to be a part of another pickle.
+
+    :raises UnsupportedError: as :func:`encode_value`
+    """
+    return Encoder(target, frozenset()).tree(value)
+
+
+class Encoder:
+    """Encodes one value; shared parts stay shared."""
+
+    def __init__(self, target: Release, foreign: frozenset[Pair]) -> None:
+        self.target = target
+        self.foreign = foreign
+        self._made: dict[int, tuple[object, object]] = {}
+        """The tree of a container or value by its ``id()``, and the value itself, which keeps the id in use."""
+        self._depth = 0
+
+    def tree(self, value: object) -> Any:
+        if type(value) in _LEAVES:
+            return value
+        known = self._made.get(id(value))
+        if known is not None:
+            return known[0]
+        write = _ENCODERS.get(type(value))
+        if write is None and not isinstance(value, Value):
+            refuse(_why_not(value))
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            refuse(f"a value is nested more than {_DEEPEST} levels deep")
+        made = write(self, value) if write is not None else value.encode(self)  # type: ignore[attr-defined]
+        self._depth -= 1
+        self._made[id(value)] = made, value
+        return made
+
+    def trees(self, values: Iterable[object]) -> list[Any]:
+        return [self.tree(value) for value in values]
+
+    # -- containers -----------------------------------------------------------------------------------
+
+    def pairs(self, value: dict[Any, Any]) -> Dict:
+        return Dict([(self.tree(key), self.tree(part)) for key, part in value.items()])
+
+    def ordered_dict(self, value: OrderedDict[object, object]) -> Call:
+        made = Call("REDUCE", Global("collections", "OrderedDict"), ())
+        if value:
+            made.updates = [Update("SETITEMS", made, self.pairs(value))]
+        return made
+
+    def deque(self, value: deque[object]) -> Call:
+        made = Call("REDUCE", Global("collections", "deque"), ((), value.maxlen))
+        if value:
+            made.updates = [Update("APPENDS", made, self.trees(value))]
+        return made
+
+    # -- arrays (13.2) --------------------------------------------------------------------------------
+
+    def array(self, info: ArrayInfo) -> object:
+        """Encode an array in the form that numpy 1 and 2 share, and a scalar as a Python number."""
+        if info.fields or info.dtype[1:] not in ITEM_SIZES:
+            refuse(f"an array of the dtype {quote(info.dtype)} has no form that every numpy loads")
+        if info.is_scalar:
+            return _number(info)
+        if info.axes:
+            array = info.to_numpy()
+            info = ArrayInfo(info.dtype, array.shape, "C", array.astype(info.dtype).tobytes(), is_scalar=False)
+        return encode_array(info)
+
+    # -- objects --------------------------------------------------------------------------------------
+
+    def name(self, pair: Pair) -> Global:
+        """Return the name that a class or function has in the target."""
+        return Global(*find(pair).for_target(self.target).pair)
+
+    def make(self, cls: Global, state: dict[str, Any]) -> Call:
+        """Return an object that is given its attributes, which are encoded."""
+        made = Call("NEWOBJ", cls, ())
+        made.updates = [Update("BUILD", made, self.pairs(state))]
+        return made
+
+    def partial(self, function: Global, args: tuple[Any, ...], keywords: Dict) -> Call:
+        """Return a ``functools.partial``."""
+        made = Call("REDUCE", Global("functools", "partial"), (function,))
+        made.updates = [Update("BUILD", made, (function, args, keywords, None))]
+        return made
+
+
+def _members(values: Iterable[object]) -> list[object]:
+    """Return the members of a set in a fixed order: equal sets give equal bytes."""
+    made = list(values)
+    if any(type(value) not in _LEAVES for value in made):
+        refuse("expected numbers and text in a set")
+    return sorted(made, key=lambda value: (type(value).__name__, 0 if value is None else value))
+
+
+def _why_not(value: object) -> str:
+    if isinstance(value, Node):
+        return f"{quote(_name_of(value), 200)} is not known" if _name_of(value) else "its constructor is not known"
+    return f"a {type(value).__name__} has no form without code that every release loads"
+
+
+def _name_of(node: Node) -> str:
+    func = node.func if isinstance(node, Call) else node
+    return str(func) if isinstance(func, Global) else ""
+
+
+def encode_array(info: ArrayInfo) -> Call:
+    """Return the one form of an array that loads without a warning in numpy 1 and 2.
+
+    It is ``numpy.ndarray.__new__`` with a state; numpy itself writes the name of a module that moved in 2.0.
+    """
+    array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
+    state = (1, own_tuple(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
+    array.updates = [Update("BUILD", array, state)]
+    return array
+
+
+def own_tuple(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a tuple that nothing else refers to: equal values give equal bytes, whatever they share."""
+    return tuple(size for size in shape)
+
+
+def _number(info: ArrayInfo) -> bool | int | float:
+    value = info.to_numpy().item()
+    if type(value) not in (bool, int, float):
+        refuse(f"a scalar of the dtype {quote(info.dtype)} is not a Python number")
+    return value  # type: ignore[no-any-return]
+
+
+_ENCODERS: Final[dict[type, Callable[[Encoder, Any], Any]]] = {
+    list: Encoder.trees,
+    tuple: lambda writer, value: tuple(writer.trees(value)),
+    set: lambda writer, value: Set(writer.trees(_members(value))),
+    frozenset: lambda writer, value: FrozenSet(writer.trees(_members(value))),
+    dict: Encoder.pairs,
+    FrozenList: Encoder.trees,
+    FrozenDict: Encoder.pairs,
+    OrderedDict: Encoder.ordered_dict,
+    deque: Encoder.deque,
+    ArrayInfo: Encoder.array,
+}
