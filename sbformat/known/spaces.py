@@ -174,15 +174,15 @@ class Space(Value):
     """The name of the class in gymnasium."""
     module: ClassVar[str]
     """Its module below ``gymnasium.spaces``."""
-    old_modules: ClassVar[tuple[str, ...]]
-    """Its modules below ``gym.spaces``."""
+    old_module: ClassVar[str] = ""
+    """Its module below ``gym.spaces`` before gym 0.12, if that had another name."""
     plain_fields: ClassVar[Mapping[str, FieldKind]]
     """The fields that define the space, in order: the JSON of a bundle has exactly these, reports leave out ``flags``,
     and statistics keep only these. The others are random generators, and what gymnasium derives."""
     saved: ClassVar[tuple[str, ...]]
     """The attributes that a pickle may have, besides those of every space."""
     is_gone: ClassVar[bool] = False
-    """Whether some gymnasium that SB3 2 accepts does not have it."""
+    """Whether gym, and some gymnasium that SB3 2 accepts, do not have it."""
 
     observed: ClassVar[Literal["", "numbers", "one-hot", "by key"]] = ""
     """How SB3 gives a policy its observations; empty when it does not."""
@@ -264,7 +264,7 @@ class Space(Value):
 
     # -- elements -------------------------------------------------------------------------------------
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: Any) -> bool:  # noqa: ARG002 -- of other kinds
         """Return whether a value is an element of the space, as gymnasium 1.4 does.
 
         :param value: an array of ``shape``, or a list of its items; a number for a Discrete, text, a dict or a tuple
@@ -277,9 +277,9 @@ class Space(Value):
 
         Source: gymnasium ``spaces/``, 1.4.
         """
-        raise self._elements_error(value)
+        raise self._elements_error()
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def sample(self, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- of other kinds
         """Return a random element, drawn as gymnasium 1.4 does.
 
         :param rng: changed by each call; equal generators give equal elements
@@ -293,9 +293,9 @@ class Space(Value):
 
         Source: gymnasium ``spaces/``, 1.4.
         """
-        raise self._elements_error(rng)
+        raise self._elements_error()
 
-    def _elements_error(self, _: object) -> UnsupportedError:
+    def _elements_error(self) -> UnsupportedError:
         message = f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first"
         return UnsupportedError(message)
 
@@ -395,7 +395,6 @@ class Box(Space):
 
     class_name = "Box"
     module = "box"
-    old_modules = ("box",)
     plain_fields = {
         "shape": "shape", "dtype": "dtype", "low": "array", "high": "array", "bounded_below": "flags",
         "bounded_above": "flags",
@@ -507,7 +506,6 @@ class Discrete(Space):
 
     class_name = "Discrete"
     module = "discrete"
-    old_modules = ("discrete",)
     plain_fields = {"n": "int", "start": "int", "dtype": "dtype"}
     saved = ("n", "start")
     observed = "one-hot"
@@ -576,7 +574,6 @@ class MultiDiscrete(Space):
 
     class_name = "MultiDiscrete"
     module = "multi_discrete"
-    old_modules = ("multi_discrete",)
     plain_fields = {"nvec": "array", "start": "optional array", "dtype": "dtype"}
     saved = ("nvec", "start")
     observed = "one-hot"
@@ -662,7 +659,6 @@ class MultiBinary(Space):
 
     class_name = "MultiBinary"
     module = "multi_binary"
-    old_modules = ("multi_binary",)
     plain_fields = {"shape": "shape", "dtype": "dtype"}
     saved = ("n",)
     observed = "numbers"
@@ -718,7 +714,7 @@ class DictSpace(Space):
 
     class_name = "Dict"
     module = "dict"
-    old_modules = ("dict", "dict_space")  # the latter before gym 0.12
+    old_module = "dict_space"
     plain_fields = {"spaces": "named spaces", "sort_keys": "bool"}
     saved = ("spaces", "sort_keys")
     observed = "by key"
@@ -796,7 +792,7 @@ class TupleSpace(_Several):
 
     class_name = "Tuple"
     module = "tuple"
-    old_modules = ("tuple", "tuple_space")  # the latter before gym 0.12
+    old_module = "tuple_space"
 
     def __getitem__(self, index: int) -> Space:
         return self.spaces[index]
@@ -825,7 +821,6 @@ class OneOf(_Several):
 
     class_name = "OneOf"
     module = "oneof"
-    old_modules = ()
     is_gone = True  # since gymnasium 1.0
 
     def contains(self, value: Any) -> bool:
@@ -853,7 +848,6 @@ class Text(Space):
 
     class_name = "Text"
     module = "text"
-    old_modules = ("text",)
     plain_fields = {"min_length": "int", "max_length": "int", "characters": "text"}
     saved = (
         "min_length", "max_length", "_char_index", "_char_list", "_charlist", "_char_set", "charset", "_char_str",
@@ -916,7 +910,6 @@ class Sequence(Space):
 
     class_name = "Sequence"
     module = "sequence"
-    old_modules = ("sequence",)
     plain_fields = {"feature_space": "space", "stack": "bool"}
     saved = ("feature_space", "stack", "stacked_feature_space")
 
@@ -926,7 +919,7 @@ class Sequence(Space):
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
-            raise self._elements_error(value)
+            raise self._elements_error()
         return isinstance(value, tuple) and all(map(self.feature_space.contains, value))
 
     def sample(self, rng: np.random.Generator) -> Any:
@@ -935,7 +928,7 @@ class Sequence(Space):
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
-            raise self._elements_error(rng)
+            raise self._elements_error()
         return tuple(self.feature_space.sample(rng) for _ in range(rng.geometric(0.25)))
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -965,7 +958,6 @@ class Graph(Space):
 
     class_name = "Graph"
     module = "graph"
-    old_modules = ("graph",)
     plain_fields = {"node_space": "space", "edge_space": "optional space"}
     saved = ("node_space", "edge_space", "batch_node_space", "batch_edge_space")
 
@@ -1091,7 +1083,7 @@ def _rows(kind: type[Space]) -> list[Known]:
     """Return the rows of a space: in gymnasium, and in gym, from which it was taken over."""
     current = (f"{_SPACES}.{kind.module}", kind.class_name)
     uses: dict[str, Any] = {"kind": kind.class_name, "new": kind.decode}
-    olds = [f"gym.spaces.{old}" for old in kind.old_modules]
+    olds = [] if kind.is_gone else [f"gym.spaces.{old}" for old in (kind.module, kind.old_module) if old]
     return [
         *known(*current, "value, built", is_gone=kind.is_gone, **uses),
         *known(olds, kind.class_name, "value, built", current=current, **uses),
