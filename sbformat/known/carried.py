@@ -41,7 +41,7 @@ _SLOTS: Final = later("classes", "decode_slot_object")
 
 ROWS: Final = [
     # cloudpickle
-    *known(_CLOUDPICKLE, "_builtin_type", "reaches, by value, carries", role="builtin_type",
+    *known(_CLOUDPICKLE, "_builtin_type", "reaches, by value", role="builtin_type",
            call=later("python_objects", "decode_builtin_type")),
     *known(_CLOUDPICKLE, "_make_function", "reaches, by value, carries",
            role="function", call=later("functions", "decode_function")),
@@ -52,7 +52,7 @@ ROWS: Final = [
     *known(_CLOUDPICKLE, "_function_setstate", "reaches, carries", role="function_state"),
     *known(_CLOUDPICKLE, "_make_cell", "carries", role="cell", call=later("functions", "decode_cell")),
     *known(_CLOUDPICKLE, "_make_empty_cell", "carries", role="empty_cell", call=later("functions", "decode_cell")),
-    *known(_CLOUDPICKLE, "_empty_cell_value", role="empty_cell_value"),
+    *known((_CLOUDPICKLE[0], "cloudpickle"), "_empty_cell_value", role="empty_cell_value"),
     *known(_CLOUDPICKLE, "_make_skeleton_class", "reaches, by value, carries", role="carried_class",
            call=later("classes", "decode_class")),
     *known(_CLOUDPICKLE, "_make_skeleton_enum", "reaches, by value, carries", role="carried_enum",

@@ -138,8 +138,9 @@ def decode_object(context: Context, node: Call) -> object:
 def decode_reconstructed_object(context: Context, node: Call) -> object:
     """Decode ``copyreg._reconstructor(class, base, value)`` and a state, of a class pickled by value."""
     args: Any = node.args
-    base = args[1] if len(args) == 3 else None
-    if not isinstance(base, Global) or base.updates or "plain type" not in find(base.pair).uses:
+    base: Any = args[1] if len(args) == 3 else None
+    is_plain = isinstance(base, Global) and not base.updates and "plain base" in find(base.pair).uses
+    if not is_plain or base.name == "bytearray":  # which pickles itself in another way
         reject("expected a built-in type as the base of an object that copyreg constructs")
     context.accept(base)
     return _object(context, node, args[0], () if args[2] is None else (args[2],))

@@ -22,9 +22,9 @@ Example, the pickle of ``{"space": Discrete(4), "env": my_package.Env()}``::
 
     tree    Dict[("space", Call(NEWOBJ gymnasium.spaces.discrete.Discrete, state={"n": 4, ...})),
                  ("env",   Call(NEWOBJ my_package.Env))]
-    walk    Discrete: registry -> spaces.decode_discrete(context, node)
+    walk    Discrete: its row -> Discrete.decode(context, node)
                 n, start and shape are checked, the node is accepted
-            Env:      registry has no decoder: the node stays as it is
+            Env:      no row: the node stays as it is
     value   {"space": Discrete(n=4, start=0, ...), "env": Call(NEWOBJ my_package.Env)}
     record  understood: the call and the name of Discrete; nothing about my_package.Env
 

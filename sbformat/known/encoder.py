@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import quote
 from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.known.table import find
-from sbformat.known.types import Value, refuse
+from sbformat.known.types import Value, own_tuple, refuse
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.names import NUMPY_NDARRAY
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
@@ -153,11 +153,6 @@ def encode_array(info: ArrayInfo) -> Call:
     state = (1, own_tuple(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
     array.updates = [Update("BUILD", array, state)]
     return array
-
-
-def own_tuple(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a tuple that nothing else refers to: equal values give equal bytes, whatever they share."""
-    return tuple(size for size in shape)
 
 
 def _number(info: ArrayInfo) -> bool | int | float:

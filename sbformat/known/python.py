@@ -284,13 +284,18 @@ _PATHLIB: Final = ("pathlib", "pathlib._local")
 
 ROWS: Final = [
     *known("builtins", "Ellipsis NotImplemented", "value"),
-    *known("builtins", "bool float int object str", "value, plain type", looked_up=METHODS),
-    *known("builtins", "dict list tuple", "value, plain type, generic", looked_up=METHODS),
-    *known_in_pth("set", "value, plain type, holds, unhashable, generic, built", call=decode_set, looked_up=METHODS),
-    *known_in_pth("frozenset", "value, plain type, holds, generic, built", call=decode_set, looked_up=METHODS),
-    *known_in_pth("complex", "value, plain type, built", call=decode_tensor, looked_up=METHODS),
-    *known_in_pth("bytes", "value, plain type", call=decode_tensor, looked_up=METHODS),
-    *known_in_pth("bytearray", "value, plain type, built", call=decode_tensor),
+    *known("builtins", "object", "value, plain base", looked_up=METHODS),
+    *known("builtins", "bool float int str", "value, plain type, plain base", looked_up=METHODS),
+    *known("builtins", "dict list tuple", "value, plain type, plain base, generic", looked_up=METHODS),
+    *known_in_pth(
+        "set", "value, plain type, plain base, holds, unhashable, generic, built", call=decode_set, looked_up=METHODS
+    ),
+    *known_in_pth(
+        "frozenset", "value, plain type, plain base, holds, generic, built", call=decode_set, looked_up=METHODS
+    ),
+    *known_in_pth("complex", "value, plain type, plain base, built", call=decode_tensor, looked_up=METHODS),
+    *known_in_pth("bytes", "value, plain type, plain base", call=decode_tensor, looked_up=METHODS),
+    *known_in_pth("bytearray", "value, plain base, built", call=decode_tensor),
     *known_in_pth("encode", call=decode_tensor),
     *known_in_pth("ordered_dict", "value, holds, unhashable, built", call=decode_ordered_dict),
     *known("builtins", "range", "value", role="range", call=decode_range),

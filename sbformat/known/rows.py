@@ -1,8 +1,7 @@
 """What a row of the table says about a class or function, and how to find the row of a name (FORMAT.md 5.4).
 
-A pickle may name what has a row, and nothing else: names are exact pairs of module and name, without prefixes. A name
-without a row is unknown; it stays an inert node, and ``scan`` reports it. A row is one call of :func:`known`, for one
-class or for several that are alike::
+Names are exact pairs of module and name, without prefixes. A name without a row is unknown: it stays an inert node, and
+``scan`` reports it. A row is one call of :func:`known`, for one class or for several that are alike::
 
     *known("collections", "deque", "value", role="deque", call=decode_deque)
     *known("stable_baselines3.her.her", "HER", "algorithm")
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 Use: TypeAlias = Literal[
     "value", "algorithm", "only described", "beside code", "generic", "metaclass", "method", "stores", "slots",
-    "imported", "dtype", "number", "plain type", "holds", "unhashable", "by value", "carries", "layer", "interpolates",
-    "getter", "program", "reaches", "built",
+    "imported", "dtype", "number", "plain type", "plain base", "holds", "unhashable", "by value", "carries", "layer",
+    "interpolates", "getter", "program", "reaches", "built",
 ]  # fmt: skip
 """What may become of a name:
 
@@ -49,7 +48,8 @@ slots           its objects are parts of a dataclass and consist of their slots
 imported        importing it only defines it
 dtype           a dtype of torch
 number          a scalar type of numpy: calling it makes a number
-plain type      calling it only stores what it is given, also as the base of another class
+plain type      calling it only stores what it is given
+plain base      as the base of another class it only stores what it is given
 holds           a call of it makes a container, which only stores its items
 unhashable      what a call of it makes has no hash
 by value        it makes a function or class that is pickled by value
@@ -75,7 +75,8 @@ class Known(NamedTuple):
     call: NodeDecoder | None = None
     """Decodes such a call; None when a call is accepted as a part of another node only."""
     kind: str = ""
-    """What NEWOBJ makes of the class; empty when its objects consist of their attributes, or when there are none."""
+    """What NEWOBJ makes of the class: ``plain`` and ``noise`` consist of their attributes; empty when it makes nothing
+    that is known."""
     new: NodeDecoder | None = None
     """Decodes an object that NEWOBJ makes."""
     attributes: tuple[str, ...] | None = None
@@ -154,7 +155,7 @@ _OTHER_LIBRARIES: Final = frozenset({"gym", "stable_baselines", "tensorflow"})
 _REFERENCES: Final = frozenset({"value", "algorithm"})
 _DEFINED: Final = frozenset({"slots", "imported"})
 TABLE: Final[dict[Pair, Known]] = {}
-"""Every row by its name; :mod:`sbformat.known.table` fills it when it is imported."""
+"""Every row by its name; :mod:`sbformat.known.table` fills it when it is imported, at the latest by :func:`find`."""
 
 
 def known(modules: str | Iterable[str], names: str, uses: str = "", **fields: Any) -> list[Known]:
@@ -194,7 +195,12 @@ NOTHING: Final = Known("", "", _NO_USES)
 
 def find(pair: Pair) -> Known:
     """Return the row of a name; one without any use if it is not known."""
-    return TABLE.get(pair, NOTHING)
+    row = TABLE.get(pair)
+    if row is None and not TABLE:
+        import sbformat.known.table  # noqa: F401 -- fills it
+
+        row = TABLE.get(pair)
+    return row or NOTHING
 
 
 def current_name(pair: Pair) -> Pair:
@@ -207,7 +213,7 @@ def find_called(node: Call) -> Known:
     func = node.func
     if node.how != "REDUCE" or type(func) is not Global or func.updates or type(node.args) is not tuple:
         return NOTHING
-    return TABLE.get(func.pair, NOTHING)
+    return find(func.pair)
 
 
 def find_role(node: Call) -> str | None:

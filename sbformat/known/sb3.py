@@ -14,7 +14,7 @@ from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
 from sbformat.known.numpy import to_int
 from sbformat.known.rows import find, known, plain_arguments, reject
 from sbformat.known.torch import RMSPROP
-from sbformat.known.types import EnumMember, Instance, Reference, RNNStates, TrainFreq
+from sbformat.known.types import TRAIN_FREQ, EnumMember, Instance, Reference, RNNStates, TrainFreq
 from sbformat.pkl.tree import Node
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ ROWS: Final = [
     # buffers
     *known(f"{_COMMON}.buffers", "BaseBuffer", "value"),
     *known(f"{_COMMON}.buffers", "DictRolloutBuffer RolloutBuffer", "value", place=_ROLLOUT),
-    *known(f"{_COMMON}.buffers", "DictReplayBuffer ReplayBuffer", "value", kind="plain", new=decode_plain_object,
+    *known(f"{_COMMON}.buffers", "ReplayBuffer DictReplayBuffer", "value", kind="plain", new=decode_plain_object,
            attributes=_REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
     *known(f"{_COMMON}.buffers", "NStepReplayBuffer", "value", kind="plain", new=decode_plain_object,
            attributes=(*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
@@ -205,7 +205,7 @@ ROWS: Final = [
         "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples RolloutReturn",
         "value",
     ),
-    *known(f"{_COMMON}.type_aliases", "TrainFreq", "value, built", kind="train_freq", new=decode_train_freq),
+    *known(*TRAIN_FREQ, "value, built", kind="train_freq", new=decode_train_freq),
     *known(f"{_COMMON}.type_aliases", "TrainFrequencyUnit", "value, built", role="enum", call=decode_enum,
            members=("step", "episode")),
     *known("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy", "value, built", role="enum",

@@ -15,6 +15,7 @@ from sbformat.known.changes import SCHEDULE_CLASSES
 from sbformat.known.numpy import to_float64, to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError, known, reject
 from sbformat.known.types import (
+    SB3_UTILS,
     CarriedObject,
     ConstantSchedule,
     FloatSchedule,
@@ -267,14 +268,13 @@ def _make_schedule(row: Published, closure: dict[str, Any]) -> Schedule | None:
 
 # -- rows ----------------------------------------------------------------------------------------------
 
-_UTILS: Final = "stable_baselines3.common.utils"
 _CLASS: Final[dict[str, Any]] = {"uses": "value, built", "since": SCHEDULE_CLASSES}
 
 ROWS: Final = [
-    *known(_UTILS, "ConstantSchedule", kind="constant_schedule", new=decode_constant_schedule, **_CLASS),
-    *known(_UTILS, "LinearSchedule", kind="linear_schedule", new=decode_linear_schedule, **_CLASS),
-    *known(_UTILS, "FloatSchedule", kind="float_schedule", new=decode_float_schedule, **_CLASS),
-    *known(_UTILS, "constant_fn", role="constant_function", call=decode_constant_function),
-    *known(_UTILS, "get_linear_fn", role="linear_function", call=decode_linear_function),
+    *known(SB3_UTILS, "ConstantSchedule", kind="constant_schedule", new=decode_constant_schedule, **_CLASS),
+    *known(SB3_UTILS, "LinearSchedule", kind="linear_schedule", new=decode_linear_schedule, **_CLASS),
+    *known(SB3_UTILS, "FloatSchedule", kind="float_schedule", new=decode_float_schedule, **_CLASS),
+    *known(SB3_UTILS, "constant_fn", role="constant_function", call=decode_constant_function),
+    *known(SB3_UTILS, "get_linear_fn", role="linear_function", call=decode_linear_function),
     *known("rl_zoo3.utils", "SimpleLinearSchedule", kind="simple_linear_schedule", new=decode_simple_linear_schedule),
 ]

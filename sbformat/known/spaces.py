@@ -21,7 +21,7 @@ from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
-from sbformat.known.types import DType, RandomState, Reference, Value
+from sbformat.known.types import DType, RandomState, Reference, Value, own_tuple
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 
@@ -61,6 +61,10 @@ _RANK: Final = 64
 """The highest rank of an array in numpy."""
 _NUMBERS: Final = "biufc"
 _WHOLE: Final = "iu"
+_MOST_ITEMS: Final = 10_000_000
+"""Items of an element that is drawn: a small file can share spaces so that an element is far greater than the file."""
+_LIKELY_LENGTH: Final = 16
+"""A length that one in a hundred elements of a Sequence exceeds."""
 _INT64: Final = "<i8"
 _USUAL: Final = {"random": None, "start": None, "sort_keys": True}
 """Fields that reports leave out when they have this value."""
@@ -232,7 +236,7 @@ class Space(Value):
     def flat_size(self) -> int:
         """Return the number of features of one observation, or of outputs for a distribution over actions.
 
-        Choices are one-hot. Only of a space that SB3 has as the one or the other::
+        Choices are one-hot. Only of one array, which SB3 has as the one or the other::
 
             Discrete("gymnasium", 4, 0, "<i8", None).flat_size()  # 4
         """
@@ -279,12 +283,13 @@ class Space(Value):
         """
         raise self._elements_error()
 
-    def sample(self, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- of other kinds
+    def sample(self, rng: np.random.Generator) -> Any:
         """Return a random element, drawn as gymnasium 1.4 does.
 
         :param rng: changed by each call; equal generators give equal elements
         :return: an array of ``shape`` and ``dtype``, a number, text, a dict or a tuple
-        :raises UnsupportedError: for a Graph and a stacked Sequence, whose elements are objects of gymnasium
+        :raises UnsupportedError: for a Graph and a stacked Sequence, whose elements are objects of gymnasium; when
+            there is no element, or when one has more than 10 million items
 
         Example::
 
@@ -293,7 +298,32 @@ class Space(Value):
 
         Source: gymnasium ``spaces/``, 1.4.
         """
+        if self.count_items({}) > _MOST_ITEMS:
+            message = f"an element of this {self.class_name} space has more than {_MOST_ITEMS:,} items"
+            raise UnsupportedError(message)
+        try:
+            return self.draw(rng)
+        except (ValueError, OverflowError, ZeroDivisionError) as error:
+            message = f"no element of this {self.class_name} space can be drawn: {escape(str(error), 200)}"
+            raise UnsupportedError(message) from None
+
+    def draw(self, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- of other kinds
+        """Return a random element, whatever its size, or raise an error of numpy: for :meth:`sample`."""
         raise self._elements_error()
+
+    def count_items(self, counts: dict[int, int]) -> int:
+        """Return how many items an element has, or how many are likely: shared spaces count wherever they are used.
+
+        :param counts: of spaces that were counted before, by ``id()``
+        """
+        if id(self) not in counts:
+            inner = self.inner_spaces()
+            own = sum(space.count_items(counts) for space in inner) if inner else self._own_items()
+            counts[id(self)] = own
+        return counts[id(self)]
+
+    def _own_items(self) -> int:
+        return math.prod(self.shape or ())
 
     def _elements_error(self) -> UnsupportedError:
         message = f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first"
@@ -434,7 +464,7 @@ class Box(Space):
         fits = np.can_cast(value.dtype, self.dtype) and value.shape == self.shape
         return bool(fits and np.all(value >= low) and np.all(value <= high))
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return an array: each item uniform between bounds, exponential beyond one, and normal without."""
         import numpy as np
 
@@ -486,7 +516,7 @@ class Box(Space):
             "bounded_above": self.bounded_above or _flags(self.high, lambda high: high < math.inf),
         }  # gymnasium derives low_repr and high_repr
         arrays = {name: encoder.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return {"dtype": DType(self.dtype).encode(encoder), "_shape": _own(self.shape), **arrays}
+        return {"dtype": DType(self.dtype).encode(encoder), "_shape": own_tuple(self.shape), **arrays}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -533,7 +563,7 @@ class Discrete(Space):
         is_whole = np.issubdtype(value.dtype, np.integer) and np.can_cast(value.dtype, dtype)
         return bool(is_whole and self.start <= int(value) < self.start + self.n)
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return a scalar of numpy, each choice as likely."""
         import numpy as np
 
@@ -587,11 +617,13 @@ class MultiDiscrete(Space):
     def choices(self) -> tuple[int, ...]:
         """Return the number of choices of each item, in the order of ``nvec``.
 
-        :raises UnrecognizedError: when ``nvec`` is not an array of integers
+        :raises UnsupportedError: when ``nvec`` is not an array of whole numbers
         """
-        if self.nvec.dtype[1] not in _WHOLE:
-            reject("expected integers as nvec of a MultiDiscrete")
-        return tuple(map(int, unpack_items(self.nvec)))
+        counts = unpack_items(self.nvec) if self.nvec.dtype[1:2] in ("f", *_WHOLE) else (math.nan,)
+        if any(count % 1 != 0 for count in counts):
+            message = "expected whole numbers as nvec of a MultiDiscrete"
+            raise UnsupportedError(message)
+        return tuple(map(int, counts))
 
     def find_problem(self) -> str:
         """Return why its fields do not fit together, or nothing."""
@@ -607,7 +639,7 @@ class MultiDiscrete(Space):
         fits = array is not None and array.shape == self.shape and np.can_cast(array.dtype, self.dtype)
         return bool(fits and np.all(start <= array) and np.all(array <= start + (nvec - 1)))
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return an array, each choice of an item as likely."""
         nvec, start = self._read_arrays()
         return (rng.random(nvec.shape) * nvec).astype(self.dtype) + start
@@ -638,7 +670,7 @@ class MultiDiscrete(Space):
         if start is None:
             start = ArrayInfo(nvec.dtype, nvec.shape, "C", bytes(len(nvec.buffer)), is_scalar=False)
         return {
-            "nvec": encoder.tree(nvec), "start": encoder.tree(start), "_shape": _own(nvec.shape),
+            "nvec": encoder.tree(nvec), "start": encoder.tree(start), "_shape": own_tuple(nvec.shape),
             "dtype": DType(self.dtype).encode(encoder),
         }  # fmt: skip
 
@@ -671,7 +703,7 @@ class MultiBinary(Space):
         array = _promote(value)
         return bool(array is not None and array.shape == self.shape and np.all((array == 0) | (array == 1)))
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return an array, each item as likely 0 as 1."""
         import numpy as np
 
@@ -692,8 +724,8 @@ class MultiBinary(Space):
         return {"shape": shape, "dtype": state.dtype("|i1", _WHOLE)}
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        n = self.shape[0] if len(self.shape) == 1 else _own(self.shape)
-        return {"n": n, "_shape": _own(self.shape), "dtype": DType(self.dtype).encode(encoder)}
+        n = self.shape[0] if len(self.shape) == 1 else own_tuple(self.shape)
+        return {"n": n, "_shape": own_tuple(self.shape), "dtype": DType(self.dtype).encode(encoder)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -731,9 +763,9 @@ class DictSpace(Space):
         is_whole = isinstance(value, dict) and value.keys() == self.spaces.keys()
         return is_whole and all(space.contains(value[key]) for key, space in self.spaces.items())
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return a dict with an element of each space, drawn one after another."""
-        return {key: space.sample(rng) for key, space in self.spaces.items()}
+        return {key: space.draw(rng) for key, space in self.spaces.items()}
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
         made = spaces.Dict(OrderedDict((key, convert(part)) for key, part in self.spaces.items()))  # it does not sort
@@ -804,9 +836,9 @@ class TupleSpace(_Several):
         is_whole = isinstance(value, (tuple, list, np.ndarray)) and len(value) == len(self.spaces)
         return is_whole and all(space.contains(item) for space, item in zip(self.spaces, value))
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return a tuple with an element of each space, drawn one after another."""
-        return tuple(space.sample(rng) for space in self.spaces)
+        return tuple(space.draw(rng) for space in self.spaces)
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         return {"spaces": tuple(encoder.tree(space) for space in self.spaces), "_shape": None, "dtype": None}
@@ -831,10 +863,10 @@ class OneOf(_Several):
             return False
         return bool(0 <= value[0] < len(self.spaces)) and self.spaces[int(value[0])].contains(value[1])
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return the number of a space, an int64, and an element of that space."""
         at = rng.integers(0, len(self.spaces))
-        return at, self.spaces[int(at)].sample(rng)
+        return at, self.spaces[int(at)].draw(rng)
 
 
 class Text(Space):
@@ -859,7 +891,10 @@ class Text(Space):
         is_sized = isinstance(value, str) and self.min_length <= len(value) <= self.max_length
         return is_sized and set(self.characters).issuperset(value)
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def _own_items(self) -> int:
+        return self.max_length
+
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return text, each length and each character as likely."""
         length = rng.integers(self.min_length, self.max_length + 1)
         likely = [1 / len(self.characters)] * len(self.characters)
@@ -922,14 +957,17 @@ class Sequence(Space):
             raise self._elements_error()
         return isinstance(value, tuple) and all(map(self.feature_space.contains, value))
 
-    def sample(self, rng: np.random.Generator) -> Any:
+    def count_items(self, counts: dict[int, int]) -> int:
+        return super().count_items(counts) * _LIKELY_LENGTH
+
+    def draw(self, rng: np.random.Generator) -> Any:
         """Return a tuple of elements, whose number has a geometric distribution.
 
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
             raise self._elements_error()
-        return tuple(self.feature_space.sample(rng) for _ in range(rng.geometric(0.25)))
+        return tuple(self.feature_space.draw(rng) for _ in range(rng.geometric(0.25)))
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
         return spaces.Sequence(convert(self.feature_space), stack=self.stack)
@@ -1001,6 +1039,9 @@ def _convert(space: Space, spaces: ModuleType, made: dict[int, Any]) -> Any:
     return made[id(space)]
 
 
+_CONVERTED: Final = tuple(name for name, kind in SPACE_TYPES.items() if kind.observed or kind.distribution)
+
+
 def convert_space(space: object, name: str) -> Space:
     """Return a space as a value of sbformat; gym and gymnasium are not imported.
 
@@ -1014,7 +1055,7 @@ def convert_space(space: object, name: str) -> Space:
     """
     if isinstance(space, Space):
         return space
-    kind = next((parent.__name__ for parent in type(space).__mro__ if parent.__name__ in SPACE_TYPES), "")
+    kind = next((parent.__name__ for parent in type(space).__mro__ if parent.__name__ in _CONVERTED), "")
     try:
         return SPACE_TYPES[kind].from_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))
     except (KeyError, AttributeError):
@@ -1063,11 +1104,6 @@ def _promote(value: Any) -> Any:
 def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
     """Return the flags that gym saves with the bounds of a Box since 0.13."""
     return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
-
-
-def _own(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a tuple that nothing else refers to: equal values give equal bytes, whatever they share."""
-    return tuple(size for size in shape)
 
 
 def _dtype_name(code: str) -> str:

@@ -117,6 +117,11 @@ def _equal(one: object, other: object) -> bool:
     return True
 
 
+def own_tuple(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a tuple that nothing else refers to: equal values give equal bytes, whatever they share."""
+    return tuple(size for size in shape)
+
+
 def refuse(message: str) -> NoReturn:
     """Raise :class:`UnsupportedError`, for a value that cannot be written."""
     raise UnsupportedError(message)
@@ -205,8 +210,8 @@ class SeedSequence(Value):
     """The mixed entropy; numpy does not derive it again."""
 
 
-_UTILS: Final = "stable_baselines3.common.utils"
-_TRAIN_FREQ: Final = ("stable_baselines3.common.type_aliases", "TrainFreq")
+SB3_UTILS: Final = "stable_baselines3.common.utils"
+TRAIN_FREQ: Final = ("stable_baselines3.common.type_aliases", "TrainFreq")
 
 
 class DType(Value):
@@ -242,8 +247,8 @@ class ConstantSchedule(Value):
 
     def encode(self, encoder: Encoder) -> Call:
         if encoder.target < SCHEDULE_CLASSES:
-            return Call("REDUCE", encoder.name((_UTILS, "constant_fn")), (self.value,))
-        return encoder.make(encoder.name((_UTILS, "ConstantSchedule")), {"val": self.value})
+            return Call("REDUCE", encoder.name((SB3_UTILS, "constant_fn")), (self.value,))
+        return encoder.make(encoder.name((SB3_UTILS, "ConstantSchedule")), {"val": self.value})
 
 
 class LinearSchedule(Value):
@@ -255,8 +260,8 @@ class LinearSchedule(Value):
 
     def encode(self, encoder: Encoder) -> Call:
         if encoder.target < SCHEDULE_CLASSES:
-            return Call("REDUCE", encoder.name((_UTILS, "get_linear_fn")), tuple(self))
-        return encoder.make(encoder.name((_UTILS, "LinearSchedule")), vars(self))
+            return Call("REDUCE", encoder.name((SB3_UTILS, "get_linear_fn")), tuple(self))
+        return encoder.make(encoder.name((SB3_UTILS, "LinearSchedule")), vars(self))
 
 
 class FloatSchedule(Value):
@@ -268,7 +273,7 @@ class FloatSchedule(Value):
     def encode(self, encoder: Encoder) -> Any:
         if encoder.target < SCHEDULE_CLASSES:
             return encoder.tree(self.schedule)
-        return encoder.make(encoder.name((_UTILS, "FloatSchedule")), {"value_schedule": self.schedule})
+        return encoder.make(encoder.name((SB3_UTILS, "FloatSchedule")), {"value_schedule": self.schedule})
 
 
 class InterpolatedSchedule(Value):
@@ -425,7 +430,7 @@ class TrainFreq(Value):
     unit: EnumMember
 
     def encode(self, encoder: Encoder) -> Call:
-        return Call("NEWOBJ", encoder.name(_TRAIN_FREQ), (self.frequency, encoder.tree(self.unit)))
+        return Call("NEWOBJ", encoder.name(TRAIN_FREQ), (self.frequency, encoder.tree(self.unit)))
 
 
 class RNNStates(Value):

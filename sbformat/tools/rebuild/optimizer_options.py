@@ -25,7 +25,7 @@ OPTIMIZERS: Final = list_place("optimizer_class")
 
 
 def list_defaults(optimizer: Known) -> dict[str, Any]:
-    """Return the options that a group needs, with the defaults of the constructor; SB3 sets the learning rate."""
+    """Return the options that a group needs, with the defaults of the constructor; SB3 sets ``lr``, whatever it is."""
     return {"lr": 1e-3, **{name: default for name, default in optimizer.arguments.items() if default is not None}}
 
 

@@ -404,7 +404,7 @@ def _is_as_harmful_as_arguments(node: Call) -> bool:
         return False
     if role == "reconstructor":  # base.__new__(class, state), and base.__init__
         base = args[1] if len(args) == 3 else None
-        return isinstance(base, Global) and "plain type" in find(base.pair).uses
+        return isinstance(base, Global) and "plain base" in find(base.pair).uses
     if role in ("attribute", "dill_attribute"):
         path = _find_path(args)
         return path is not None and explain_danger(path) is None
