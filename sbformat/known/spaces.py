@@ -13,6 +13,7 @@ Sources: gym ``spaces/`` of 0.10 to 0.26, gymnasium ``spaces/`` of 0.26 to 1.4; 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence as SequenceOf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
@@ -348,13 +349,13 @@ class Space(Value):
             raise UnsupportedError(message) from None
         return _convert(self, spaces, {})
 
+    @abstractmethod
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
         """Call the constructor of gymnasium; every class of a space has its own.
 
         :param spaces: ``gymnasium.spaces``
         :param convert: returns gymnasium's space for a space within this one
         """
-        raise NotImplementedError
 
     # -- pickles --------------------------------------------------------------------------------------
 
@@ -371,9 +372,9 @@ class Space(Value):
         return made
 
     @classmethod
+    @abstractmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
         """Return its own fields from the attributes of an object."""
-        raise NotImplementedError
 
     def encode(self, encoder: Encoder) -> Call:
         """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7).
@@ -384,10 +385,10 @@ class Space(Value):
         made.updates = [Update("BUILD", made, Dict([*self._write_state(encoder).items(), ("_np_random", None)]))]
         return made
 
-    def _write_state(self, _: Encoder) -> dict[str, Any]:
+    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         """Return the attributes of an object of gymnasium."""
-        message = f"a {self.class_name} has no form without code that every release loads"
-        raise UnsupportedError(message)
+        made: dict[str, Any] = super().encode(encoder)  # it refuses
+        return made
 
     def make_hints(self) -> dict[str, Any]:
         """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""

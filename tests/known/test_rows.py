@@ -11,10 +11,12 @@ import pytest
 import sbformat
 from sbformat import pkl
 from sbformat.errors import UnsupportedError
+from sbformat.formats.sb2.policies import UncertainError, read_sizes
 from sbformat.known.changes import NEWEST, Release
 from sbformat.known.rows import TABLE, known
 from sbformat.known.spaces import Discrete, MultiDiscrete, Text, TupleSpace, convert_space
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.shapes.extractors import choice_counts, require_choices
 from tests.helpers.build_blobs import CLOUD, FAST, call, decode_outcome, tree
 from tests.helpers.bundled import ROOT
 
@@ -103,8 +105,14 @@ def test_a_number_of_choices_is_whole() -> None:
         return MultiDiscrete("gym", ArrayInfo("<f4", (1,), "C", item, is_scalar=False), None, "<i8", None)
 
     assert make(b"\0\0\x80@").choices() == (4,)
+    odd = make(b"\0\0\x90@")
     with pytest.raises(UnsupportedError, match="whole numbers"):
-        make(b"\0\0\x90@").choices()
+        odd.choices()
+    with pytest.raises(UncertainError, match="expected integers as nvec"):
+        read_sizes(odd)
+    with pytest.raises(UnsupportedError, match="nvec of action_space is not an array of whole numbers"):
+        choice_counts(odd, "action_space")
+    require_choices(odd, "action_space")
 
 
 def test_a_space_of_another_class_is_what_it_extends() -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from sbformat.errors import quote
+from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
 from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Input, Mlp, Step
-from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import Space
 from sbformat.known.types import CarriedClass, Partial, Reference
 from sbformat.pkl.tree import Global
@@ -182,7 +181,7 @@ def read_sizes(space: Space) -> tuple[int, ...]:
     """
     try:
         return space.choices()
-    except UnrecognizedError:
+    except UnsupportedError:
         refuse("expected integers as nvec of a MultiDiscrete")
 
 

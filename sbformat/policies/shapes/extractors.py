@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known import changes
-from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.policies.shapes.layers import (
     NATURE_CNN,
@@ -127,8 +126,8 @@ def choice_counts(space: Space, key: str) -> tuple[int, ...]:
         raise NetworkError(key, f"expected a {space.class_name} of one dimension, got the shape {space.shape}")
     try:
         return space.choices()
-    except UnrecognizedError:
-        message = f"nvec of {key} is not an array of numbers"
+    except UnsupportedError:
+        message = f"nvec of {key} is not an array of whole numbers"
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
 
 
@@ -139,7 +138,7 @@ def require_choices(space: Space, key: str) -> None:
     """
     for part in space.parts().values():
         sizes: tuple[int, ...] = ()
-        with suppress(UnrecognizedError):
+        with suppress(UnsupportedError):
             sizes = part.choices()
         if min(sizes, default=1) < 1:
             raise NetworkError(key, f"expected at least one choice, got {min(sizes):,}")

@@ -127,23 +127,24 @@ class UnrecognizedJudge:
         return Remark("unknown-name", message, (name,))
 
     def _judge_call(self, node: Call) -> Remark | None:
-        func, row = node.func, find_called(node)
-        is_reaching = "reaches" in row.uses
+        func = node.func
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
             return Remark("computed-name", message)
         name, why = name_of(func), explain_danger(func.pair)
+        row, called = find(func.pair), find_called(node)
+        is_reaching = "reaches" in called.uses
         if id(func) in self._plain_getters:
             why = None
         shown = escape(name, SHOWN)
-        if self._is_of_program(name, find(func.pair)):
+        if self._is_of_program(name, row):
             if not name.startswith(_PROGRAM):
                 return None
             message = f"an object of {shown} is created, a class of a TorchScript program"
             return Remark("carried-program", message, (name,))
-        if self.is_cut and not why and (row.role or find(func.pair).is_known):
+        if self.is_cut and not why and (called.role or row.is_known):
             return None
-        if row.role and not (why and is_reaching):
+        if called.role and not (why and is_reaching):
             message = f"{shown} is called where no value of its type is expected"
             return Remark("unchecked-arguments", message, (name,), DANGEROUS if is_reaching else None, call=node)
         if why:
@@ -153,7 +154,7 @@ class UnrecognizedJudge:
         is_object = node.how.startswith("NEWOBJ")
         rule: Rule = "unknown-object" if is_object else "unknown-call"
         advice = f"if you trust it, allow {shown} by name"
-        if find(func.pair).is_known:
+        if row.is_known:
             effect = f"loading runs {_methods_of(node)}" if is_object else "what the call does is not known"
             message = f"sbformat knows {shown}, but not this call by the opcode {node.how}: {effect}"
         elif is_object:
