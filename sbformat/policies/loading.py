@@ -201,7 +201,7 @@ def _build_model(
 
         model = build_sbx_policy(archive, given, budget)
     else:
-        from sbformat.policies.sb3 import build_sb3_policy
+        from sbformat.nets.building import build_sb3_policy
 
         model = build_sb3_policy(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}

@@ -31,7 +31,7 @@ from sbformat.tools.rebuild.variables import rebuild_variables
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.policies.shapes import NetworkMatch
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 

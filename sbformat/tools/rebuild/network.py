@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.known import changes
-from sbformat.policies.shapes.mismatches import read_shapes
+from sbformat.nets.reading import read_shapes
 from sbformat.tools.rebuild.tensors import StorageCopies
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.encoder import make_tree
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.nets.reading import match_saved_policy
+from sbformat.nets.sb3 import POLICIES
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.policies.shapes import POLICIES
-from sbformat.policies.shapes.saved_policy import match_saved_policy
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
 from sbformat.tools.rebuild.algorithms import ALGORITHMS

@@ -9,9 +9,8 @@ import pytest
 
 import sbformat
 from sbformat import Archive, UnsupportedError, ValidationError
-from sbformat.policies.shapes import POLICIES
-from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
-from tests.policies.sb3.agents import (
+from sbformat.nets.sb3 import POLICIES
+from tests.nets.agents import (
     build,
     draw,
     lone,
@@ -21,6 +20,7 @@ from tests.policies.sb3.agents import (
     with_class,
     with_policy_class,
 )
+from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
 
 RELU: dict[str, Any] = {"policy_kwargs": {"activation_fn": "ReLU"}}
 TANH: dict[str, Any] = {"policy_kwargs": {"activation_fn": "Tanh"}}
@@ -188,7 +188,7 @@ def test_a_custom_class_is_refused_by_name_unless_the_caller_knows_what_it_exten
     assert refusal(archive).startswith("the network of the policy class mine.Policy is not known; ")
     found = sbformat.load_policy(archive, policy_class="ActorCriticPolicy").outputs(observation)
     np.testing.assert_array_equal(found["logits"], sbformat.load_policy(plain).outputs(observation)["logits"])
-    with pytest.raises(ValidationError, match=r"expected the layers 'q_net\.q_net' in the state dict"):
+    with pytest.raises(UnsupportedError, match=r"DQNPolicy does not have 'mlp_extractor\.policy_net\.0\.weight'"):
         build(archive, policy_class="DQNPolicy")
 
 
@@ -199,7 +199,9 @@ def test_layers_at_other_positions_are_not_sb3s() -> None:
         moved = {key.replace(module + name[0], module + renamed[0]): value for key, value in weights_of(plain).items()}
         archive = with_policy_class(plain.replace(parameters={"policy": moved}), "mine.Policy")
         for found, given in ((archive, {"policy_class": "ActorCriticPolicy"}), (lone(archive), TANH)):
-            assert "is not a layer that SB3 makes" in refusal(found, action_space=discrete(3), **given)  # type: ignore[arg-type]
+            assert "ActorCriticPolicy does not have 'mlp_extractor.policy_net." in refusal(
+                found, action_space=discrete(3), **given
+            )  # type: ignore[arg-type]
 
 
 def test_a_custom_class_is_reported_as_inferred() -> None:
