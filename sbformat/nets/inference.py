@@ -170,7 +170,8 @@ def infer_policy_class(stored: Stored) -> Pair | None:
     elif stored.has("value_net"):
         module, name = "stable_baselines3.common.policies", "ActorCriticPolicy"
     elif stored.has("action_net"):
-        module, name = "sb3_contrib.ars.policies", "ARSPolicy"
+        module = "sb3_contrib.ars.policies"
+        name = "ARSLinearPolicy" if "action_net.weight" in stored.tensors else "ARSPolicy"
     return (module, name) if name else None
 
 
@@ -391,11 +392,9 @@ def fit_network(stored: Stored, agent: Agent, modules: frozenset[str], releases:
 def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
     """Compare what acts with the stored tensors, in any of their names."""
     match = compare_network(agent, {})
-    skipped = (
-        *match.policy.opaque_paths(),
-        *_TARGETS,
-        *(() if stored.has("critic.qf0") or stored.has(f"critic.{next(iter(changes.CRITICS))}") else ("critic.",)),
-    )
+    skipped = (*match.policy.opaque_paths(), *_TARGETS)
+    if not any(stored.has(f"critic.{name}") for name in ("qf0", *changes.CRITICS)):
+        skipped = (*skipped, "critic.")
     actual = {name: stored.shape(name) for name in stored.tensors if not name.startswith(skipped)}
     expected = [parameter for parameter in match.parameters if not parameter.name.startswith(skipped)]
     present = {parameter.same_as or parameter.name for parameter in expected if parameter.name in actual}
@@ -552,12 +551,13 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
     :raises ValidationError: when no layer follows it
     """
     made = {}
+    has_branches = issubclass(POLICIES[agent.policy_class].network, ActorCriticPolicy)
     for name in modules:
         if name == "activation_fn":
             made[name] = 0
         elif "extractor" in name and "mlp" not in name:
             made[name] = _count_features(stored, agent, name)
-        elif name.startswith("mlp_extractor"):
+        elif name.startswith("mlp_extractor") and has_branches:
             last = "value_net" if name.endswith("value_net") else "action_net"
             size = stored.input_size(last)
             if size is None:

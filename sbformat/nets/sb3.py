@@ -193,12 +193,12 @@ class MlpExtractor(Module):
         self.has_critic = True
         supplied = agent.supplied
         if "mlp_extractor" in supplied:
+            self.is_opaque = True
             self.policy_net = Supplied("mlp_extractor", supplied["mlp_extractor"])
             self.has_critic = "mlp_extractor.value_net" in supplied
         for branch in ("policy_net", "value_net"):
             if (name := f"mlp_extractor.{branch}") in supplied:
                 setattr(self, branch, Supplied(name, supplied[name]))
-        self.is_opaque = isinstance(self.policy_net, Supplied) or isinstance(self.value_net, Supplied)
 
     def forward_branch(self, scope: Scope, branch: str, features: Value) -> Value:
         """Add the layers of ``policy_net`` or ``value_net``."""

@@ -199,9 +199,8 @@ def test_layers_at_other_positions_are_not_sb3s() -> None:
         moved = {key.replace(module + name[0], module + renamed[0]): value for key, value in weights_of(plain).items()}
         archive = with_policy_class(plain.replace(parameters={"policy": moved}), "mine.Policy")
         for found, given in ((archive, {"policy_class": "ActorCriticPolicy"}), (lone(archive), TANH)):
-            assert "ActorCriticPolicy does not have 'mlp_extractor.policy_net." in refusal(
-                found, action_space=discrete(3), **given
-            )  # type: ignore[arg-type]
+            message = refusal(found, action_space=discrete(3), **given)  # type: ignore[arg-type]
+            assert "ActorCriticPolicy does not have 'mlp_extractor.policy_net." in message
 
 
 def test_a_custom_class_is_reported_as_inferred() -> None:
