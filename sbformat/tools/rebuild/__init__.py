@@ -48,6 +48,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.folders import find_in_folder
 from sbformat.immutable import thaw
+from sbformat.known.algorithms import ALGORITHMS, list_relatives
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
@@ -55,7 +56,6 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import encode_assigned
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
@@ -85,14 +85,6 @@ __all__ = [
 ]
 
 _SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
-_ALTERNATIVES: Final = {
-    "TD3": ("DDPG",),
-    "DDPG": ("TD3",),
-    "PPO": ("A2C", "TRPO", "MaskablePPO", "RecurrentPPO"),
-    "A2C": ("PPO",),
-    "SAC": ("TQC", "CrossQ"),
-}
-"""Where the algorithm is not certain: the others that may have written the same keys."""
 
 
 class Rebuilt(NamedTuple):
@@ -262,7 +254,7 @@ def _identify_algorithm(archive: Archive, requested: str | None) -> tuple[str, H
         name = find_inner_algorithm(archive)
         her, why_no_her = find_her_observation(archive)
     if requested is not None and requested != name:
-        if name is not None and (certain or requested not in _ALTERNATIVES.get(name, ())):
+        if name is not None and (certain or requested not in list_relatives(name)):
             message = f"an agent of {name}, not of {requested if requested in ALGORITHMS else quote(requested)}"
             raise UnsupportedError(message)
         name = requested
