@@ -287,9 +287,10 @@ def _infer_actions(
 ) -> Space:
     """Only Q-networks have one output for each action, whatever the action space."""
     network, extractor, *_ = POLICIES[policy_class]
-    is_known = issubclass(network, DQNPolicy) and extractor == FLATTEN
     quantiles = kwargs.get("n_quantiles", 0) if issubclass(network, QRDQNPolicy) else 1
-    sizes = stored.matrices(f"{network.network}.{network.network}") if is_known else []
+    sizes = []
+    if issubclass(network, DQNPolicy) and extractor == FLATTEN:
+        sizes = stored.matrices(f"{network.network}.{network.network}")
     if not sizes or type(quantiles) is not int or quantiles < 1 or sizes[-1][0] % quantiles:
         missing.append("action_space=...")
         return _NO_SPACE
