@@ -34,7 +34,8 @@ Worked example: PPO of SB3 1.0, ``net_arch=[8]`` shared by both networks, for SB
     policy.optimizer    translated  Adam's averages of the shared layer are copied to both layers
 
 Where to change it: a key that SB3 renames or removes is in ``known/changes``, an algorithm and its defaults in
-``algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of ``data``.
+``known/algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of
+``data``.
 """
 
 from __future__ import annotations
