@@ -99,7 +99,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     agent = match.agent
     for key, space in ((OBSERVATIONS, agent.observation_space), (ACTIONS, agent.action_space)):
         require_choices(space, key)
-    network = Network(builder, state_dict.tree, entry)
+    network = Network(builder, state_dict.tree, entry, agent.release)
     head = match.policy.act(Scope(network), add_observation(network, agent, given.vecnormalize), rate)
     return PolicyModel(
         builder.build(head.outputs, head.sampling),

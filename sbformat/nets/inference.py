@@ -65,7 +65,7 @@ _NO_SPACE: Final = Discrete("gymnasium", 1, 0, "<i8", None)
 _HIDDEN: Final = {
     changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
     "quantile_net.quantile_net": 1, "action_net": 1, "actor.latent_pi": 0, "actor.mu": 1, "critic.qf0": 1,
-    f"critic.{next(iter(changes.CRITICS))}": 1, changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
+    changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
 }  # fmt: skip
 """Modules of layers, with the number of those that no activation follows."""
 _FIRST: Final = {
@@ -87,14 +87,16 @@ _ALIASES: Final = (f"{EXTRACTOR}.", f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CR
 
 
 class Stored:
-    """The names and shapes of a state dict.
+    """The names and shapes of a state dict, by the names of modules in this package.
 
     :param tensors: the state dict
     """
 
     def __init__(self, tensors: Mapping[str, TensorInfo]) -> None:
-        self.tensors = tensors
-        self._names = sorted(tensors)
+        self.tensors = {changes.own_name(name): info for name, info in tensors.items()}
+        self.shapes = {name: tuple(info.shape) for name, info in tensors.items()}
+        """By the names that are stored."""
+        self._names = sorted(self.tensors)
 
     def has(self, module: str) -> bool:
         """Return whether a module has tensors."""
@@ -393,9 +395,9 @@ def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
     """Compare what acts with the stored tensors, in any of their names."""
     match = compare_network(agent, {})
     skipped = (*match.policy.opaque_paths(), *_TARGETS)
-    if not any(stored.has(f"critic.{name}") for name in ("qf0", *changes.CRITICS)):
+    if not stored.has("critic.qf0"):
         skipped = (*skipped, "critic.")
-    actual = {name: stored.shape(name) for name in stored.tensors if not name.startswith(skipped)}
+    actual = {name: shape for name, shape in stored.shapes.items() if not name.startswith(skipped)}
     expected = [parameter for parameter in match.parameters if not parameter.name.startswith(skipped)]
     present = {parameter.same_as or parameter.name for parameter in expected if parameter.name in actual}
     expected = [one for one in expected if one.name in actual or (one.same_as or one.name) not in present]
@@ -474,8 +476,7 @@ def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
 
 def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
     network = POLICIES[agent.policy_class].network
-    old = next(iter(changes.CRITICS))
-    first = "critic.qf0" if agent.release >= changes.NUMBERED_CRITICS else f"critic.{old}"
+    first = "critic.qf0"
     is_gaussian = issubclass(network, SACPolicy)
     pi = _widths(stored, "actor.latent_pi") if is_gaussian else _widths(stored, "actor.mu")[:-1]
     qf = _widths(stored, first)[:-1] if stored.has(first) else pi
@@ -513,7 +514,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     """
     module = next((name for name in _EXTRACTORS if stored.has(name)), EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
-    space, made = agent.observation_space, {}
+    space, made = agent.observation_space, dict[str, Any]()
     images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
     if space.has_keys and names == {f"{image}.{name}" for image in images for name in _CNN_TENSORS}:
         pair, parts = COMBINED, space.parts()
@@ -541,7 +542,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
         made["normalized_image"] = True
     named = agent.arguments.reference("features_extractor_class", pair)
-    arguments = {"features_extractor_class": Reference(*named)}
+    arguments: dict[str, Any] = {"features_extractor_class": Reference(*named)}
     return {**arguments, "features_extractor_kwargs": made} if named == pair else arguments
 
 
@@ -579,7 +580,7 @@ def _count_features(stored: Stored, agent: Agent, name: str) -> int:
         )
     elif name.startswith("critic."):
         actions = agent.action_space.flat_size() if agent.action_space.distribution else 0
-        consumers = dict.fromkeys(("critic.qf0", f"critic.{next(iter(changes.CRITICS))}"), actions)
+        consumers = {"critic.qf0": actions}
     sizes = (stored.input_size(module) for module in consumers)
     known = [size - beside for size, beside in zip(sizes, consumers.values()) if size is not None]
     if not known:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.nets.arguments import Agent, Arguments
     from sbformat.nets.distributions import Noise
-    from sbformat.nets.modules import Scope
+    from sbformat.nets.modules import Parameter, Scope
     from sbformat.pkl.names import Pair
     from sbformat.policies.builder import Value
 
@@ -121,6 +121,14 @@ class Policy(Module):
     def make(self) -> None:
         """Set the modules, in SB3's order."""
         raise NotImplementedError
+
+    def parameters(self) -> list[Parameter]:
+        """Return the tensors of its state dict, by their names in the agent's release."""
+        made, renamed = super().parameters(), changes.list_renamed(self.agent.release)
+        if not renamed:
+            return made
+        names = {parameter.name: changes.stored_name(parameter.name, renamed) for parameter in made}
+        return [one._replace(name=names[one.name], same_as=names.get(one.same_as or "")) for one in made]
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
         """Add the nodes that compute the policy's outputs.
@@ -517,13 +525,11 @@ class ContinuousCritic(Module):
             return Sequential(create_mlp(inputs, outputs, policy.critic_arch, policy.make_layer, renorm=policy.renorm))
 
         self.features_extractor = extractor
-        self.names = list(changes.CRITICS)
-        if agent.release >= changes.NUMBERED_CRITICS:
-            count = agent.arguments.number_of("n_critics", 2, least=1)
-            if count * (len(make().parameters()) + 1) > MAX_LAYERS:
-                message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
-                raise NetworkError(agent.arguments.key("n_critics"), message)
-            self.names = [f"qf{number}" for number in range(count)]
+        count = 2 if agent.release < changes.NUMBERED_CRITICS else agent.arguments.number_of("n_critics", 2, least=1)
+        if count * (len(make().parameters()) + 1) > MAX_LAYERS:
+            message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
+            raise NetworkError(agent.arguments.key("n_critics"), message)
+        self.names = [f"qf{number}" for number in range(count)]
         for name in self.names:
             setattr(self, name, make())
 
@@ -755,7 +761,7 @@ class TD3Policy(ActorCriticsPolicy):
 class ARSPolicy(Policy):
     """One network, with or without biases; deterministic."""
 
-    net_arch = (64, 64)
+    net_arch: tuple[int, ...] = (64, 64)
     has_bias = True
     squashes = True
     """Whether actions are squashed by default."""

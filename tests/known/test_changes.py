@@ -54,7 +54,7 @@ def test_networks_are_equal_within_an_era() -> None:
 # -- one place for each fact ---------------------------------------------------------------------------
 
 NAMES: Final = (
-    *changes.CRITICS, changes.NOISE_LAYERS, changes.NOISE_ARGUMENT, changes.SHARED_LAYERS, changes.ACTOR_EXTRACTOR,
+    *(row.stored for row in changes.RENAMED_MODULES), changes.NOISE_LAYERS, changes.NOISE_ARGUMENT, changes.SHARED_LAYERS, changes.ACTOR_EXTRACTOR,
     changes.CRITIC_EXTRACTOR,
 )  # fmt: skip
 TEXT: Final = re.compile(
