@@ -21,7 +21,7 @@ from sbformat.known.spaces import Box, Discrete
 from sbformat.known.types import Partial, Reference
 from sbformat.nets.activations import ACTIVATIONS
 from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, USE_SDE, Agent, NetworkError, require_choices
-from sbformat.nets.extractors import NORMALIZE, NORMS
+from sbformat.nets.extractors import EXTRACTOR_CLASS, EXTRACTORS, NORMALIZE, NORMS
 from sbformat.nets.reading import compare_network, find_mismatches, misfit_error
 from sbformat.nets.sb3 import (
     EXTRACTOR,
@@ -84,6 +84,7 @@ _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "cr
 """Copies that training alone uses."""
 _ALIASES: Final = (f"{EXTRACTOR}.", f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.", "critic.features_")
 """Names of which several may stand for one features extractor."""
+_IN_EXTRACTOR: Final = f"{EXTRACTOR}."
 
 
 class Stored:
@@ -205,18 +206,22 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
 
 
 def read_given_kwargs(given: Given) -> dict[str, Any]:
-    """Return the policy's arguments that the caller supplies, with the class of an activation for its name.
+    """Return the policy's arguments that the caller supplies, with classes for the names of classes.
 
-    :raises UnsupportedError: for an activation that is not in ``torch.nn``
+    :raises UnsupportedError: for an activation that is not in ``torch.nn``, or another features extractor than SB3's
     """
     kwargs = dict(given.policy_kwargs or {})
-    name = kwargs.get("activation_fn")
-    if isinstance(name, str):
-        known = {pair[1]: pair for pair in ACTIVATIONS}
-        if name not in known:
-            message = f"expected an activation of torch.nn, got {quote(name, 80)}; available: {', '.join(known)}"
-            raise UnsupportedError(message)
-        kwargs["activation_fn"] = Reference(*known[name])
+    for key, pairs, which in (
+        ("activation_fn", ACTIVATIONS, "an activation of torch.nn"),
+        (EXTRACTOR_CLASS, EXTRACTORS, "a features extractor of SB3"),
+    ):
+        name = kwargs.get(key)
+        if isinstance(name, str):
+            known = {pair[1]: pair for pair in pairs}
+            if name not in known:
+                message = f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}"
+                raise UnsupportedError(message)
+            kwargs[key] = Reference(*known[name])
     return kwargs
 
 
@@ -402,7 +407,10 @@ def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
     present = {parameter.same_as or parameter.name for parameter in expected if parameter.name in actual}
     expected = [one for one in expected if one.name in actual or (one.same_as or one.name) not in present]
     names = {parameter.name for parameter in expected}
-    actual = {name: shape for name, shape in actual.items() if name in names or not name.startswith(_ALIASES)}
+    extracted = {name.partition(_IN_EXTRACTOR)[2] for name in names if _IN_EXTRACTOR in name}
+    for name in [name for name in actual if name not in names and name.startswith(_ALIASES)]:
+        if name.partition(_IN_EXTRACTOR)[2] in extracted:
+            del actual[name]
     return match._replace(mismatches=find_mismatches(expected, actual))
 
 
@@ -541,8 +549,8 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
         made["normalize_class"] = Reference(*found)
     if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
         made["normalized_image"] = True
-    named = agent.arguments.reference("features_extractor_class", pair)
-    arguments: dict[str, Any] = {"features_extractor_class": Reference(*named)}
+    named = agent.arguments.reference(EXTRACTOR_CLASS, pair)
+    arguments: dict[str, Any] = {EXTRACTOR_CLASS: Reference(*named)}
     return {**arguments, "features_extractor_kwargs": made} if named == pair else arguments
 
 
