@@ -7,6 +7,7 @@ determine the layers (:mod:`~sbformat.nets.inference`).
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
@@ -210,12 +211,11 @@ def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any], 
         )
     except SbformatError:
         return ""
-    name, extractor = inferred[1], match.agent.policy_kwargs[EXTRACTOR_CLASS].name
-    options = {
-        "policy_class": f"policy_class='{name}' (--policy-class {name})",
-        EXTRACTOR_CLASS: f"policy_kwargs={{'{EXTRACTOR_CLASS}': '{extractor}'}} "
-        f'(--policy-kwargs \'{{"{EXTRACTOR_CLASS}": "{extractor}"}}\')',
-    }
+    name = inferred[1]
+    options = {"policy_class": f"policy_class='{name}' (--policy-class {name})"}
+    if EXTRACTOR_CLASS in unknown:
+        chosen = {key: value.name for key, value in match.agent.policy_kwargs.items() if key == EXTRACTOR_CLASS}
+        options[EXTRACTOR_CLASS] = f"policy_kwargs={chosen} (--policy-kwargs '{json.dumps(chosen)}')"
     return (
         "names and shapes of all weights fit SB3's own, but it may compute something else: "
         f"{' with '.join(options[key] for key in unknown)} runs it so"
