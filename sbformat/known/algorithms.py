@@ -88,23 +88,13 @@ class KnownAlgorithm(NamedTuple):
         """The policy classes by SB3's short names: ``MlpPolicy``, ..."""
         return self.classes.by_alias
 
-    @property
-    def optimizers(self) -> tuple[str, ...]:
-        """The optimizers that its ``load`` requires (FORMAT.md 1.2)."""
-        return _OPTIMIZERS[self.kind]
-
-    @property
-    def learns_entropy(self) -> bool:
-        """Whether it can learn the entropy coefficient."""
-        return "target_entropy" in self.defaults
-
 
 # -- policies -----------------------------------------------------------------------------------------
 
+_BESIDE: Final = "CnnPolicy MultiInputPolicy"
 ACTOR_CRITIC: Final = PolicyClasses(
-    "stable_baselines3.common.policies",
-    "ActorCriticPolicy ActorCriticCnnPolicy MultiInputActorCriticPolicy", "actor_critic",
-    others="BaseModel BasePolicy ContinuousCritic",
+    "stable_baselines3.common.policies", "ActorCriticPolicy ActorCriticCnnPolicy MultiInputActorCriticPolicy",
+    "actor_critic", others="BaseModel BasePolicy ContinuousCritic",
 )  # fmt: skip
 _MASKABLE: Final = PolicyClasses(
     "sb3_contrib.common.maskable.policies",
@@ -115,21 +105,11 @@ _RECURRENT: Final = PolicyClasses(
     "RecurrentActorCriticPolicy RecurrentActorCriticCnnPolicy RecurrentMultiInputActorCriticPolicy", "actor_critic",
     aliases="MlpLstmPolicy CnnLstmPolicy MultiInputLstmPolicy",
 )  # fmt: skip
-_DQN: Final = PolicyClasses(
-    "stable_baselines3.dqn.policies", "DQNPolicy CnnPolicy MultiInputPolicy", "q", others="QNetwork"
-)
-_QRDQN: Final = PolicyClasses(
-    "sb3_contrib.qrdqn.policies", "QRDQNPolicy CnnPolicy MultiInputPolicy", "q", others="QuantileNetwork"
-)
-_SAC: Final = PolicyClasses(
-    "stable_baselines3.sac.policies", "SACPolicy CnnPolicy MultiInputPolicy", "critics", others="Actor"
-)
-_TD3: Final = PolicyClasses(
-    "stable_baselines3.td3.policies", "TD3Policy CnnPolicy MultiInputPolicy", "critics", others="Actor"
-)
-_TQC: Final = PolicyClasses(
-    "sb3_contrib.tqc.policies", "TQCPolicy CnnPolicy MultiInputPolicy", "critics", others="Actor Critic"
-)
+_DQN: Final = PolicyClasses("stable_baselines3.dqn.policies", f"DQNPolicy {_BESIDE}", "q", others="QNetwork")
+_QRDQN: Final = PolicyClasses("sb3_contrib.qrdqn.policies", f"QRDQNPolicy {_BESIDE}", "q", others="QuantileNetwork")
+_SAC: Final = PolicyClasses("stable_baselines3.sac.policies", f"SACPolicy {_BESIDE}", "critics", others="Actor")
+_TD3: Final = PolicyClasses("stable_baselines3.td3.policies", f"TD3Policy {_BESIDE}", "critics", others="Actor")
+_TQC: Final = PolicyClasses("sb3_contrib.tqc.policies", f"TQCPolicy {_BESIDE}", "critics", others="Actor Critic")
 _CROSSQ: Final = PolicyClasses(
     "sb3_contrib.crossq.policies", "CrossQPolicy", "critics", others="Actor CrossQCritic", since=BATCH_RENORM
 )
@@ -237,23 +217,13 @@ ALGORITHMS: Final = {row.name: row for row in _ROWS}
 
 HER: Final[Pair] = ("stable_baselines3.her.her", "HER")
 """Before SB3 1.1 a wrapper of another algorithm, whose keys are among its own."""
-_HER_KEYS: Final = ("model_class", "n_sampled_goal")
-_HER_PRECEDENCE: Final = 5
-
-SIGNATURES: Final = tuple(
-    (name, keys)
-    for _, name, keys in sorted(
-        (
-            *((row.precedence, row.name, keys) for row in _ROWS for keys in row.keys),
-            (_HER_PRECEDENCE, HER[1], _HER_KEYS),
-        ),
-        key=lambda found: -found[0],
-    )
-)
+_WRITTEN: Final = [(row.precedence, row.name, keys) for row in _ROWS for keys in row.keys]
+_WRITTEN.append((5, "HER", ("model_class", "n_sampled_goal")))
+SIGNATURES: Final = tuple((name, keys) for _, name, keys in sorted(_WRITTEN, key=lambda written: -written[0]))
 """Keys of ``data`` by the algorithm that writes them, the most specific ones first."""
-OPTIMIZERS: Final = {row.name: row.optimizers for row in _ROWS}
+OPTIMIZERS: Final = {row.name: _OPTIMIZERS[row.kind] for row in _ROWS}
 """The optimizers that ``load`` of each algorithm requires (FORMAT.md 1.2)."""
-ENTROPY_LEARNERS: Final = frozenset(row.name for row in _ROWS if row.learns_entropy)
+ENTROPY_LEARNERS: Final = frozenset(row.name for row in _ROWS if "target_entropy" in row.defaults)
 """Algorithms that can learn the entropy coefficient."""
 POLICY_CLASSES: Final = tuple(dict.fromkeys(row.classes for row in _ROWS))
 """The policy classes, those that several algorithms share once."""

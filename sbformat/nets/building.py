@@ -7,6 +7,7 @@ determine the layers (:mod:`~sbformat.nets.inference`).
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
@@ -14,8 +15,8 @@ from sbformat.errors import SbformatError, UnsupportedError, ValidationError, es
 from sbformat.formats.normalized import was_normalized
 from sbformat.known.changes import candidate_releases
 from sbformat.known.types import Reference
-from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_number, require_choices
-from sbformat.nets.extractors import add_observation
+from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError, read_number, require_choices
+from sbformat.nets.extractors import EXTRACTOR_CLASS, add_observation, is_known_extractor
 from sbformat.nets.inference import (
     WHAT_WORKS,
     Stored,
@@ -90,8 +91,9 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         name = match.agent.policy_class[1]
         if is_saved and given.policy_class is None:
             builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
-        elif _is_extended(archive, given):
-            builder.infer(f"the policy computes as {name}, with its defaults, since policy_class says so")
+        elif replaced := _list_replaced(archive, given):
+            which = f"{' and '.join(replaced)} {'says' if len(replaced) == 1 else 'say'} so"
+            builder.infer(f"the policy computes as {name}, with its defaults, since {which}")
         if not is_saved and (value := decode_value(archive, "exploration_rate")) is not None:
             rate = read_number(value, "exploration_rate")
     else:
@@ -99,7 +101,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     agent = match.agent
     for key, space in ((OBSERVATIONS, agent.observation_space), (ACTIONS, agent.action_space)):
         require_choices(space, key)
-    network = Network(builder, state_dict.tree, entry)
+    network = Network(builder, state_dict.tree, entry, agent.release)
     head = match.policy.act(Scope(network), add_observation(network, agent, given.vecnormalize), rate)
     return PolicyModel(
         builder.build(head.outputs, head.sampling),
@@ -119,11 +121,11 @@ def _read_network(archive: Archive, stored: Stored, given: Given, inferred: Pair
     :raises UnsupportedError: when the network is not known
     :raises ValidationError: when names or shapes differ, with the differences
     """
-    replaced = _list_replaced(given, inferred)
+    replaced = _read_given(given, inferred)
     _require_all_given(archive, replaced)
     try:
-        if any("extractor" in name for name in given.modules) or _is_extended(archive, given):
-            match = _fit(archive, stored, given, replaced, inferred)
+        if _list_replaced(archive, given) or any("extractor" in name for name in given.modules):
+            match = _fit(archive, stored, given.modules, replaced, inferred)
         elif archive.format == _POLICY_FILE:
             match = _match_saved(archive, stored, replaced)
         else:
@@ -131,6 +133,8 @@ def _read_network(archive: Archive, stored: Stored, given: Given, inferred: Pair
             match = match_network(archive, replaced)
     except UnsupportedError as error:
         message = error.message if error.message.endswith(WHAT_WORKS) else f"{error.message}; {WHAT_WORKS}"
+        if option := _find_option(archive, stored, replaced, inferred):
+            message = f"{error.message}; {option}"
         raise UnsupportedError(message, entry=error.entry) from None
     if match.mismatches:
         raise misfit_error(match)
@@ -139,7 +143,7 @@ def _read_network(archive: Archive, stored: Stored, given: Given, inferred: Pair
     return match
 
 
-def _list_replaced(given: Given, inferred: Pair | None) -> dict[str, Any]:
+def _read_given(given: Given, inferred: Pair | None) -> dict[str, Any]:
     """Return what the caller supplies as fields of an agent."""
     kwargs = read_given_kwargs(given)
     if "activation_fn" in given.modules:  # then its class does not matter
@@ -148,7 +152,7 @@ def _list_replaced(given: Given, inferred: Pair | None) -> dict[str, Any]:
         "policy_class": find_policy_class(given.policy_class, inferred) if given.policy_class is not None else None,
         OBSERVATIONS: given.observation_space,
         ACTIONS: given.action_space,
-        "policy_kwargs": kwargs if kwargs or given.policy_kwargs is not None else None,
+        KWARGS: kwargs if kwargs or given.policy_kwargs is not None else None,
         "supplied": {"activation_fn": 0} if "activation_fn" in given.modules else None,
     }
     return {key: value for key, value in made.items() if value is not None}
@@ -166,14 +170,56 @@ def _require_all_given(archive: Archive, replaced: Mapping[str, Any]) -> None:
         raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
-def _is_extended(archive: Archive, given: Given) -> bool:
-    """Return whether the policy class is a custom one that the caller treats as the one it extends."""
-    if given.policy_class is None or archive.format == _POLICY_FILE:
-        return False
+def _list_unknown(archive: Archive) -> list[str]:
+    """Return which of the policy's classes that ``data`` names are not known: custom ones."""
+    if archive.format == _POLICY_FILE:
+        return []
+    unknown = []
     try:
-        return read_policy_class(archive) not in {*POLICIES, *PRESETS}
+        pair = read_policy_class(archive)
     except SbformatError:
-        return True
+        pair = ("", "")
+    if pair not in POLICIES and pair not in PRESETS:
+        unknown.append("policy_class")
+    try:
+        kwargs = decode_value(archive, KWARGS)
+    except SbformatError:
+        kwargs = None
+    if isinstance(kwargs, dict) and EXTRACTOR_CLASS in kwargs and not is_known_extractor(kwargs[EXTRACTOR_CLASS]):
+        unknown.append(EXTRACTOR_CLASS)
+    return unknown
+
+
+def _list_replaced(archive: Archive, given: Given) -> list[str]:
+    """Return which of the policy's classes are not known, and are another one that the caller names."""
+    named = {"policy_class": given.policy_class, EXTRACTOR_CLASS: (given.policy_kwargs or {}).get(EXTRACTOR_CLASS)}
+    if not any(named.values()):
+        return []
+    return [name for name in _list_unknown(archive) if named[name] is not None]
+
+
+def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any], inferred: Pair | None) -> str:
+    """Return which arguments run an agent whose classes are not known as SB3's own, if all weights fit those."""
+    unknown = _list_unknown(archive)
+    if inferred is None or not unknown or "supplied" in replaced:
+        return ""
+    try:
+        kwargs = {**replaced.get(KWARGS, {}), EXTRACTOR_CLASS: None} if EXTRACTOR_CLASS in unknown else {}
+        own = {"policy_class": inferred} if "policy_class" in unknown else {}
+        match = _fit(
+            archive, stored, frozenset(), {**replaced, **own, **({KWARGS: kwargs} if kwargs else {})}, inferred
+        )
+    except SbformatError:
+        return ""
+    name = inferred[1]
+    options = {"policy_class": f"policy_class='{name}' (--policy-class {name})"}
+    if EXTRACTOR_CLASS in unknown:
+        chosen = {key: value.name for key, value in match.agent.policy_kwargs.items() if key == EXTRACTOR_CLASS}
+        options[EXTRACTOR_CLASS] = f"policy_kwargs={chosen} (--policy-kwargs '{json.dumps(chosen)}')"
+    return (
+        "names and shapes of all weights fit SB3's own, but it may compute something else: "
+        f"{' with '.join(options[key] for key in unknown)} runs it so"
+    )
 
 
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
@@ -185,19 +231,22 @@ def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
 
 
 def _fit(
-    archive: Archive, stored: Stored, given: Given, replaced: Mapping[str, Any], inferred: Pair | None
+    archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any], inferred: Pair | None
 ) -> NetworkMatch:
     """Return the network of a file whose network is not SB3's alone: names and shapes of its tensors decide."""
     if archive.format != _POLICY_FILE:
         _require_known_class(archive, replaced)
         agent = read_agent(archive, replaced=replaced)
-        return fit_network(stored, agent, given.modules, candidate_releases(archive.stable_baselines3_version))
+        if EXTRACTOR_CLASS in replaced.get(KWARGS, {}):  # then the arguments of the file's are not for it
+            kwargs = {**agent.policy_kwargs, "features_extractor_kwargs": None, **replaced[KWARGS]}
+            agent = agent._replace(policy_kwargs={key: value for key, value in kwargs.items() if value is not None})
+        return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
     agents = list_saved_agents(archive, {"policy_class": inferred, **replaced})
     agent = next(agents, None)  # type: ignore[assignment]
     if agent is None:
         message = "the file does not name its policy class: pass policy_class to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    return fit_network(stored, agent, given.modules, [agent.release])
+    return fit_network(stored, agent, modules, [agent.release])
 
 
 def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> NetworkMatch:

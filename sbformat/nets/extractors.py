@@ -6,12 +6,14 @@ Sources: SB3 ``common/torch_layers.py`` and ``common/preprocessing.py``, 0.6 to 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known import changes
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
 from sbformat.nets.activations import Activation, Spec
 from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size
 from sbformat.nets.modules import (
@@ -26,10 +28,11 @@ from sbformat.nets.modules import (
     Sequential,
     Supplied,
 )
+from sbformat.pkl.tree import Global
 from sbformat.policies.normalization import add_observation_input
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.changes import Release
@@ -50,6 +53,7 @@ NORMS: Final = {
 """The layers that it normalizes with, and their tensors beside a mean and a variance of each feature."""
 _NATURE_CNN: Final = ((8, 4), (4, 2), (3, 1))
 """Kernel and stride of NatureCNN's three convolutions."""
+EXTRACTOR_CLASS: Final = "features_extractor_class"
 _MAX_KEYS: Final = 1024
 """Keys of a Dict space: in a file any number of them can share one space."""
 
@@ -131,31 +135,31 @@ class SuppliedExtractor(Supplied, FeaturesExtractor):
 class FlattenExtractor(FeaturesExtractor, Flatten):
     """Flattens the observation."""
 
-    def __init__(self, space: Space, arguments: Arguments) -> None:
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
         arguments.refuse_others((), FLATTEN[1])
-        if space.has_keys:
+        if agent.observation_space.has_keys:
             message = "a Dict space needs MultiInputPolicy, or a features extractor for Dict observations"
             raise NetworkError(OBSERVATIONS, message)
-        self.features_dim = flattened_size(space, OBSERVATIONS)
+        self.features_dim = flattened_size(agent.observation_space, OBSERVATIONS)
 
 
 class NormalizeFeaturesExtractor(FeaturesExtractor):
     """The flattened observation, through a layer of imitation with statistics."""
 
-    def __init__(self, space: Space, arguments: Arguments) -> None:
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
         arguments.refuse_others(("normalize_class",), NORMALIZE[1])
         norm = arguments.reference("normalize_class", next(iter(NORMS)))
         if norm not in NORMS:
             message = f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known"
             raise UnsupportedError(message, entry=DATA_ENTRY)
-        self.features_dim = flattened_size(space, OBSERVATIONS)
+        self.features_dim = flattened_size(agent.observation_space, OBSERVATIONS)
         self.normalize = RunningNorm(self.features_dim, NORMS[norm])
 
     def forward(self, scope: Scope, value: Value) -> Value:
         return self.normalize.forward(scope / "normalize", scope.flatten(value))
 
 
-class NatureCNN(FeaturesExtractor):
+class NatureLayers(Module):
     """Three convolutions and a linear layer, with a ReLU after each.
 
     :param shape: of an image, channels first
@@ -177,19 +181,39 @@ class NatureCNN(FeaturesExtractor):
         self.cnn = Sequential([*layers, Flatten()])
         linear = Linear(Size(inputs * prod(edges), OBSERVATIONS), features_dim)
         self.linear = Sequential([linear, Activation(Spec("ReLU"))])
-        self.features_dim = features_dim
 
     def forward(self, scope: Scope, value: Value) -> Value:
         return self.linear.forward(scope / "linear", self.cnn.forward(scope / "cnn", value))
 
 
+def _takes_normalized(agent: Agent, arguments: Arguments, size: str, owner: str) -> bool:
+    """Return whether images may have any dtype and bounds, which are those of ``normalize_images=False``."""
+    since = agent.release >= changes.NORMALIZED_IMAGES
+    arguments.refuse_others((size, "normalized_image") if since else (size,), owner)
+    is_normalized = since and not agent.arguments.flag("normalize_images", default=True)
+    return is_normalized or arguments.flag("normalized_image", default=False)
+
+
+class NatureCNN(NatureLayers, FeaturesExtractor):
+    """The convolutions of the Nature paper, for images."""
+
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
+        is_normalized = _takes_normalized(agent, arguments, "features_dim", NATURE[1])
+        self.features_dim = arguments.size("features_dim", 512, least=1)
+        if not agent.observation_space.is_image(is_normalized=is_normalized):
+            message = "NatureCNN needs images: expected a Box of three dimensions, of bytes from 0 to 255"
+            raise NetworkError(OBSERVATIONS, message)
+        super().__init__(agent.observation_space.shape, self.features_dim, agent.release)
+
+
 class CombinedExtractor(FeaturesExtractor):
     """A NatureCNN for each image of a Dict; all other parts are flattened."""
 
-    def __init__(self, space: Space, arguments: Arguments, release: Release, *, is_normalized: bool) -> None:
-        if not space.has_keys:
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
+        is_normalized = _takes_normalized(agent, arguments, "cnn_output_dim", COMBINED[1])
+        if not agent.observation_space.has_keys:
             raise NetworkError(OBSERVATIONS, "MultiInputPolicy needs a Dict space")
-        parts = space.parts()
+        parts = agent.observation_space.parts()
         if len(parts) > _MAX_KEYS:
             message = f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}"
             raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -207,7 +231,7 @@ class CombinedExtractor(FeaturesExtractor):
             if bounds not in images:
                 images[bounds] = part.is_image(is_normalized=is_normalized)
             if images[bounds]:
-                extractors[key] = NatureCNN(part.shape, outputs, release)
+                extractors[key] = NatureLayers(part.shape, outputs, agent.release)
                 total = total + outputs
             else:
                 extractors[key] = Flatten()
@@ -225,6 +249,18 @@ class CombinedExtractor(FeaturesExtractor):
         return scope.add("Concat", *vectors, axis=-1) if len(vectors) > 1 else vectors[0]
 
 
+EXTRACTORS: Final[Mapping[Pair, Callable[[Agent, Arguments], FeaturesExtractor]]] = {
+    FLATTEN: FlattenExtractor, NATURE: NatureCNN, COMBINED: CombinedExtractor, NORMALIZE: NormalizeFeaturesExtractor,
+}  # fmt: skip
+"""The features extractors, each made of the agent and its ``features_extractor_kwargs``."""
+
+
+def is_known_extractor(value: object) -> bool:
+    """Return whether a value of ``features_extractor_class`` is a class whose layers are known."""
+    is_plain = isinstance(value, Reference) or (isinstance(value, Global) and not value.updates)
+    return is_plain and current_name(value.pair) in EXTRACTORS  # type: ignore[attr-defined]
+
+
 def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
     """Return the features extractor of an agent.
 
@@ -232,28 +268,13 @@ def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
     :raises UnsupportedError: when the class or the space is not known
     :raises NetworkError: when SB3 cannot make it
     """
-    release, space, given = agent.release, agent.observation_space, agent.arguments
-    pair = given.reference("features_extractor_class", default)
-    arguments = given.nested("features_extractor_kwargs")
-    if pair == FLATTEN:
-        return FlattenExtractor(space, arguments)
-    if pair == NORMALIZE:
-        return NormalizeFeaturesExtractor(space, arguments)
-    takes_normalized = release >= changes.NORMALIZED_IMAGES
-    if pair not in (NATURE, COMBINED) or (pair == COMBINED and release < changes.DICT_SPACES):
+    value: Any = agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*default))
+    known = is_known_extractor(value)
+    pair = current_name(value.pair) if known else agent.arguments.reference(EXTRACTOR_CLASS, default)
+    if not known or (pair == COMBINED and agent.release < changes.DICT_SPACES):
         message = f"features_extractor_class is {escape('.'.join(pair), 120)}, and its layers are not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    size = "features_dim" if pair == NATURE else "cnn_output_dim"
-    arguments.refuse_others((size, "normalized_image") if takes_normalized else (size,), pair[1])
-    is_normalized = not given.flag("normalize_images", default=True) and takes_normalized
-    is_normalized = is_normalized or arguments.flag("normalized_image", default=False)
-    if pair == COMBINED:
-        return CombinedExtractor(space, arguments, release, is_normalized=is_normalized)
-    features_dim = arguments.size(size, 512, least=1)
-    if not space.is_image(is_normalized=is_normalized):
-        message = "NatureCNN needs images: expected a Box of three dimensions, of bytes from 0 to 255"
-        raise NetworkError(OBSERVATIONS, message)
-    return NatureCNN(space.shape, features_dim, release)
+    return EXTRACTORS[pair](agent, agent.arguments.nested("features_extractor_kwargs"))
 
 
 def extract_features(

@@ -21,7 +21,7 @@ from sbformat.known.spaces import Box, Discrete
 from sbformat.known.types import Partial, Reference
 from sbformat.nets.activations import ACTIVATIONS
 from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, USE_SDE, Agent, NetworkError, require_choices
-from sbformat.nets.extractors import NORMALIZE, NORMS
+from sbformat.nets.extractors import EXTRACTOR_CLASS, EXTRACTORS, NORMALIZE, NORMS
 from sbformat.nets.reading import compare_network, find_mismatches, misfit_error
 from sbformat.nets.sb3 import (
     EXTRACTOR,
@@ -66,7 +66,7 @@ _NO_SPACE: Final = Discrete("gymnasium", 1, 0, "<i8", None)
 _HIDDEN: Final = {
     changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
     "quantile_net.quantile_net": 1, "action_net": 1, "actor.latent_pi": 0, "actor.mu": 1, "critic.qf0": 1,
-    f"critic.{next(iter(changes.CRITICS))}": 1, changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
+    changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
 }  # fmt: skip
 """Modules of layers, with the number of those that no activation follows."""
 _FIRST: Final = {
@@ -85,17 +85,20 @@ _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "cr
 """Copies that training alone uses."""
 _ALIASES: Final = (f"{EXTRACTOR}.", f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.", "critic.features_")
 """Names of which several may stand for one features extractor."""
+_IN_EXTRACTOR: Final = f"{EXTRACTOR}."
 
 
 class Stored:
-    """The names and shapes of a state dict.
+    """The names and shapes of a state dict, by the names of modules in this package.
 
     :param tensors: the state dict
     """
 
     def __init__(self, tensors: Mapping[str, TensorInfo]) -> None:
-        self.tensors = tensors
-        self._names = sorted(tensors)
+        self.tensors = {changes.own_name(name): info for name, info in tensors.items()}
+        self.shapes = {name: tuple(info.shape) for name, info in tensors.items()}
+        """By the names that are stored."""
+        self._names = sorted(self.tensors)
 
     def has(self, module: str) -> bool:
         """Return whether a module has tensors."""
@@ -204,18 +207,22 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
 
 
 def read_given_kwargs(given: Given) -> dict[str, Any]:
-    """Return the policy's arguments that the caller supplies, with the class of an activation for its name.
+    """Return the policy's arguments that the caller supplies, with classes for the names of classes.
 
-    :raises UnsupportedError: for an activation that is not in ``torch.nn``
+    :raises UnsupportedError: for an activation that is not in ``torch.nn``, or another features extractor than SB3's
     """
     kwargs = dict(given.policy_kwargs or {})
-    name = kwargs.get("activation_fn")
-    if isinstance(name, str):
-        known = {pair[1]: pair for pair in ACTIVATIONS}
-        if name not in known:
-            message = f"expected an activation of torch.nn, got {quote(name, 80)}; available: {', '.join(known)}"
-            raise UnsupportedError(message)
-        kwargs["activation_fn"] = Reference(*known[name])
+    for key, pairs, which in (
+        ("activation_fn", ACTIVATIONS, "an activation of torch.nn"),
+        (EXTRACTOR_CLASS, EXTRACTORS, "a features extractor of SB3"),
+    ):
+        name = kwargs.get(key)
+        if isinstance(name, str):
+            known = {pair[1]: pair for pair in pairs}
+            if name not in known:
+                message = f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}"
+                raise UnsupportedError(message)
+            kwargs[key] = Reference(*known[name])
     return kwargs
 
 
@@ -286,10 +293,11 @@ def _infer_actions(
     stored: Stored, builder: GraphBuilder, policy_class: Pair, kwargs: dict[str, Any], missing: list[str]
 ) -> Space:
     """Only Q-networks have one output for each action, whatever the action space."""
-    network, extractor, *_ = POLICIES[policy_class]
+    row = POLICIES[policy_class]
+    network = row.network
     quantiles = kwargs.get("n_quantiles", 0) if issubclass(network, QRDQNPolicy) else 1
     sizes = []
-    if issubclass(network, DQNPolicy) and extractor == FLATTEN:
+    if issubclass(network, DQNPolicy) and row.extractor == FLATTEN:
         sizes = stored.matrices(f"{network.network}.{network.network}")
     if not sizes or type(quantiles) is not int or quantiles < 1 or sizes[-1][0] % quantiles:
         missing.append("action_space=...")
@@ -395,14 +403,17 @@ def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
     """Compare what acts with the stored tensors, in any of their names."""
     match = compare_network(agent, {})
     skipped = (*match.policy.opaque_paths(), *_TARGETS)
-    if not any(stored.has(f"critic.{name}") for name in ("qf0", *changes.CRITICS)):
+    if not stored.has("critic.qf0"):
         skipped = (*skipped, "critic.")
-    actual = {name: stored.shape(name) for name in stored.tensors if not name.startswith(skipped)}
+    actual = {name: shape for name, shape in stored.shapes.items() if not name.startswith(skipped)}
     expected = [parameter for parameter in match.parameters if not parameter.name.startswith(skipped)]
     present = {parameter.same_as or parameter.name for parameter in expected if parameter.name in actual}
     expected = [one for one in expected if one.name in actual or (one.same_as or one.name) not in present]
     names = {parameter.name for parameter in expected}
-    actual = {name: shape for name, shape in actual.items() if name in names or not name.startswith(_ALIASES)}
+    extracted = {name.partition(_IN_EXTRACTOR)[2] for name in names if _IN_EXTRACTOR in name}
+    for name in [name for name in actual if name not in names and name.startswith(_ALIASES)]:
+        if name.partition(_IN_EXTRACTOR)[2] in extracted:
+            del actual[name]
     return match._replace(mismatches=find_mismatches(expected, actual))
 
 
@@ -476,8 +487,7 @@ def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
 
 def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
     network = POLICIES[agent.policy_class].network
-    old = next(iter(changes.CRITICS))
-    first = "critic.qf0" if agent.release >= changes.NUMBERED_CRITICS else f"critic.{old}"
+    first = "critic.qf0"
     is_gaussian = issubclass(network, SACPolicy)
     pi = _widths(stored, "actor.latent_pi") if is_gaussian else _widths(stored, "actor.mu")[:-1]
     qf = _widths(stored, first)[:-1] if stored.has(first) else pi
@@ -515,7 +525,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     """
     module = next((name for name in _EXTRACTORS if stored.has(name)), EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
-    space, made = agent.observation_space, {}
+    space, made = agent.observation_space, dict[str, Any]()
     images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
     if space.has_keys and names == {f"{image}.{name}" for image in images for name in _CNN_TENSORS}:
         pair, parts = COMBINED, space.parts()
@@ -542,8 +552,8 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
         made["normalize_class"] = Reference(*found)
     if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
         made["normalized_image"] = True
-    named = agent.arguments.reference("features_extractor_class", pair)
-    arguments = {"features_extractor_class": Reference(*named)}
+    named = agent.arguments.reference(EXTRACTOR_CLASS, pair)
+    arguments: dict[str, Any] = {EXTRACTOR_CLASS: Reference(*named)}
     return {**arguments, "features_extractor_kwargs": made} if named == pair else arguments
 
 
@@ -581,7 +591,7 @@ def _count_features(stored: Stored, agent: Agent, name: str) -> int:
         )
     elif name.startswith("critic."):
         actions = agent.action_space.flat_size() if agent.action_space.distribution else 0
-        consumers = dict.fromkeys(("critic.qf0", f"critic.{next(iter(changes.CRITICS))}"), actions)
+        consumers = {"critic.qf0": actions}
     sizes = (stored.input_size(module) for module in consumers)
     known = [size - beside for size, beside in zip(sizes, consumers.values()) if size is not None]
     if not known:

@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.known.changes import NEWEST, list_renamed, stored_name
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
 from sbformat.policies.operators import DTYPES
@@ -21,6 +22,7 @@ from sbformat.policies.operators import DTYPES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sbformat.known.changes import Release
     from sbformat.nets.arguments import Arguments, Size
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.pth.values import TensorInfo
@@ -61,14 +63,18 @@ class Network:
     :param builder: collects the nodes
     :param tensors: the state dict
     :param entry: the entry of the state dict, for the addresses of weights
+    :param release: of SB3, whose names the tensors have
     """
 
-    def __init__(self, builder: GraphBuilder, tensors: Mapping[str, TensorInfo], entry: str) -> None:
+    def __init__(
+        self, builder: GraphBuilder, tensors: Mapping[str, TensorInfo], entry: str, release: Release = NEWEST
+    ) -> None:
         self.builder = builder
         self.tensors = tensors
         self.results: dict[object, Value] = {}
         """Results that several modules use, by what they are."""
         self._entry = entry
+        self._renamed = list_renamed(release)
 
     def weight(self, name: str) -> Value:
         """Add a tensor as a weight, in float32 as SB3 loads it.
@@ -76,6 +82,7 @@ class Network:
         :raises ValidationError: when it is missing
         :raises UnsupportedError: for a dtype that is not known in a network
         """
+        name = stored_name(name, self._renamed)
         source = self.tensors.get(name)
         if source is None:
             message = f"expected the tensor {quote(name, 120)} in the state dict"
@@ -86,11 +93,16 @@ class Network:
         made = self.builder.weight(name, source, f"{self._entry}:{name}")
         return made if made.dtype == FLOAT else self.builder.add("Cast", made, to=FLOAT, module=name)
 
+    def find(self, module: str) -> dict[str, TensorInfo]:
+        """Return the tensors of a module, by their names within it."""
+        start = f"{stored_name(module, self._renamed)}."
+        return {name[len(start) :]: info for name, info in self.tensors.items() if name.startswith(start)}
+
     def identify(self, module: str) -> object:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
-        start = f"{module}."
-        infos = [(name[len(start) :], info) for name, info in self.tensors.items() if name.startswith(start)]
-        return frozenset((name, id(info.storage), info.offset, info.shape, info.strides) for name, info in infos)
+        return frozenset(
+            (name, id(info.storage), info.offset, info.shape, info.strides) for name, info in self.find(module).items()
+        )
 
 
 class Scope(NamedTuple):
@@ -104,8 +116,7 @@ class Scope(NamedTuple):
 
     def has(self, module: str) -> bool:
         """Return whether there are tensors of a module within this one."""
-        start = f"{(self / module).path}."
-        return any(name.startswith(start) for name in self.network.tensors)
+        return bool(self.network.find((self / module).path))
 
     def weight(self, name: str) -> Value:
         """Add a tensor of the module as a weight, in float32."""
@@ -217,12 +228,12 @@ class Sequential(ModuleDict):
 
         :param name: of the result, where the last module is a linear layer
         """
-        *modules, last = self._modules.items() or [("", None)]
-        for position, module in modules:
+        last = str(len(self._modules) - 1)
+        for position, module in self._modules.items():
+            if position == last and isinstance(module, Linear):
+                return module.forward(scope / position, value, name=name)
             value = module.forward(scope / position, value)
-        if isinstance(last[1], Linear):
-            return last[1].forward(scope / last[0], value, name=name)
-        return value if last[1] is None else last[1].forward(scope / last[0], value)
+        return value
 
 
 class Flatten(Module):

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.nets.arguments import Agent, Arguments
     from sbformat.nets.distributions import Noise
-    from sbformat.nets.modules import Scope
+    from sbformat.nets.modules import Parameter, Scope
     from sbformat.pkl.names import Pair
     from sbformat.policies.builder import Value
 
@@ -122,6 +122,14 @@ class Policy(Module):
     def make(self) -> None:
         """Set the modules, in SB3's order."""
         raise NotImplementedError
+
+    def parameters(self) -> list[Parameter]:
+        """Return the tensors of its state dict, by their names in the agent's release."""
+        made, renamed = super().parameters(), changes.list_renamed(self.agent.release)
+        if not renamed:
+            return made
+        names = {parameter.name: changes.stored_name(parameter.name, renamed) for parameter in made}
+        return [one._replace(name=names[one.name], same_as=names.get(one.same_as or "")) for one in made]
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
         """Add the nodes that compute the policy's outputs.
@@ -518,13 +526,11 @@ class ContinuousCritic(Module):
             return Sequential(create_mlp(inputs, outputs, policy.critic_arch, policy.make_layer, renorm=policy.renorm))
 
         self.features_extractor = extractor
-        self.names = list(changes.CRITICS)
-        if agent.release >= changes.NUMBERED_CRITICS:
-            count = agent.arguments.number_of("n_critics", 2, least=1)
-            if count * (len(make().parameters()) + 1) > MAX_LAYERS:
-                message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
-                raise NetworkError(agent.arguments.key("n_critics"), message)
-            self.names = [f"qf{number}" for number in range(count)]
+        count = 2 if agent.release < changes.NUMBERED_CRITICS else agent.arguments.number_of("n_critics", 2, least=1)
+        if count * (len(make().parameters()) + 1) > MAX_LAYERS:
+            message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
+            raise NetworkError(agent.arguments.key("n_critics"), message)
+        self.names = [f"qf{number}" for number in range(count)]
         for name in self.names:
             setattr(self, name, make())
 
@@ -756,7 +762,7 @@ class TD3Policy(ActorCriticsPolicy):
 class ARSPolicy(Policy):
     """One network, with or without biases; deterministic."""
 
-    net_arch = (64, 64)
+    net_arch: tuple[int, ...] = (64, 64)
     has_bias = True
     squashes = True
     """Whether actions are squashed by default."""
@@ -811,12 +817,12 @@ class Row(NamedTuple):
     """A policy class: what makes its network, and the arguments that it accepts."""
 
     network: type[Policy]
-    extractor: Pair
-    """The default features extractor."""
     arguments: frozenset[str]
     """The arguments that it accepts, in any release."""
-    since: Mapping[str, Release]
+    since: Mapping[str, Release] = {}
     """The first release of the arguments that came later."""
+    extractor: Pair = FLATTEN
+    """The default features extractor."""
 
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it accepts in a release."""
@@ -860,23 +866,20 @@ _CRITICS_SINCE: Final[dict[str, Release]] = {
 }  # fmt: skip
 
 
-NETWORKS: Final[dict[str, tuple[type[Policy], frozenset[str], Mapping[str, Release]]]] = {
-    "ActorCriticPolicy": (ActorCriticPolicy, _ON_POLICY, _ON_POLICY_SINCE),
-    "MaskableActorCriticPolicy": (MaskableActorCriticPolicy, _MASKABLE, _ON_POLICY_SINCE),
-    "RecurrentActorCriticPolicy": (RecurrentActorCriticPolicy, _RECURRENT, _ON_POLICY_SINCE),
-    "DQNPolicy": (DQNPolicy, _COMMON, {}),
-    "QRDQNPolicy": (QRDQNPolicy, _COMMON | {"n_quantiles"}, {}),
-    "SACPolicy": (SACPolicy, _SAC, _CRITICS_SINCE),
-    "TD3Policy": (TD3Policy, _CRITICS, _CRITICS_SINCE),
-    "TQCPolicy": (TQCPolicy, _SAC | {"n_quantiles"}, _CRITICS_SINCE),
-    "CrossQPolicy": (CrossQPolicy, _CROSSQ, _CRITICS_SINCE),
-    "ARSPolicy": (ARSPolicy, _ARS | {"net_arch", "activation_fn"}, {"with_bias": changes.ARS_BIAS}),
-    "ARSLinearPolicy": (ARSLinearPolicy, _ARS, {}),
+NETWORKS: Final = {
+    "ActorCriticPolicy": Row(ActorCriticPolicy, _ON_POLICY, _ON_POLICY_SINCE),
+    "MaskableActorCriticPolicy": Row(MaskableActorCriticPolicy, _MASKABLE, _ON_POLICY_SINCE),
+    "RecurrentActorCriticPolicy": Row(RecurrentActorCriticPolicy, _RECURRENT, _ON_POLICY_SINCE),
+    "DQNPolicy": Row(DQNPolicy, _COMMON),
+    "QRDQNPolicy": Row(QRDQNPolicy, _COMMON | {"n_quantiles"}),
+    "SACPolicy": Row(SACPolicy, _SAC, _CRITICS_SINCE),
+    "TD3Policy": Row(TD3Policy, _CRITICS, _CRITICS_SINCE),
+    "TQCPolicy": Row(TQCPolicy, _SAC | {"n_quantiles"}, _CRITICS_SINCE),
+    "CrossQPolicy": Row(CrossQPolicy, _CROSSQ, _CRITICS_SINCE),
+    "ARSPolicy": Row(ARSPolicy, _ARS | {"net_arch", "activation_fn"}, {"with_bias": changes.ARS_BIAS}),
+    "ARSLinearPolicy": Row(ARSLinearPolicy, _ARS),
 }
-"""What makes the network of a policy class, the arguments that it accepts, and the releases that added some of them.
-
-By the name of the class for vectors; those for images and dicts differ in their features extractor alone.
-"""
+"""The policy classes with a network of their own; those for images and dicts differ in the features extractor alone."""
 
 
 def _list_policies() -> Iterator[tuple[Pair, Row]]:
@@ -885,8 +888,7 @@ def _list_policies() -> Iterator[tuple[Pair, Row]]:
         usual = classes.network or next(iter(pairs.values()))[1]
         for alias, pair in pairs.items():
             extractor = {"Cnn": NATURE, "Mul": COMBINED}.get(alias[:3], FLATTEN)
-            network, arguments, since = NETWORKS[pair[1] if pair[1] in NETWORKS else usual]
-            yield pair, Row(network, extractor, arguments, since)
+            yield pair, NETWORKS.get(pair[1], NETWORKS[usual])._replace(extractor=extractor)
 
 
 POLICIES: Final = dict(_list_policies())

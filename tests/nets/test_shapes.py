@@ -376,7 +376,7 @@ def test_find_mismatches_compares_names_and_shapes() -> None:
     assert [(row.name, row.kind, row.expected, row.actual) for row in found] == [
         ("a", "missing", (1,), None), ("b", "shape", (2, 3), (3, 2)), ("c", "unexpected", None, (1,)),
     ]  # fmt: skip
-    assert find_mismatches({"a": (1,), "b": ()}, {"b": (), "a": (1,)}) == ()
+    assert find_mismatches([Parameter("a", (1,)), Parameter("b", ())], {"b": (), "a": (1,)}) == ()
 
 
 # -- one tensor by several names ----------------------------------------------------------------------

@@ -43,7 +43,7 @@ def rebuild_entries(context: RebuildContext) -> Archive:
     archive = context.archive
     policy = archive.parameters[_POLICY]
     network = rebuild_network(
-        policy, context.family.kind, her=context.her_observation, has_sb3_policy=context.has_sb3_policy
+        policy, context.family.kind, context.target, her=context.her_observation, has_sb3_policy=context.has_sb3_policy
     )
     require_network_arguments(context, network)
     _report_entry(context, POLICY_ENTRY, [*network.notes])

@@ -71,7 +71,7 @@ def rebuild_policy(
         raise UnsupportedError(message)
     pair = match_saved_policy(archive).agent.policy_class
     kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
-    network = rebuild_network(archive.state_dict(POLICY_ENTRY), kind, her=None, has_sb3_policy=True)
+    network = rebuild_network(archive.state_dict(POLICY_ENTRY), kind, release, her=None, has_sb3_policy=True)
     message = "; ".join(network.notes)
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
     arguments = _rebuild_arguments(archive, pair, network, release, rows)
