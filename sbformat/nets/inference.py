@@ -523,6 +523,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
 
     :raises UnsupportedError: for one of another author
     """
+    agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
     module = next((name for name in _EXTRACTORS if stored.has(name)), EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
     space, made = agent.observation_space, dict[str, Any]()
