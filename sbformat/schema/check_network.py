@@ -24,7 +24,7 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
     """
     from sbformat.limits import Budget
     from sbformat.policies.model import Given
-    from sbformat.policies.sbx import build_sbx_policy
+    from sbformat.nets.sbx import build_sbx_policy
 
     try:
         build_sbx_policy(archive, Given(), Budget(archive.limits))

@@ -15,7 +15,7 @@ from tests.helpers.sbx import activation, made_object, sbx_archive, train_state
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ARCHIVES = sorted((Path(__file__).parent / "archives").glob("*.zip"))
+ARCHIVES = sorted((Path(__file__).parent / "archives" / "sbx").glob("*.zip"))
 OBSERVATIONS = np.array([[0.5, -0.2, 0.9], [-1.0, 0.1, 3.0]], np.float32)
 """Of Pendulum, whose actions are from -2 to 2."""
 Layer = dict[str, np.ndarray]
