@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 _MOST_LAYERS: Final = 1000
 _MOST_CRITICS: Final = 256
+_OWN_STATES: Final = ("qf1_state", "qf2_state")
+"""The states of TQC's critics, which are not parts of one array."""
 _WHAT_WORKS: Final = "its parameters can be read with read_parameters"
 _PPO: Final = ("sbx.ppo.policies", "Actor")
 ACTIVATIONS: Final[Mapping[str, Spec]] = {
@@ -432,7 +434,7 @@ class Policy:
         variables = Variables(self.builder, self.tensors, *where)
         network = layers(variables, self._find_activation(module), module.settings, shape, heads)
         if ppo:
-            network.log_std = Tensor((self.space.flat_size(),))
+            network.log_std = Tensor((self.space.flat_size(),))  # type: ignore[attr-defined]
         variables.require_fit(network, module.pair)
         return network
 
@@ -441,12 +443,12 @@ class Policy:
         given = read_given_kwargs(self.given).get("activation_fn")
         if isinstance(given, Reference):
             return Spec(given.name)
-        name = module.activation
-        if name == "":
+        name = module.activation or "a function that is not of jax"
+        if module.activation == "":
             name = "tanh" if module.pair[0] == _PPO[0] else "relu"
         if name not in ACTIVATIONS:
             message = (
-                f"activation_fn is {name or 'a function that is not of jax'}, which is not known: pass the name of its "
+                f"activation_fn is {name}, which is not known: pass the name of its "
                 "class in torch.nn, as in policy_kwargs={'activation_fn': 'ReLU'}"
             )
             raise UnsupportedError(message)
@@ -533,13 +535,12 @@ class Policy:
         """Add the values of all critics, in one array or in states of their own; of TQC, their quantiles too."""
         scope = Scope(Network(self.builder, {}, ""), "qf_state")
         seen = scope.add("Concat", scope.flatten(self.observation), action, axis=-1)
-        own = [
-            state for state in ("qf1_state", "qf2_state") if any(name.startswith(f"{state}/") for name in self.tensors)
-        ]
+        own = [state for state in _OWN_STATES if any(name.startswith(f"{state}/") for name in self.tensors)]
         values = []
-        for where in [(state,) for state in own] or [("qf_state", *_find_critics(self.tensors, "qf_state"))]:
-            critic = self.make(module, CRITICS[module.pair], seen.shape, *where)
-            for number in range(where[-1] if not own else 1):
+        for state in own or ["qf_state"]:
+            part, count = ("", 0) if own else _find_critics(self.tensors, state)
+            critic = self.make(module, CRITICS[module.pair], seen.shape, state, part, count)
+            for number in range(count or 1):
                 critic.variables.critic = number
                 values.append(critic.forward_head(critic.forward(critic.place, seen)))
         add = partial(self.builder.add, module="qf")
