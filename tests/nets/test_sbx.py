@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,10 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.limits import DEFAULT_LIMITS, Budget
+from sbformat.nets.activations import Spec
+from sbformat.nets.sbx import NormedMlp, Variables
+from sbformat.policies.builder import GraphBuilder
 from tests.helpers.sbx import activation, made_object, sbx_archive, train_state
 
 if TYPE_CHECKING:
@@ -212,7 +217,31 @@ def test_a_network_that_contradicts_itself_is_refused(source: bytes, message: st
         sbformat.load_policy(source)
 
 
-@pytest.mark.parametrize("params", [{}, {"VmapCritic_0": layer(4, 1)}, {"VmapCritic_0": {"Dense_0": layer(9, 1, 2)}}])
+def test_a_network_has_its_parameters_in_the_order_of_the_calls() -> None:
+    shapes = {"Dense_0/kernel": (3, 5), "Dense_0/bias": (5,), "Dense_1/kernel": (5, 1), "BatchRenorm_0/scale": (3,)}
+    tensors: Any = {f"actor_state/params/{name}": SimpleNamespace(shape=shape) for name, shape in shapes.items()}
+    variables = Variables(GraphBuilder(Budget(DEFAULT_LIMITS)), tensors, "actor_state")
+    network = NormedMlp(variables, Spec("ReLU"), {"net_arch": [5]}, (3,), 1)
+    found = [(part.name, part.shape, part.is_buffer) for part in network.parameters()]
+    norms = [("scale", False), ("bias", False), ("mean", True), ("var", True)]
+    assert found == [
+        *((f"BatchRenorm_0.{name}", (3,), is_buffer) for name, is_buffer in norms),
+        ("Dense_0.kernel", (3, 5), False),
+        ("Dense_0.bias", (5,), False),
+        *((f"BatchRenorm_1.{name}", (5,), is_buffer) for name, is_buffer in norms),
+        ("Dense_1.kernel", (5, 1), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"VmapCritic_0": layer(4, 1)},
+        {"VmapCritic_0": {"Dense_0": layer(9, 1, 2)}},
+        {"VmapCritic_0": {"Dense_0": layer(4, 1, 2), "Other_0": layer(4, 1, 2)}},
+    ],
+)
 def test_a_critic_that_does_not_fit_is_left_out(params: dict[str, Any]) -> None:
     qf = made_object(("sbx.common.policies", "VectorCritic"), {"activation_fn": activation()})
     policy = sbformat.load_policy(sac(GOOD, qf=qf, qf_state=train_state({"params": params})))
