@@ -14,6 +14,8 @@ is read: sizes are Python ints, so a forged size costs nothing.
 3. ``reading.match_network`` compares the tree's parameters with the stored tensors; optimizers are compared with them.
 4. ``building.build_sb3_policy`` lets the tree add its nodes to a graph.
 
+``sbx.build_sbx_policy`` does the same for SBX, whose layers have the names and kernels of flax.
+
 Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete actions, ``net_arch=[8]``::
 
     ActorCriticPolicy

@@ -51,7 +51,7 @@ NORMS: Final = {
     ("imitation.util.networks", "EMANorm"): ("count", "inv_learning_rate", "num_batches"),
 }
 """The layers that it normalizes with, and their tensors beside a mean and a variance of each feature."""
-_NATURE_CNN: Final = ((8, 4), (4, 2), (3, 1))
+NATURE_LAYERS: Final = ((8, 4), (4, 2), (3, 1))
 """Kernel and stride of NatureCNN's three convolutions."""
 EXTRACTOR_CLASS: Final = "features_extractor_class"
 _MAX_KEYS: Final = 1024
@@ -172,7 +172,7 @@ class NatureLayers(Module):
         inputs: int = Size(channels, OBSERVATIONS)
         layers: list[Module] = []
         counts = changes.FILTERS if release >= changes.WIDE_CNN else changes.OLD_FILTERS
-        for (kernel, stride), filters in zip(_NATURE_CNN, counts):
+        for (kernel, stride), filters in zip(NATURE_LAYERS, counts):
             edges = [(edge - kernel) // stride + 1 for edge in edges]
             layers += [Conv2d(inputs, filters, kernel, stride), Activation(Spec("ReLU"))]
             inputs = filters

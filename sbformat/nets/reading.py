@@ -33,7 +33,7 @@ from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
@@ -271,11 +271,15 @@ class Mismatch(NamedTuple):
 
 def misfit_error(match: NetworkMatch) -> ValidationError:
     """Return the error for tensors that are not those of the network, with the first differences."""
-    found = "; ".join(mismatch.message for mismatch in match.mismatches[:_MOST_LISTED])
-    rest = len(match.mismatches) - _MOST_LISTED
-    more = f"; and {rest:,} more" if rest > 0 else ""
-    message = f"the tensors are not those of {match.agent.policy_class[1]}: {found}{more}"
+    message = f"the tensors are not those of {match.agent.policy_class[1]}: {describe_mismatches(match.mismatches)}"
     return ValidationError(message, problems=match.mismatches, entry=POLICY_ENTRY)
+
+
+def describe_mismatches(mismatches: Sequence[Mismatch]) -> str:
+    """Return the first differences for a message, and the number of the others."""
+    found = "; ".join(mismatch.message for mismatch in mismatches[:_MOST_LISTED])
+    rest = len(mismatches) - _MOST_LISTED
+    return f"{found}; and {rest:,} more" if rest > 0 else found
 
 
 def read_shapes(state_dict: StateDict) -> dict[str, tuple[int, ...]]:

@@ -202,7 +202,7 @@ def _build_model(
 
         model = build_sb2_policy(archive, given, budget)
     elif archive.format == "sbx":
-        from sbformat.policies.sbx import build_sbx_policy
+        from sbformat.nets.sbx import build_sbx_policy
 
         model = build_sbx_policy(archive, given, budget)
     else:

@@ -23,8 +23,8 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
     :param archive: an archive of SBX
     """
     from sbformat.limits import Budget
+    from sbformat.nets.sbx import build_sbx_policy
     from sbformat.policies.model import Given
-    from sbformat.policies.sbx import build_sbx_policy
 
     try:
         build_sbx_policy(archive, Given(), Budget(archive.limits))

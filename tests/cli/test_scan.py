@@ -696,7 +696,7 @@ def test_many_findings_of_a_kind_are_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     scan_once(monkeypatch)
-    path = ROOT / "tests" / "policies" / "sbx" / "archives" / f"{name}.zip"
+    path = ROOT / "tests" / "nets" / "archives" / "sbx" / f"{name}.zip"
     assert main(["scan", str(path), "--format", "json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)["files"]
     total = len(report["findings"])

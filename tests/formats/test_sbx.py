@@ -18,7 +18,7 @@ from tests.helpers.sbx import blob, jax_array, made_object, sbx_archive, train_s
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ARCHIVES = Path(__file__).parents[1] / "policies" / "sbx" / "archives"
+ARCHIVES = Path(__file__).parents[1] / "nets" / "archives" / "sbx"
 PPO = ARCHIVES / "ppo-box.zip"
 DQN = ARCHIVES / "dqn.zip"
 KERNEL = np.arange(6, dtype=np.float32).reshape(3, 2)

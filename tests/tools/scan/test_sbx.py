@@ -14,7 +14,7 @@ from sbformat.pkl import Call, Dict, Global
 from tests.helpers.many_cases import check_each
 from tests.helpers.sbx import made_object, sbx_archive, train_state, with_state
 
-ARCHIVES = sorted((Path(__file__).parents[2] / "policies" / "sbx" / "archives").glob("*.zip"))
+ARCHIVES = sorted((Path(__file__).parents[2] / "nets" / "archives" / "sbx").glob("*.zip"))
 
 
 @pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,16 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.limits import DEFAULT_LIMITS, Budget
+from sbformat.nets.activations import Spec
+from sbformat.nets.sbx import NormedMlp, Variables
+from sbformat.policies.builder import GraphBuilder
 from tests.helpers.sbx import activation, made_object, sbx_archive, train_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ARCHIVES = sorted((Path(__file__).parent / "archives").glob("*.zip"))
+ARCHIVES = sorted((Path(__file__).parent / "archives" / "sbx").glob("*.zip"))
 OBSERVATIONS = np.array([[0.5, -0.2, 0.9], [-1.0, 0.1, 3.0]], np.float32)
 """Of Pendulum, whose actions are from -2 to 2."""
 Layer = dict[str, np.ndarray]
@@ -192,17 +197,19 @@ GOOD = {"Dense_0": layer(3, 5), "Dense_1": layer(5, 1), "Dense_2": layer(5, 1)}
     ("source", "message"),
     [
         (sac({**GOOD, "Dense_3": layer(5, 1)}), "expected the layers"),
-        (sac({**GOOD, "LayerNorm_9": norm(5)}), "does not have"),
-        (sac({**GOOD, "Dense_0": layer(4, 5)}), "expected 4 inputs"),
-        (sac({**GOOD, "Dense_1": layer(5, 2)}), "expected an output for each of the 1 actions"),
-        (sac({"Dense_0": layer(3, 5)}), "at least 2 layers"),
-        (sac({**GOOD, "Dense_0": {"bias": np.zeros(5, np.float32)}}), "at least 2 layers"),
+        (sac({**GOOD, "LayerNorm_9": norm(5)}), "LayerNorm_9/scale' is unexpected"),
+        (sac({**GOOD, "Dense_0": layer(4, 5)}), r"expected the shape \(3, 5\), got \(4, 5\)"),
+        (sac({**GOOD, "Dense_1": layer(5, 2)}), "expected an output for each of the 1 choices"),
+        (sac({**GOOD, "Dense_2": layer(5, 2)}), "expected an output for each of the 1 choices"),
+        (sac({"Dense_0": layer(3, 5)}), r"expected the layers \[5\]"),
+        (sac({"Dense_0": layer(3, 5)}, actor(SQUASHED)), "Dense_1/kernel' is missing"),
+        (sac({**GOOD, "Dense_0": {"bias": np.zeros(5, np.float32)}}), r"expected the layers \[5\]"),
         (sac({**GOOD, "Dense_0": {**GOOD["Dense_0"], "kernel": np.zeros((3, 5))}}), "float32, got float64"),
         (sac(module=actor(("mine", "Actor"), net_arch=[5])), "mine.Actor' is not known"),
         (sac(module=actor(SQUASHED, net_arch=[6])), "net_arch"),
         (sbx_archive("sac", {"actor_state": train_state({"params": GOOD})}), "expected the network actor or qf"),
         (sbx_archive("sac", {"actor": actor(SQUASHED, net_arch=[5])}), "expected an object with the states of flax"),
-        (sac({**GOOD, "Dense_0": {**GOOD["Dense_0"], "kernel": None}}), "expected the tensor|at least 2"),
+        (sac({**GOOD, "Dense_0": {**GOOD["Dense_0"], "kernel": None}}), r"expected the layers \[5\]"),
     ],
 )
 def test_a_network_that_contradicts_itself_is_refused(source: bytes, message: str) -> None:
@@ -210,7 +217,31 @@ def test_a_network_that_contradicts_itself_is_refused(source: bytes, message: st
         sbformat.load_policy(source)
 
 
-@pytest.mark.parametrize("params", [{}, {"VmapCritic_0": layer(4, 1)}, {"VmapCritic_0": {"Dense_0": layer(9, 1, 2)}}])
+def test_a_network_has_its_parameters_in_the_order_of_the_calls() -> None:
+    shapes = {"Dense_0/kernel": (3, 5), "Dense_0/bias": (5,), "Dense_1/kernel": (5, 1), "BatchRenorm_0/scale": (3,)}
+    tensors: Any = {f"actor_state/params/{name}": SimpleNamespace(shape=shape) for name, shape in shapes.items()}
+    variables = Variables(GraphBuilder(Budget(DEFAULT_LIMITS)), tensors, "actor_state")
+    network = NormedMlp(variables, Spec("ReLU"), {"net_arch": [5]}, (3,), 1)
+    found = [(part.name, part.shape, part.is_buffer) for part in network.parameters()]
+    norms = [("scale", False), ("bias", False), ("mean", True), ("var", True)]
+    assert found == [
+        *((f"BatchRenorm_0.{name}", (3,), is_buffer) for name, is_buffer in norms),
+        ("Dense_0.kernel", (3, 5), False),
+        ("Dense_0.bias", (5,), False),
+        *((f"BatchRenorm_1.{name}", (5,), is_buffer) for name, is_buffer in norms),
+        ("Dense_1.kernel", (5, 1), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"VmapCritic_0": layer(4, 1)},
+        {"VmapCritic_0": {"Dense_0": layer(9, 1, 2)}},
+        {"VmapCritic_0": {"Dense_0": layer(4, 1, 2), "Other_0": layer(4, 1, 2)}},
+    ],
+)
 def test_a_critic_that_does_not_fit_is_left_out(params: dict[str, Any]) -> None:
     qf = made_object(("sbx.common.policies", "VectorCritic"), {"activation_fn": activation()})
     policy = sbformat.load_policy(sac(GOOD, qf=qf, qf_state=train_state({"params": params})))
