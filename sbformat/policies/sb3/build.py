@@ -8,6 +8,7 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
 from sbformat.known.changes import ACTOR_EXTRACTOR, CRITIC_EXTRACTOR
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features
@@ -79,10 +80,10 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
 
 def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     entry = archive.find_state_dict("policy")
-    state_dict = archive.state_dict(entry)
-    read_shapes(state_dict)  # refuses what is not a dict of tensors
+    policy = unwrap_policy(archive, entry)
+    read_shapes(policy.state_dict)  # refuses what is not a dict of tensors
     builder = GraphBuilder(budget)
-    network = Network(builder, state_dict.tree, entry, given.modules)
+    network = Network(builder, policy.state_dict.tree, entry, given.modules, policy.origins)
     inferred = infer_policy_class(network)
     has_data = archive.format == "policy-file" or DATA_ENTRY in archive.entries
     if archive.format == "policy-file" or (has_data and entry == POLICY_ENTRY):
@@ -96,6 +97,9 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     else:
         network.settings = infer_settings(network, given, inferred)
     settings = network.settings
+    policy.require_all(given.modules)
+    for note in policy.notes:
+        builder.infer(note)
     head = BUILDERS[settings.kind](network, Features(network, given.vecnormalize))
     _require_all_used(network)
     return PolicyModel(

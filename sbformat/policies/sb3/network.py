@@ -39,13 +39,19 @@ class Network:
     :param tensors: the state dict
     :param entry: the entry of the state dict, for the addresses of weights
     :param modules: the names of the modules that the caller supplies
+    :param origins: the names in the file of tensors that have others there
     """
 
     settings: Settings
     """What the tensors do not determine; set once it is read, for which the tensors are needed."""
 
     def __init__(
-        self, builder: GraphBuilder, tensors: Mapping[str, TensorInfo], entry: str, modules: frozenset[str]
+        self,
+        builder: GraphBuilder,
+        tensors: Mapping[str, TensorInfo],
+        entry: str,
+        modules: frozenset[str],
+        origins: Mapping[str, str],
     ) -> None:
         self.builder = builder
         self.tensors = tensors
@@ -57,6 +63,7 @@ class Network:
         self.recurrent: dict[str, Value] = {}
         """The results of LSTMs by module, and what multiplies their states."""
         self._entry = entry
+        self._origins = origins
         self._names = sorted(tensors)
 
     # -- tensors --------------------------------------------------------------------------------------
@@ -105,7 +112,7 @@ class Network:
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
         self.used.add(name)
-        made = self.builder.weight(name, source, f"{self._entry}:{name}")
+        made = self.builder.weight(name, source, f"{self._entry}:{self._origins.get(name, name)}")
         return made if made.dtype == FLOAT else self.add("Cast", made, to=FLOAT, module=name)
 
     def add(self, op: str, *operands: Value, **attributes: Any) -> Value:

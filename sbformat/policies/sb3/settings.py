@@ -10,6 +10,7 @@ from sbformat.errors import SbformatError, UnsupportedError, ValidationError, es
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Partial, Reference
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, PRESETS, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
@@ -200,7 +201,7 @@ def _read_unchecked(archive: Archive, replaced: Mapping[str, Any], inferred: Pai
 
 def _match_saved(archive: Archive, replaced: dict[str, Any]) -> Agent:
     """Return the agent of a file of ``policy.save()``, which omits ``with_bias`` of ARS: the tensors determine it."""
-    names = read_shapes(archive.state_dict(POLICY_ENTRY))
+    names = read_shapes(unwrap_policy(archive).state_dict)
     if all(name.startswith("action_net.") for name in names):
         has_bias = any(name.endswith(".bias") for name in names)
         replaced = {**replaced, "policy_kwargs": {"with_bias": has_bias, **replaced.get("policy_kwargs", {})}}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.changes import candidate_releases
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Global
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import KWARGS, Arguments, is_true
@@ -75,7 +76,8 @@ def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -
 
 
 def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> NetworkMatch:
-    actual = read_shapes(archive.state_dict(POLICY_ENTRY))
+    policy = unwrap_policy(archive)
+    actual = read_shapes(policy.state_dict)
     found: list[NetworkMatch] = []
     errors: list[NetworkError] = []
     for release in candidate_releases(archive.stable_baselines3_version):
@@ -91,6 +93,7 @@ def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> Netw
             break
     if not found:
         raise errors[0]
+    policy.require_all()
     return min(found, key=lambda match: len(match.mismatches))
 
 

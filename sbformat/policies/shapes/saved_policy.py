@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.known.changes import ERAS
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import is_true
 from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
@@ -48,7 +49,8 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
     :raises UnsupportedError: when no policy fits; the message describes how the nearest one differs
     :raises SbformatError: when an entry cannot be read
     """
-    actual = read_shapes(archive.state_dict(POLICY_ENTRY))
+    policy = unwrap_policy(archive)
+    actual = read_shapes(policy.state_dict)
     nearest: tuple[int, str] | None = None
     unknown: UnsupportedError | None = None
     for agent in list_saved_agents(archive, replaced or {}):
@@ -67,6 +69,7 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
             nearest = len(mismatches), _describe_nearest(agent.policy_class, mismatches)
     if unknown is not None and nearest is None:
         raise unknown
+    policy.require_all()
     why = f"; {nearest[1]}" if nearest else ""
     message = f"the file does not name its policy class, and no policy of SB3 with these arguments fits{why}"
     raise UnsupportedError(message, entry=DATA_ENTRY)
