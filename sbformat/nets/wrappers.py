@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {"_orig_mod": "torch.compile", "module": "DataParallel"}
 """Wrappers of a module, by the part that each adds to names."""
+_CHILD: Final = "module"
+"""The one that is also a common name of a submodule."""
 _KEYED: Final = "extractors"
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
 _PARAMETRIZATIONS: Final = "parametrizations"
@@ -87,8 +89,8 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
     """Return the state dict of a policy without torch's wrappers.
 
     :param state_dict: as it is stored; what is not a dict of tensors is returned unchanged
-    :param kept: modules whose class may make wrappers itself, ``features_extractor``, or ``""`` for the policy: their
-        own wrappers are removed, those inside are not
+    :param kept: modules whose class may make wrappers itself, ``features_extractor``, or ``""`` for the policy: of
+        these, only ``torch.compile`` of the module itself is removed
     :raises SbformatError: when a tensor that another one is computed from cannot be read
     """
     tree: Any = state_dict.tree
@@ -152,16 +154,17 @@ def _list_children(names: Iterable[str]) -> dict[tuple[str, ...], set[str]]:
 def _strip(name: str, children: Mapping[tuple[str, ...], set[str]], kept: Collection[str]) -> _Plain:
     """Remove the wrappers of modules from a name.
 
-    A wrapper has no tensors and one child: a module with others is called ``module`` by its author.
+    A wrapper has no tensors and one child: a ``module`` beside others has its name from its author.
     """
     parts = name.split(".")
     plain: list[str] = []
     removed = []
     for at, part in enumerate(parts[:-1]):
-        is_wrapper = part in _MODULES and children.get(tuple(parts[:at])) == {part}
-        if is_wrapper and plain[-1:] != [_KEYED]:
+        is_kept = (plain[-1] if plain else "") in kept
+        is_wrapper = part in _MODULES and children.get(tuple(parts[:at])) == {part} and plain[-1:] != [_KEYED]
+        if is_wrapper and not (is_kept and part == _CHILD):
             removed.append(part)
-        elif (plain[-1] if plain else "") in kept:
+        elif is_kept:
             return _Plain(".".join([*plain, *parts[at:]]), tuple(removed), is_kept=True)
         else:
             plain.append(part)

@@ -41,6 +41,7 @@ def check_network(archive: Archive) -> Iterator[Problem]:
 
     :param archive: an archive of SB3
     """
+    from sbformat.nets.wrappers import unwrap_policy
     from sbformat.policies.shapes import NetworkError, find_contradictions, match_network
     from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 
@@ -48,10 +49,12 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         return
     try:
         match = match_network(archive)
+        policy = unwrap_policy(archive)
         found = [(POLICY_ENTRY, row) for row in match.mismatches]
         if not found:
-            contradictions = find_contradictions(archive.state_dict(POLICY_ENTRY), match.parameters)
-            found = [*((POLICY_ENTRY, row) for row in contradictions), *find_optimizer_mismatches(archive, match)]
+            contradictions = find_contradictions(policy.state_dict, match.parameters)
+            optimizers = find_optimizer_mismatches(archive, match, policy.computed)
+            found = [*((POLICY_ENTRY, row) for row in contradictions), *optimizers]
     except NetworkError as error:
         if error.key.partition("/")[0] in archive.data:
             message = f"SB3 cannot make the network: {error.message}"
@@ -62,6 +65,9 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         return
     except SbformatError:  # check_readable reports entries that cannot be decoded
         return
+    for note in policy.notes:
+        message = f"{note}; SB3's load does not do this: load with sbformat.sb3.load, or rebuild"
+        yield Problem(POLICY_ENTRY, "", "mismatch", "warning", message)
     for entry, row in found[:_MOST_MISMATCHES]:
         yield Problem(entry, "", "mismatch", "error", row.message)
     if len(found) > _MOST_MISMATCHES:

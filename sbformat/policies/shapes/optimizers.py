@@ -12,7 +12,7 @@ from sbformat.policies.shapes.sac_and_td3 import shares_extractor
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from sbformat.archive.archive import Archive
     from sbformat.policies.shapes.agents import Agent
@@ -29,10 +29,14 @@ _PARAMETER_SHAPED: Final = frozenset(
 """Tensors of an optimizer's state that have the shape of their parameter."""
 
 
-def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator[tuple[str, Mismatch]]:
+def find_optimizer_mismatches(
+    archive: Archive, match: NetworkMatch, computed: Collection[str] = ()
+) -> Iterator[tuple[str, Mismatch]]:
     """Yield how the entries of the optimizers differ from the policy's parameters, each with the entry's name.
 
     :param match: as :func:`~sbformat.policies.shapes.match_network` returns it
+    :param computed: the names of parameters that were computed from others: the optimizer of such a one is not
+        compared, since it may have been made before or after the others replaced it
     :raises SbformatError: when an entry cannot be read
     """
     for name in archive.parameters:
@@ -40,6 +44,8 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
         if name != ENTROPY_OPTIMIZER:
             lists = optimized_parameters(match.agent, match.parameters, name)
             options = [[parameter.shape for parameter in parameters] for parameters in lists]
+            if any(parameter.name in computed for parameters in lists for parameter in parameters):
+                continue
         tree: Any = archive.parameters[name].tree if options else None
         if not is_optimizer_tree(tree):
             continue
