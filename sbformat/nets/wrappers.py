@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import POLICY_ENTRY
@@ -32,18 +33,20 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
 
-_MODULES: Final = {"_orig_mod": "torch.compile", "module": "DataParallel"}
+_MODULES: Final = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
 """Wrappers of a module, by the part that each adds to names."""
-_CHILD: Final = "module"
+_CHILD: Final = "module."
 """The one that is also a common name of a submodule."""
-_KEYED: Final = "extractors"
+_KEYED: Final = "extractors."
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
 _PARAMETRIZATIONS: Final = "parametrizations"
-_MARKS: Final = re.compile(r"(?:^|\.)(?:_orig_mod|module|parametrizations)\.|_(?:orig|g)$")
-"""What at least one name has if there is a wrapper."""
-_PARAMETRIZATION: Final = re.compile(r"((?:.+\.)?)parametrizations\.([^.]+)(\..+)")
+_MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n")
+"""What names, a line each, contain if there is a wrapper."""
+_PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
 _DTYPES: Final = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 """The dtypes of tensors that are computed, with numpy's codes."""
+_MOST_PARTS: Final = 32
+"""Modules in a name: what follows is one part."""
 _MOST_NAMES: Final = 4
 """Names in a sentence."""
 _ROUNDING: Final = 1.001
@@ -67,11 +70,10 @@ class Unwrapped(NamedTuple):
     def require_all(self, supplied: Iterable[str] = ()) -> None:
         """Refuse tensors that cannot be computed.
 
-        :param supplied: modules whose tensors are not used
+        :param supplied: the ends of the names of modules whose tensors are not used
         :raises UnsupportedError: with the tensors and their wrappers
         """
-        modules = [f".{module}." for module in supplied]
-        found = [why for name, why in self.refused.items() if not any(part in f".{name}" for part in modules)]
+        found = [why for name, why in self.refused.items() if not any(f"{module}." in name for module in supplied)]
         if found:
             raise UnsupportedError("; ".join(found[:_MOST_NAMES]), entry=self.state_dict.entry)
 
@@ -94,18 +96,19 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
     :raises SbformatError: when a tensor that another one is computed from cannot be read
     """
     tree: Any = state_dict.tree
-    if (
-        not isinstance(tree, dict)
-        or not all(type(name) is str and isinstance(info, TensorInfo) for name, info in tree.items())
-        or not any(map(_MARKS.search, tree))
+    if not isinstance(tree, dict) or not all(
+        type(name) is str and isinstance(info, TensorInfo) for name, info in tree.items()
     ):
         return Unwrapped(state_dict)
-    children = _list_children(tree)
-    names = {name: _strip(name, children, kept) for name in tree}
+    lines = "\n".join([*tree, ""])
+    if not any(mark in lines for mark in _MARKS):
+        return Unwrapped(state_dict)
+    counts = Counter(beginning for name in tree for beginning in accumulate(_split(name)[:-1], initial=""))
+    names = {name: _strip(name, counts, kept) for name in tree}
     tensors = {plain.name: tree[name] for name, plain in names.items()}
     metadata = getattr(tree, "_metadata", None)
     paths = {
-        _strip(f"{path}." if path else "", children, kept).name.removesuffix("."): facts
+        _strip(f"{path}." if path else "", counts, kept).name.removesuffix("."): facts
         for path, facts in (metadata if isinstance(metadata, dict) else {}).items()
         if type(path) is str
     }
@@ -116,13 +119,10 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
     )
     made: Any = OrderedDict(_list_tensors(tensors, computed))
     if metadata is not None:
-        made._metadata = OrderedDict(  # noqa: SLF001 -- torch's own name
-            (path, facts) for path, facts in paths.items() if _PARAMETRIZATIONS not in path.split(".")
-        )
-    parts = {part for found in computed.values() for part in found.parts}
+        made._metadata = OrderedDict(paths)  # noqa: SLF001 -- torch's own name
     return Unwrapped(
         state_dict.with_tree(made),
-        FrozenDict({plain.name: name for name, plain in names.items() if plain.name not in {name, *parts}}),
+        FrozenDict({plain.name: name for name, plain in names.items() if plain.name != name and plain.name in made}),
         frozenset(computed),
         (*_describe_modules(names.values()), *_describe_tensors(computed)),
         FrozenDict(refused),
@@ -141,39 +141,37 @@ class _Plain(NamedTuple):
     """Whether it is in a module that is kept."""
 
 
-def _list_children(names: Iterable[str]) -> dict[tuple[str, ...], set[str]]:
-    """Return what follows each beginning of a name."""
-    children: dict[tuple[str, ...], set[str]] = {}
-    for name in names:
-        parts = name.split(".")
-        for at, part in enumerate(parts):
-            children.setdefault(tuple(parts[:at]), set()).add(part)
-    return children
+def _split(name: str) -> list[str]:
+    """Return the parts of a name, each but the last with its dot."""
+    *modules, last = name.split(".", _MOST_PARTS)
+    return [*(f"{part}." for part in modules), last]
 
 
-def _strip(name: str, children: Mapping[tuple[str, ...], set[str]], kept: Collection[str]) -> _Plain:
+def _strip(name: str, counts: Mapping[str, int], kept: Collection[str]) -> _Plain:
     """Remove the wrappers of modules from a name.
 
     A wrapper has no tensors and one child: a ``module`` beside others has its name from its author.
+
+    :param counts: how many names have each beginning
     """
-    parts = name.split(".")
+    parts = _split(name)
     plain: list[str] = []
     removed = []
-    for at, part in enumerate(parts[:-1]):
-        is_kept = (plain[-1] if plain else "") in kept
-        is_wrapper = part in _MODULES and children.get(tuple(parts[:at])) == {part} and plain[-1:] != [_KEYED]
+    for part, before in zip(parts, accumulate(parts[:-1], initial="")):
+        is_kept = (plain[-1][:-1] if plain else "") in kept
+        is_wrapper = part in _MODULES and counts[before] == counts[before + part] and plain[-1:] != [_KEYED]
         if is_wrapper and not (is_kept and part == _CHILD):
             removed.append(part)
         elif is_kept:
-            return _Plain(".".join([*plain, *parts[at:]]), tuple(removed), is_kept=True)
+            return _Plain("".join([*plain, name[len(before) :]]), tuple(removed), is_kept=True)
         else:
             plain.append(part)
-    return _Plain(".".join([*plain, parts[-1]]), tuple(removed), is_kept=(plain[-1] if plain else "") in kept)
+    return _Plain("".join(plain), tuple(removed), is_kept=False)
 
 
 def _describe_modules(names: Iterable[_Plain]) -> Iterator[str]:
     for part, count in Counter(part for plain in names for part in plain.removed).items():
-        yield f"{_MODULES[part]}: {part}. removed from {count:,} names"
+        yield f"{_MODULES[part]}: {part} removed from {count:,} names"
 
 
 # -- wrappers of tensors ------------------------------------------------------------------------------
@@ -273,7 +271,7 @@ def _compute_all(
         if name in tensors:
             continue
         infos = [tensors[part] for part in parts]
-        memory = wrapper, tuple((id(info.storage), *info[:4]) for info in infos)
+        memory = wrapper, tuple((id(info.storage), *info[:4], info.conj, info.neg) for info in infos)
         try:
             if memory not in known:
                 known[memory] = _compute(wrapper, infos, budget)
@@ -300,7 +298,7 @@ def _find_parametrizations(
     found: dict[tuple[str, str], list[str]] = {}
     for tensor in tensors:
         match = _PARAMETRIZATION.fullmatch(tensor)
-        if match and not match[1].endswith(f"{_KEYED}."):
+        if match and not match[1].endswith(_KEYED):
             found.setdefault((match[1], match[2]), []).append(match[3])
     for (module, name), parts in found.items():
         stem = f"{module}{_PARAMETRIZATIONS}.{name}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.schema.problem import Problem
 
 if TYPE_CHECKING:
@@ -36,12 +37,18 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
         return
 
 
+def list_wrappers(archive: Archive) -> Iterator[Problem]:
+    """Yield the wrappers of torch that were removed from the names of the policy (FORMAT.md 6.8)."""
+    for note in unwrap_policy(archive).notes:
+        message = f"{note}; SB3's load does not do this: load with sbformat.sb3.load, or rebuild"
+        yield Problem(POLICY_ENTRY, "", "mismatch", "warning", message)
+
+
 def check_network(archive: Archive) -> Iterator[Problem]:
     """Yield the names and shapes of tensors that differ from those that ``data`` requires.
 
     :param archive: an archive of SB3
     """
-    from sbformat.nets.wrappers import unwrap_policy
     from sbformat.policies.shapes import NetworkError, find_contradictions, match_network
     from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 
@@ -65,9 +72,7 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         return
     except SbformatError:  # check_readable reports entries that cannot be decoded
         return
-    for note in policy.notes:
-        message = f"{note}; SB3's load does not do this: load with sbformat.sb3.load, or rebuild"
-        yield Problem(POLICY_ENTRY, "", "mismatch", "warning", message)
+    yield from list_wrappers(archive)
     for entry, row in found[:_MOST_MISMATCHES]:
         yield Problem(entry, "", "mismatch", "error", row.message)
     if len(found) > _MOST_MISMATCHES:
