@@ -155,8 +155,8 @@ def list_computed(weight: np.ndarray) -> list[tuple[np.ndarray, dict[str, np.nda
     mask = (draw(*weight.shape, seed=4) > 0).astype("f4")
     made = [(weight * mask, {"_orig": weight, "_mask": mask})]
     normalized, vectors = spectral(weight)
-    for names in (("_orig", "_u", "_v"), (".original", ".0._u", ".0._v")):
-        made.append((normalized, dict(zip(names, (weight, *vectors)))))
+    norms = (("_orig", "_u", "_v"), (".original", ".0._u", ".0._v"))
+    made += [(normalized, dict(zip(names, (weight, *vectors)))) for names in norms]
     others = tuple(range(1, weight.ndim))
     for axes in (others, None, (0, *others[1:])):
         scaled, lengths = direct(weight, axes)
