@@ -100,7 +100,7 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
 
 def check_policy_file(archive: Archive) -> Iterator[Problem]:
     """Yield the wrappers in a file of ``policy.save()``, or a note if names and shapes cannot be checked."""
-    from sbformat.policies.shapes import require_known_network
+    from sbformat.nets.reading import require_known_network
 
     try:
         require_known_network(archive)
@@ -126,14 +126,14 @@ def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, 
     expected = OPTIMIZERS.get(algorithm or "")
     if expected is None or algorithm not in ENTROPY_LEARNERS:
         return expected
-    from sbformat.policies.shapes.entropy import is_learned_coefficient
+    from sbformat.nets.entropy import is_learned_coefficient
 
     return (*expected, ENTROPY_OPTIMIZER) if is_learned_coefficient(archive) else expected
 
 
 def _entropy_problems(archive: Archive) -> Iterator[Problem]:
     """Yield the entries that do not fit ``ent_coef`` (FORMAT.md 6.8)."""
-    from sbformat.policies.shapes.entropy import find_entropy_mismatches
+    from sbformat.nets.entropy import find_entropy_mismatches
 
     try:
         for row in find_entropy_mismatches(archive):

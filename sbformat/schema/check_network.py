@@ -49,8 +49,8 @@ def check_network(archive: Archive) -> Iterator[Problem]:
 
     :param archive: an archive of SB3
     """
-    from sbformat.policies.shapes import NetworkError, find_contradictions, match_network
-    from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
+    from sbformat.nets.arguments import NetworkError
+    from sbformat.nets.reading import find_contradictions, find_optimizer_mismatches, match_network
 
     if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
         return
@@ -60,7 +60,7 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         found = [(POLICY_ENTRY, row) for row in match.mismatches]
         if not found:
             contradictions = find_contradictions(policy.state_dict, match.parameters)
-            optimizers = find_optimizer_mismatches(archive, match, policy.computed)
+            optimizers = find_optimizer_mismatches(archive, match)
             found = [*((POLICY_ENTRY, row) for row in contradictions), *optimizers]
     except NetworkError as error:
         if error.key.partition("/")[0] in archive.data:

@@ -11,8 +11,8 @@ import pytest
 import sbformat
 from sbformat import Archive, UnsupportedError, ValidationError
 from sbformat.nets.wrappers import Unwrapped, unwrap, unwrap_policy
+from tests.nets.agents import draw, lone, make_agent, saved_policy, weights_of, with_class, with_policy_class
 from tests.policies.run.models import dict_space, images
-from tests.policies.sb3.agents import draw, lone, make_agent, saved_policy, weights_of, with_class, with_policy_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

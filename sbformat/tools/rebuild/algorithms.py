@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.known.changes import REMOVED
 from sbformat.known.spaces import Space
 from sbformat.known.types import Reference
-from sbformat.policies.shapes import POLICIES
+from sbformat.nets.sb3 import POLICIES
 from sbformat.schema import known_keys
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
 from sbformat.known.changes import RENAMED
-from sbformat.policies.shapes import Agent, NetworkError, require_gsde
+from sbformat.nets.arguments import Agent, NetworkError
+from sbformat.nets.sb3 import require_gsde
 from sbformat.schema import iter_problems
 from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, describe_default
 

@@ -9,10 +9,10 @@ from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
+from sbformat.nets.entropy import KEY as ENTROPY_KEY
+from sbformat.nets.entropy import fixed_coefficient
+from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
-from sbformat.policies.shapes import PRESETS
-from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
-from sbformat.policies.shapes.entropy import fixed_coefficient
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.algorithms import is_hyperparameter
 from sbformat.tools.rebuild.allowed import Allowed

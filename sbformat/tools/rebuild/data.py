@@ -33,9 +33,9 @@ from sbformat.known.types import (
     TrainFreq,
     Value,
 )
+from sbformat.nets.entropy import fixed_coefficient, initial_coefficient
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
-from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers
 from sbformat.tools.rebuild.algorithms import (

@@ -32,8 +32,8 @@ from sbformat.tools.rebuild.variables import rebuild_variables
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.nets.wrappers import Unwrapped
-    from sbformat.policies.shapes import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 
@@ -45,7 +45,11 @@ def rebuild_entries(context: RebuildContext) -> Archive:
     archive = context.archive
     policy = unwrap(archive.parameters[_POLICY], find_kept_modules(context))
     network = rebuild_network(
-        policy.state_dict, context.family.kind, her=context.her_observation, has_sb3_policy=context.has_sb3_policy
+        policy.state_dict,
+        context.family.kind,
+        context.target,
+        her=context.her_observation,
+        has_sb3_policy=context.has_sb3_policy,
     )
     require_network_arguments(context, network)
     _report_entry(context, POLICY_ENTRY, [*policy.notes, *network.notes])

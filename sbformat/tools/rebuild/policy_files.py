@@ -15,10 +15,10 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.encoder import make_tree
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.nets.reading import match_saved_policy
+from sbformat.nets.sb3 import POLICIES
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.policies.shapes import POLICIES
-from sbformat.policies.shapes.saved_policy import match_saved_policy
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
 from sbformat.tools.rebuild.algorithms import ALGORITHMS
@@ -73,7 +73,7 @@ def rebuild_policy(
     pair = match_saved_policy(archive).agent.policy_class
     kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
     policy = unwrap_policy(archive)
-    network = rebuild_network(policy.state_dict, kind, her=None, has_sb3_policy=True)
+    network = rebuild_network(policy.state_dict, kind, release, her=None, has_sb3_policy=True)
     message = "; ".join([*policy.notes, *network.notes])
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
     arguments = _rebuild_arguments(archive, pair, network, release, rows)

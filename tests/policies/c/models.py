@@ -15,9 +15,9 @@ from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.numbers import C_DTYPES
 from sbformat.policies.c.source import write_source
 from tests.helpers.c_policy import C99, CPolicy, compile_c, load_library
+from tests.nets.agents import make_agent
 from tests.policies.run.graphs import lower_graph
 from tests.policies.run.models import box, dict_space
-from tests.policies.sb3.agents import make_agent
 
 if TYPE_CHECKING:
     from sbformat.policies.graph import Graph
