@@ -89,6 +89,8 @@ def test_other_forms_of_a_policy_are_unwrapped_too() -> None:
     wrapped = renamed(plain, lambda name: f"_orig_mod.{name}")
     given = {"action_space": plain.decode("action_space"), "policy_kwargs": {"activation_fn": "Tanh"}}
     assert np.array_equal(predict(lone(wrapped), **given), predict(plain))
+    custom = with_policy_class(wrapped, "theirs.Policy")
+    assert np.array_equal(predict(custom, policy_class="ActorCriticPolicy"), predict(plain))
     saved = saved_policy(wrapped)
     assert np.array_equal(predict(saved), predict(plain))
     assert list_levels(saved) == ["warning"]
@@ -232,6 +234,10 @@ def test_tensors_that_their_parts_do_not_determine_are_refused_by_name() -> None
         wrapped = split(make_agent(), LAYER, {part: draw(*shape) for part, shape in shapes.items()})
         with pytest.raises(UnsupportedError, match=message):
             predict(wrapped)
+        with pytest.raises(UnsupportedError, match=message):
+            predict(lone(wrapped))
+        with pytest.raises(UnsupportedError, match=message):
+            predict(with_policy_class(wrapped, "theirs.Policy"), policy_class="ActorCriticPolicy")
         with pytest.raises(UnsupportedError, match=message):
             sbformat.rebuild(wrapped)
         assert list_levels(wrapped) == ["info"]
