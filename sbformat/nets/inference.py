@@ -30,6 +30,7 @@ from sbformat.nets.sb3 import (
     ActorCriticsPolicy,
     ARSPolicy,
     CrossQPolicy,
+    DQNPolicy,
     QRDQNPolicy,
     RecurrentActorCriticPolicy,
     SACPolicy,
@@ -292,9 +293,12 @@ def _infer_actions(
     stored: Stored, builder: GraphBuilder, policy_class: Pair, kwargs: dict[str, Any], missing: list[str]
 ) -> Space:
     """Only Q-networks have one output for each action, whatever the action space."""
-    layers = {"DQNPolicy": "q_net.q_net", "QRDQNPolicy": "quantile_net.quantile_net"}.get(policy_class[1], "")
-    quantiles = kwargs.get("n_quantiles", 0) if policy_class[1] == "QRDQNPolicy" else 1
-    sizes = stored.matrices(layers) if layers else []
+    row = POLICIES[policy_class]
+    network = row.network
+    quantiles = kwargs.get("n_quantiles", 0) if issubclass(network, QRDQNPolicy) else 1
+    sizes = []
+    if issubclass(network, DQNPolicy) and row.extractor == FLATTEN:
+        sizes = stored.matrices(f"{network.network}.{network.network}")
     if not sizes or type(quantiles) is not int or quantiles < 1 or sizes[-1][0] % quantiles:
         missing.append("action_space=...")
         return _NO_SPACE
@@ -308,7 +312,8 @@ def _missing_kwargs(stored: Stored, given: Given, kwargs: dict[str, Any], policy
     hidden = any(len(stored.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
     has_gsde = len(stored.shape("log_std")) == _MATRIX
     is_off_policy_gsde = "actor.log_std" in stored.tensors
-    is_ars = policy_class[0].startswith("sb3_contrib.ars")
+    network = POLICIES[policy_class].network
+    is_ars = issubclass(network, ARSPolicy)
     matters = {
         "activation_fn": hidden and "activation_fn" not in given.modules,
         "squash_output": has_gsde
@@ -319,9 +324,7 @@ def _missing_kwargs(stored: Stored, given: Given, kwargs: dict[str, Any], policy
         "normalize_images": _has_images(given.observation_space),
     }
     defaults: dict[str, object] = {
-        "activation_fn": "Tanh"
-        if is_on_policy(policy_class) or policy_class[0].startswith("sb3_contrib.common")
-        else "ReLU",
+        "activation_fn": network.activation[1],
         "squash_output": is_ars and stored.has("action_net.2"),
         "clip_mean": 2.0,
         "use_expln": False,

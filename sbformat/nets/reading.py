@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name, list_place
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count", "contradiction"]
 
-_DEFAULT_KWARGS: Final = {"DDPG": {"n_critics": 1}}
-"""``policy_kwargs`` of algorithms that do not pass an empty dict, for ``data`` without that key."""
 _KEYS: Final = (
     ("mlp_extractor.", "policy_kwargs/net_arch"),
     ("features_extractor.", "policy_kwargs/features_extractor_class and observation_space"),
@@ -228,7 +227,8 @@ def _read_replaceable_kwargs(archive: Archive, replaced: Mapping[str, Any]) -> d
 
 def _read_kwargs(archive: Archive) -> dict[str, Any]:
     if KWARGS not in archive.data:
-        return dict(_DEFAULT_KWARGS.get(archive.algorithm.name or "", {}))
+        known = ALGORITHMS.get(archive.algorithm.name or "")
+        return dict(known.policy_kwargs) if known is not None else {}
     value = decode_value(archive, KWARGS)
     if isinstance(value, dict) and all(type(name) is str for name in value):
         return value

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known import changes
+from sbformat.known.algorithms import POLICY_CLASSES
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.nets.activations import RELU, TANH, read_activation
@@ -58,7 +59,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbformat.known.changes import Release
     from sbformat.nets.arguments import Agent, Arguments
@@ -816,12 +817,12 @@ class Row(NamedTuple):
     """A policy class: what makes its network, and the arguments that it accepts."""
 
     network: type[Policy]
-    extractor: Pair
-    """The default features extractor."""
     arguments: frozenset[str]
     """The arguments that it accepts, in any release."""
     since: Mapping[str, Release] = {}
     """The first release of the arguments that came later."""
+    extractor: Pair = FLATTEN
+    """The default features extractor."""
 
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it accepts in a release."""
@@ -865,54 +866,32 @@ _CRITICS_SINCE: Final[dict[str, Release]] = {
 }  # fmt: skip
 
 
-def _rows(
-    module: str,
-    names: Iterable[str],
-    network: type[Policy],
-    arguments: frozenset[str],
-    since: Mapping[str, Release] | None = None,
-) -> dict[Pair, Row]:
-    """Return the policies of a module: for vectors, images and dicts, as far as it has them."""
-    return {
-        (module, name): Row(network, extractor, arguments, since or {})
-        for name, extractor in zip(names, (FLATTEN, NATURE, COMBINED))
-    }
+NETWORKS: Final = {
+    "ActorCriticPolicy": Row(ActorCriticPolicy, _ON_POLICY, _ON_POLICY_SINCE),
+    "MaskableActorCriticPolicy": Row(MaskableActorCriticPolicy, _MASKABLE, _ON_POLICY_SINCE),
+    "RecurrentActorCriticPolicy": Row(RecurrentActorCriticPolicy, _RECURRENT, _ON_POLICY_SINCE),
+    "DQNPolicy": Row(DQNPolicy, _COMMON),
+    "QRDQNPolicy": Row(QRDQNPolicy, _COMMON | {"n_quantiles"}),
+    "SACPolicy": Row(SACPolicy, _SAC, _CRITICS_SINCE),
+    "TD3Policy": Row(TD3Policy, _CRITICS, _CRITICS_SINCE),
+    "TQCPolicy": Row(TQCPolicy, _SAC | {"n_quantiles"}, _CRITICS_SINCE),
+    "CrossQPolicy": Row(CrossQPolicy, _CROSSQ, _CRITICS_SINCE),
+    "ARSPolicy": Row(ARSPolicy, _ARS | {"net_arch", "activation_fn"}, {"with_bias": changes.ARS_BIAS}),
+    "ARSLinearPolicy": Row(ARSLinearPolicy, _ARS),
+}
+"""The policy classes with a network of their own; those for images and dicts differ in the features extractor alone."""
 
 
-_OFF_POLICY_NAMES: Final = ("CnnPolicy", "MultiInputPolicy")
+def _list_policies() -> Iterator[tuple[Pair, Row]]:
+    for classes in POLICY_CLASSES:
+        pairs = classes.by_alias
+        usual = classes.network or next(iter(pairs.values()))[1]
+        for alias, pair in pairs.items():
+            extractor = {"Cnn": NATURE, "Mul": COMBINED}.get(alias[:3], FLATTEN)
+            yield pair, NETWORKS.get(pair[1], NETWORKS[usual])._replace(extractor=extractor)
 
-POLICIES: Final[dict[Pair, Row]] = {
-    **_rows(
-        "stable_baselines3.common.policies",
-        ("ActorCriticPolicy", "ActorCriticCnnPolicy", "MultiInputActorCriticPolicy"),
-        ActorCriticPolicy, _ON_POLICY, _ON_POLICY_SINCE,
-    ),
-    **_rows(
-        "sb3_contrib.common.maskable.policies",
-        ("MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy"),
-        MaskableActorCriticPolicy, _MASKABLE, _ON_POLICY_SINCE,
-    ),
-    **_rows(
-        "sb3_contrib.common.recurrent.policies",
-        ("RecurrentActorCriticPolicy", "RecurrentActorCriticCnnPolicy", "RecurrentMultiInputActorCriticPolicy"),
-        RecurrentActorCriticPolicy, _RECURRENT, _ON_POLICY_SINCE,
-    ),
-    **_rows("stable_baselines3.dqn.policies", ("DQNPolicy", *_OFF_POLICY_NAMES), DQNPolicy, _COMMON),
-    **_rows(
-        "sb3_contrib.qrdqn.policies", ("QRDQNPolicy", *_OFF_POLICY_NAMES), QRDQNPolicy, _COMMON | {"n_quantiles"}
-    ),
-    **_rows("stable_baselines3.sac.policies", ("SACPolicy", *_OFF_POLICY_NAMES), SACPolicy, _SAC, _CRITICS_SINCE),
-    **_rows("stable_baselines3.td3.policies", ("TD3Policy", *_OFF_POLICY_NAMES), TD3Policy, _CRITICS, _CRITICS_SINCE),
-    **_rows(
-        "sb3_contrib.tqc.policies", ("TQCPolicy", *_OFF_POLICY_NAMES), TQCPolicy, _SAC | {"n_quantiles"}, _CRITICS_SINCE
-    ),
-    **_rows("sb3_contrib.crossq.policies", ("CrossQPolicy",), CrossQPolicy, _CROSSQ, _CRITICS_SINCE),
-    **_rows(
-        "sb3_contrib.ars.policies", ("ARSPolicy",), ARSPolicy, _ARS | {"net_arch", "activation_fn"},
-        {"with_bias": changes.ARS_BIAS},
-    ),
-    **_rows("sb3_contrib.ars.policies", ("ARSLinearPolicy",), ARSLinearPolicy, _ARS),
-}  # fmt: skip
+
+POLICIES: Final = dict(_list_policies())
 """The policies, by module and name of today."""
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import (
     ARRAYS_ENTRY,
     DATA_ENTRY,
-    ENTROPY_LEARNERS,
     ENTROPY_OPTIMIZER,
     OPTIMIZER_WORD,
     POLICY_ENTRY,
@@ -15,6 +14,7 @@ from sbformat.constants import (
     SETTINGS_ENTRY,
 )
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.schema.check_network import list_wrappers
 from sbformat.schema.problem import Problem
 
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-
-_POLICY_OPTIMIZER: Final = ("policy.optimizer",)
-_ACTOR_CRITIC: Final = ("actor.optimizer", "critic.optimizer")
-OPTIMIZERS: Final = {
-    **dict.fromkeys(("PPO", "A2C", "DQN", "QRDQN", "TRPO", "MaskablePPO", "RecurrentPPO"), _POLICY_OPTIMIZER),
-    **dict.fromkeys(("SAC", "TQC", "CrossQ", "TD3", "DDPG"), _ACTOR_CRITIC),
-    "ARS": (),
-}
-"""The optimizers that ``load`` of each algorithm requires (FORMAT.md 1.2)."""
 
 _ZIPPED: Final = frozenset({"sb3", "sbx", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; the tensors of a pickle have none, and may be larger than memory."""

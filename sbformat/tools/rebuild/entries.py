@@ -19,9 +19,9 @@ from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.known import changes
+from sbformat.known.algorithms import OPTIMIZERS
 from sbformat.nets.wrappers import unwrap
 from sbformat.pth import StateDict
-from sbformat.schema import OPTIMIZERS
 from sbformat.tools.rebuild.check_weights import check_weights
 from sbformat.tools.rebuild.data import rebuild_data
 from sbformat.tools.rebuild.network import Tensor, rebuild_network

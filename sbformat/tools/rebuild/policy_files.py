@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.encoder import make_tree
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -21,7 +22,6 @@ from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 from sbformat.tools.rebuild.network import rebuild_network
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values.render import render_line

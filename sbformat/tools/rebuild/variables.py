@@ -10,8 +10,9 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from sbformat.constants import ENTROPY_LEARNERS, PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
+from sbformat.constants import PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
 from sbformat.errors import UnsupportedError, escape
+from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.nets.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coefficient, initial_coefficient
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.report import Row
