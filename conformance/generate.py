@@ -75,6 +75,7 @@ FAMILIES: Final = (
     "replay_buffers",
     "policies",
     "policy_details",
+    "policy_wrappers",
     "form_details",
     "container_details",
     "data_details",

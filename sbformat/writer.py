@@ -282,12 +282,13 @@ def _network_misfits(archive: Archive) -> list[Mismatch]:
     """List the differences between the policy and the network of ``data``; none if the network is not known."""
     from sbformat.nets.arguments import NetworkError
     from sbformat.nets.reading import find_contradictions, match_network
+    from sbformat.nets.wrappers import unwrap_policy
 
     try:
         match = match_network(archive)
         if match.mismatches:
             return [Mismatch(f"{_POLICY}:{row.name}", "shape", row.message) for row in match.mismatches]
-        found = find_contradictions(archive.state_dict(POLICY_ENTRY), match.parameters)
+        found = find_contradictions(unwrap_policy(archive).state_dict, match.parameters)
         return [Mismatch(f"{_POLICY}:{row.name}", "contradiction", row.message) for row in found]
     except NetworkError as error:
         return [Mismatch(error.key, "value", f"SB3 cannot make the network: {error.message}")]

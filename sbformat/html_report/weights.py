@@ -35,8 +35,11 @@ _FEWEST: Final = 8
 """A tensor of fewer elements has no histogram."""
 _STATE: Final = re.compile(r"state/\[?(\d{1,6})\]?/")
 """The path of a tensor of an optimizer, with the index of its parameter."""
-_NOT_PARAMETERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
-"""Tensors of modules that are not trained."""
+_NOT_PARAMETERS: Final = frozenset({
+    "running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps",
+    "_u", "_v", "weight_mask", "bias_mask",
+})  # fmt: skip
+"""Tensors of modules and of torch's wrappers that are not trained."""
 _SAMPLE: Final = 1_000_000
 """Elements of one tensor that are read; of a larger one, as many at equal distances."""
 _LARGE_BYTES: Final = 64 << 20

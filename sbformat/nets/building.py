@@ -38,6 +38,7 @@ from sbformat.nets.reading import (
     read_shapes,
 )
 from sbformat.nets.sb3 import POLICIES, PRESETS, ARSPolicy
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 
@@ -78,7 +79,8 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
 
 def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     entry = archive.find_state_dict("policy")
-    state_dict = archive.state_dict(entry)
+    unwrapped = unwrap_policy(archive, entry)
+    state_dict = unwrapped.state_dict
     read_shapes(state_dict)  # refuses what is not a dict of tensors
     builder = GraphBuilder(budget)
     is_saved = archive.format == _POLICY_FILE
@@ -97,11 +99,14 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         if not is_saved and (value := decode_value(archive, "exploration_rate")) is not None:
             rate = read_number(value, "exploration_rate")
     else:
+        unwrapped.require_all(given.modules)
         match = infer_agent(stored, builder, given, inferred)
     agent = match.agent
     for key, space in ((OBSERVATIONS, agent.observation_space), (ACTIONS, agent.action_space)):
         require_choices(space, key)
-    network = Network(builder, state_dict.tree, entry, agent.release)
+    for note in unwrapped.notes:
+        builder.infer(note)
+    network = Network(builder, state_dict.tree, entry, agent.release, unwrapped.origins)
     head = match.policy.act(Scope(network), add_observation(network, agent, given.vecnormalize), rate)
     return PolicyModel(
         builder.build(head.outputs, head.sampling),
@@ -234,6 +239,7 @@ def _fit(
     archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any], inferred: Pair | None
 ) -> NetworkMatch:
     """Return the network of a file whose network is not SB3's alone: names and shapes of its tensors decide."""
+    unwrap_policy(archive).require_all(modules)
     if archive.format != _POLICY_FILE:
         _require_known_class(archive, replaced)
         agent = read_agent(archive, replaced=replaced)

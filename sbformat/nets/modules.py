@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.immutable import FrozenDict
 from sbformat.known.changes import NEWEST, list_renamed, stored_name
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
@@ -64,16 +65,23 @@ class Network:
     :param tensors: the state dict
     :param entry: the entry of the state dict, for the addresses of weights
     :param release: of SB3, whose names the tensors have
+    :param origins: the names in the file of tensors that have others there
     """
 
     def __init__(
-        self, builder: GraphBuilder, tensors: Mapping[str, TensorInfo], entry: str, release: Release = NEWEST
+        self,
+        builder: GraphBuilder,
+        tensors: Mapping[str, TensorInfo],
+        entry: str,
+        release: Release = NEWEST,
+        origins: Mapping[str, str] = FrozenDict(),
     ) -> None:
         self.builder = builder
         self.tensors = tensors
         self.results: dict[object, Value] = {}
         """Results that several modules use, by what they are."""
         self._entry = entry
+        self._origins = origins
         self._renamed = list_renamed(release)
 
     def weight(self, name: str) -> Value:
@@ -90,7 +98,7 @@ class Network:
         if source.dtype not in (*DTYPES, BFLOAT16):
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
-        made = self.builder.weight(name, source, f"{self._entry}:{name}")
+        made = self.builder.weight(name, source, f"{self._entry}:{self._origins.get(name, name)}")
         return made if made.dtype == FLOAT else self.builder.add("Cast", made, to=FLOAT, module=name)
 
     def find(self, module: str) -> dict[str, TensorInfo]:

@@ -28,6 +28,7 @@ from sbformat.nets.arguments import (
     unknown_value_error,
 )
 from sbformat.nets.sb3 import POLICIES, PRESETS, DQNPolicy, TD3Policy, is_on_policy, make_policy
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Global
 from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
@@ -117,7 +118,8 @@ def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -
 
 
 def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> NetworkMatch:
-    actual = read_shapes(archive.state_dict(POLICY_ENTRY))
+    stored = unwrap_policy(archive)
+    actual = read_shapes(stored.state_dict)
     found: list[NetworkMatch] = []
     errors: list[NetworkError] = []
     for release in candidate_releases(archive.stable_baselines3_version):
@@ -131,6 +133,7 @@ def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> Netw
             break
     if not found:
         raise errors[0]
+    stored.require_all()
     return min(found, key=lambda match: len(match.mismatches))
 
 
@@ -381,7 +384,8 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
     :raises UnsupportedError: when no policy fits; the message describes how the nearest one differs
     :raises SbformatError: when an entry cannot be read
     """
-    actual = read_shapes(archive.state_dict(POLICY_ENTRY))
+    stored = unwrap_policy(archive)
+    actual = read_shapes(stored.state_dict)
     nearest: tuple[int, str] | None = None
     unknown: UnsupportedError | None = None
     for agent in list_saved_agents(archive, replaced or {}):
@@ -399,6 +403,7 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
             nearest = len(match.mismatches), _describe_nearest(agent.policy_class, match.mismatches)
     if unknown is not None and nearest is None:
         raise unknown
+    stored.require_all()
     why = f"; {nearest[1]}" if nearest else ""
     message = f"the file does not name its policy class, and no policy of SB3 with these arguments fits{why}"
     raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -436,14 +441,20 @@ def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator
 def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator[tuple[str, Mismatch]]:
     """Yield how the entries of the optimizers differ from the policy's parameters, each with the entry's name.
 
+    The optimizer of a parameter that was computed from others is not compared: it may have been made before or after
+    the others replaced it.
+
     :param match: as :func:`match_network` returns it
     :raises SbformatError: when an entry cannot be read
     """
+    computed = unwrap_policy(archive).computed
     for name in archive.parameters:
         options: list[list[tuple[int, ...]]] = [[(1,)]]
         if name != ENTROPY_OPTIMIZER:
             lists = optimized_parameters(match.agent, match.parameters, name)
             options = [[parameter.shape for parameter in parameters] for parameters in lists]
+            if any(parameter.name in computed for parameters in lists for parameter in parameters):
+                continue
         tree: Any = archive.parameters[name].tree if options else None
         if not is_optimizer_tree(tree):
             continue

@@ -91,7 +91,10 @@ class Weight(NamedTuple):
     dtype: str
     shape: Shape
     address: str | None
-    """Where it is: ``policy.pth:action_net.weight``, ``data:action_space/low``; None for a number of the format."""
+    """Where it is: ``policy.pth:action_net.weight``, ``data:action_space/low``; None for a number of the format.
+
+    A tensor that was computed from others (FORMAT.md 6.8) has the name of SB3, which the file does not contain.
+    """
     source: TensorInfo | ArrayInfo | tuple[float, ...]
     """A tensor or array of a file, or the items in C order."""
 
@@ -130,7 +133,7 @@ class Graph(NamedTuple):
     states: tuple[State, ...]
     sampling: Sampling
     inferred: tuple[str, ...]
-    """What ``data`` did not contain and shapes determined, as sentences."""
+    """What ``data`` did not contain and shapes determined, and wrappers that were removed, as sentences."""
 
     def output(self, name: str) -> Tensor:
         """Return an output's dtype and shape.

@@ -15,6 +15,7 @@ from sbformat.constants import (
 )
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
+from sbformat.schema.check_network import list_wrappers
 from sbformat.schema.problem import Problem
 
 if TYPE_CHECKING:
@@ -89,11 +90,12 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
 
 
 def check_policy_file(archive: Archive) -> Iterator[Problem]:
-    """Yield a note if names and shapes of a file of ``policy.save()`` cannot be checked."""
+    """Yield the wrappers in a file of ``policy.save()``, or a note if names and shapes cannot be checked."""
     from sbformat.nets.reading import require_known_network
 
     try:
         require_known_network(archive)
+        yield from list_wrappers(archive)
     except (UnsupportedError, ValidationError) as error:
         yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
     except SbformatError:  # check_readable reports entries that cannot be decoded

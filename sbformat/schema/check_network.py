@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.schema.problem import Problem
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
         return
 
 
+def list_wrappers(archive: Archive) -> Iterator[Problem]:
+    """Yield the wrappers of torch that were removed from the names of the policy (FORMAT.md 6.8)."""
+    for note in unwrap_policy(archive).notes:
+        message = f"{note}; SB3's load does not do this: load with sbformat.sb3.load, or rebuild"
+        yield Problem(POLICY_ENTRY, "", "mismatch", "warning", message)
+
+
 def check_network(archive: Archive) -> Iterator[Problem]:
     """Yield the names and shapes of tensors that differ from those that ``data`` requires.
 
@@ -48,10 +56,12 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         return
     try:
         match = match_network(archive)
+        policy = unwrap_policy(archive)
         found = [(POLICY_ENTRY, row) for row in match.mismatches]
         if not found:
-            contradictions = find_contradictions(archive.state_dict(POLICY_ENTRY), match.parameters)
-            found = [*((POLICY_ENTRY, row) for row in contradictions), *find_optimizer_mismatches(archive, match)]
+            contradictions = find_contradictions(policy.state_dict, match.parameters)
+            optimizers = find_optimizer_mismatches(archive, match)
+            found = [*((POLICY_ENTRY, row) for row in contradictions), *optimizers]
     except NetworkError as error:
         if error.key.partition("/")[0] in archive.data:
             message = f"SB3 cannot make the network: {error.message}"
@@ -62,6 +72,7 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         return
     except SbformatError:  # check_readable reports entries that cannot be decoded
         return
+    yield from list_wrappers(archive)
     for entry, row in found[:_MOST_MISMATCHES]:
         yield Problem(entry, "", "mismatch", "error", row.message)
     if len(found) > _MOST_MISMATCHES:

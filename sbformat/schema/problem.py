@@ -33,7 +33,7 @@ class Problem(NamedTuple):
     """A JSON pointer into ``data``; empty for the whole entry."""
     kind: ProblemKind
     level: Level
-    """``error``; ``warning`` for a value that SB3 accepts, although it is unusual; ``info`` for what is unknown."""
+    """``error``; ``warning`` for what is unusual, although it is accepted; ``info`` for what is unknown."""
     message: str
     """A sentence."""
 

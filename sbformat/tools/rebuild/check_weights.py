@@ -12,7 +12,7 @@ from sbformat.nets.arguments import Agent, NetworkError, is_true
 from sbformat.nets.reading import compare_network
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.nets.reading import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
@@ -23,11 +23,14 @@ _DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space
 """Keys that decide on the network: one that is supplied at load is not known here."""
 
 
-def check_weights(context: RebuildContext, network: Network, data: Mapping[str, Any]) -> NetworkMatch | None:
+def check_weights(
+    context: RebuildContext, network: Network, data: Mapping[str, Any], refused: Iterable[str] = ()
+) -> NetworkMatch | None:
     """Return the network that SB3 makes from the new ``data``, or None when it is not known.
 
     :param network: the policy's tensors in the result
     :param data: of the result
+    :param refused: why tensors of it cannot be computed, as sentences
     :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
         replaced and it is not known whether they fit
     """
@@ -46,7 +49,7 @@ def check_weights(context: RebuildContext, network: Network, data: Mapping[str, 
             raise UnsupportedError(_advise(context, error.message)) from None
         return None
     if mismatches := match.mismatches:
-        shown = "; ".join(mismatch.message for mismatch in mismatches[:_MAX_MISMATCHES])
+        shown = "; ".join([*refused, *(mismatch.message for mismatch in mismatches)][:_MAX_MISMATCHES])
         more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
         problem = f"its weights do not fit {policy.name}: {shown}{more}"
         raise UnsupportedError(_advise(context, problem), entry=POLICY_ENTRY)

@@ -20,18 +20,20 @@ from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.known import changes
 from sbformat.known.algorithms import OPTIMIZERS
+from sbformat.nets.wrappers import unwrap
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild.check_weights import check_weights
 from sbformat.tools.rebuild.data import rebuild_data
 from sbformat.tools.rebuild.network import Tensor, rebuild_network
 from sbformat.tools.rebuild.optimizers import Optimizer, make_entropy_state, make_policy_state, rebuild_optimizer
-from sbformat.tools.rebuild.policy_kwargs import require_network_arguments, require_optimizer_class
+from sbformat.tools.rebuild.policy_kwargs import find_kept_modules, require_network_arguments, require_optimizer_class
 from sbformat.tools.rebuild.tensors import CpuCopies
 from sbformat.tools.rebuild.variables import rebuild_variables
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.nets.reading import NetworkMatch
+    from sbformat.nets.wrappers import Unwrapped
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 
@@ -41,20 +43,24 @@ _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 def rebuild_entries(context: RebuildContext) -> Archive:
     """Return the new archive: the network first, whose layers require arguments, then ``data``, then the optimizers."""
     archive = context.archive
-    policy = archive.parameters[_POLICY]
+    policy = unwrap(archive.parameters[_POLICY], find_kept_modules(context))
     network = rebuild_network(
-        policy, context.family.kind, context.target, her=context.her_observation, has_sb3_policy=context.has_sb3_policy
+        policy.state_dict,
+        context.family.kind,
+        context.target,
+        her=context.her_observation,
+        has_sb3_policy=context.has_sb3_policy,
     )
     require_network_arguments(context, network)
-    _report_entry(context, POLICY_ENTRY, [*network.notes])
+    _report_entry(context, POLICY_ENTRY, [*policy.notes, *network.notes])
     copies = CpuCopies()
     optimizers = _read_optimizers(context, copies)
     data = rebuild_data(context)
     rate = data.get("learning_rate")
     context.new_learning_rate = rate if type(rate) in (int, float) else None
-    match = check_weights(context, network, data)
-    parameters = {_POLICY: policy.with_tree(copies.copy(network.tree))}
-    parameters.update(_rebuild_optimizers(context, optimizers, network, match))
+    match = check_weights(context, network, data, policy.refused.values())
+    parameters = {_POLICY: policy.state_dict.with_tree(copies.copy(network.tree))}
+    parameters.update(_rebuild_optimizers(context, optimizers, policy, network, match))
     variables = _rebuild_variables_entry(context, data)
     dropped = _report_other_entries(context, set(parameters))
     edited = archive.without(*dropped).with_entries({DATA_ENTRY: dump_data(data)})  # null: supplied when it is loaded
@@ -83,17 +89,21 @@ def _read_optimizers(context: RebuildContext, copies: CpuCopies) -> dict[str, Op
 
 
 def _rebuild_optimizers(
-    context: RebuildContext, optimizers: dict[str, Optimizer], network: Network, match: NetworkMatch | None
+    context: RebuildContext,
+    optimizers: dict[str, Optimizer],
+    policy: Unwrapped,
+    network: Network,
+    match: NetworkMatch | None,
 ) -> dict[str, StateDict]:
     """Return the optimizer states for the target.
 
+    :param policy: the old network
     :param match: the policy as SB3 makes it; None when it is not known
     """
-    policy = context.archive.parameters[_POLICY].tree
-    old = tuple(Tensor(name, name, info) for name, info in policy.items()) if isinstance(policy, dict) else ()
+    old = tuple(Tensor(name, name, info) for name, info in policy.state_dict.tree.items())
     made = {}
     for name, optimizer in optimizers.items():
-        tree = rebuild_optimizer(context, optimizer, old, network, match)
+        tree = rebuild_optimizer(context, optimizer, old, network, match, policy.computed)
         made[name] = context.archive.parameters[name].with_tree(tree)
         _report_entry(context, name + PTH_SUFFIX, optimizer.notes)
     needed = [*OPTIMIZERS[context.algorithm], *([ENTROPY_OPTIMIZER] if context.learns_entropy else [])]

@@ -22,6 +22,7 @@ from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.known.types import Reference
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.tensors import select_columns
 
@@ -105,7 +106,7 @@ def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
     if found is None or goal_size != desired_size:
         return None, "its last observation does not fit its space"
     observation, desired, achieved, columns = found
-    names = archive.parameters["policy"].tensors()
+    names = unwrap_policy(archive).state_dict.tensors()
     is_bare = "actor.mu.weight" in names and "actor.latent_pi.0.weight" not in names
     if is_bare and "actor.log_std" in names:
         return None, "its exploration noise depends on the observation itself"

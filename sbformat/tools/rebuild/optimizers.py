@@ -28,6 +28,8 @@ from sbformat.tools.rebuild.optimizer_options import (
 from sbformat.tools.rebuild.tensors import StorageCopies, make_scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sbformat.known.rows import Known
     from sbformat.nets.reading import NetworkMatch
     from sbformat.pkl.names import Pair
@@ -202,6 +204,16 @@ class Optimizer:
                     group[flag] = off
                     self.notes.append(f"{flag} is off: it is for a GPU only")
 
+    def restart(self, shapes: list[tuple[int, ...]] | None) -> None:
+        """Start anew, with the same options: its state is that of tensors that others were computed from.
+
+        :param shapes: the shapes of its parameters; None when they are not known
+        """
+        self.state = {}
+        if len(self.groups) == 1 and shapes is not None:
+            self.groups[0]["params"] = list(range(len(shapes)))
+        self.notes.append("the state starts anew: it is that of tensors from which parameters were computed")
+
     def restart_if_wrong(
         self, optimizer: Known, defaults: dict[str, Any], shapes: list[tuple[int, ...]] | None
     ) -> None:
@@ -273,7 +285,12 @@ def _copy_state(parameter_state: dict[str, Any], copies: StorageCopies) -> dict[
 
 
 def rebuild_optimizer(
-    context: RebuildContext, made: Optimizer, old: tuple[Tensor, ...], network: Network, match: NetworkMatch | None
+    context: RebuildContext,
+    made: Optimizer,
+    old: tuple[Tensor, ...],
+    network: Network,
+    match: NetworkMatch | None,
+    computed: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return an optimizer's state dict for the target; what was done is in its notes.
 
@@ -281,16 +298,21 @@ def rebuild_optimizer(
     :param old: the tensors of the old network
     :param network: the new one
     :param match: the policy as SB3 makes it; None when it is not known
+    :param computed: the names of tensors that were computed from others
     :raises UnsupportedError: when it cannot be matched with the network
     """
     made.renumber()
     prefix = _MODULES.get(made.name)
+    shapes = None if match is None or prefix is None else _list_shapes(context, match, made.name)
+    is_computed = prefix is not None and any(name.startswith(prefix) for name in computed)
+    if is_computed:
+        made.restart(shapes)
     if context.family.kind == "q":
         online = len(
             list_parameters(network.tensors, online_network(next(iter(context.family.policies.values()))) or "")
         )
         made.match_target_network(online, has_online_only=context.target >= ONE_NETWORK_OPTIMIZER)
-    if network.net_arch is not None and prefix == "":
+    if network.net_arch is not None and prefix == "" and not is_computed:
         made.reorder(list_parameters(old), list_parameters(network.tensors))
     if context.her_observation is not None and prefix is not None:
         made.widen(context.her_observation, list_parameters(network.tensors, prefix))
@@ -298,7 +320,6 @@ def rebuild_optimizer(
     if prefix is None:
         made.restart_if_wrong(OPTIMIZERS[ADAM], _entropy_options(context), [(1,)])
     elif (pair := _find_class(context)) is not None:
-        shapes = None if match is None else _list_shapes(context, match, made.name)
         made.restart_if_wrong(OPTIMIZERS[pair], _new_options(context, pair), shapes)
     if made.is_new:
         context.report_new_options(made.name + PTH_SUFFIX, made.notes[-1], made.given_options, made.options())

@@ -18,6 +18,7 @@ from sbformat.known.encoder import make_tree
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.nets.reading import match_saved_policy
 from sbformat.nets.sb3 import POLICIES
+from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
@@ -71,8 +72,9 @@ def rebuild_policy(
         raise UnsupportedError(message)
     pair = match_saved_policy(archive).agent.policy_class
     kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
-    network = rebuild_network(archive.state_dict(POLICY_ENTRY), kind, release, her=None, has_sb3_policy=True)
-    message = "; ".join(network.notes)
+    policy = unwrap_policy(archive)
+    network = rebuild_network(policy.state_dict, kind, release, her=None, has_sb3_policy=True)
+    message = "; ".join([*policy.notes, *network.notes])
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
     arguments = _rebuild_arguments(archive, pair, network, release, rows)
 

@@ -35,10 +35,30 @@ _CLASS_OF: Final = {
     "optimizer_kwargs": "optimizer_class",
 }
 """Arguments that SB3 passes to a class, and the argument that is this class."""
+_KEY: Final = "policy_kwargs"
+_EXTRACTORS: Final = ("features_extractor", changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR)
+"""The names of features extractors."""
 _NUMBERS: Final = frozenset(
     {"log_std_init", "clip_mean", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
 )
 """Arguments that are numbers and do not decide on a shape."""
+
+
+def find_kept_modules(context: RebuildContext) -> tuple[str, ...]:
+    """Return the modules of a class that is not SB3's and is kept: it makes the wrappers of its own tensors.
+
+    :return: as :func:`~sbformat.nets.wrappers.unwrap` takes them
+    """
+    if not context.has_sb3_policy:
+        return ("",)
+    made = context.policy_argument("features_extractor_class")
+    extractor = made.function if isinstance(made, Partial) else made
+    if isinstance(extractor, Reference):
+        is_known = current_name(extractor.pair) in EXTRACTORS
+    else:
+        is_known = extractor is None and (_KEY not in context.archive.data or context.decode_or_none(_KEY) is not None)
+    is_kept = context.options.on_unknown == "keep" or extractor in context.allowed
+    return _EXTRACTORS if _KEY in context.options.supplied_at_load or (is_kept and not is_known) else ()
 
 
 # -- arguments that are required ----------------------------------------------------------------------

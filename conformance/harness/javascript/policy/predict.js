@@ -13,6 +13,7 @@ const {
   readArray, readJsonSpace, readObservations, readSpace,
 } = require('./spaces.js');
 const { readBundledStatistics, readPickledStatistics } = require('./statistics.js');
+const { unwrap } = require('./wrappers.js');
 
 const POLICY = 'policy.pth';
 const VERSION = '_stable_baselines3_version';
@@ -123,7 +124,7 @@ function runStep(policy, step, states) {
 function predict(form, entries, options, budget) {
   const given = options.predict;
   const bytes = (entries.get(POLICY) ?? missing('there is no policy.pth'))();
-  const weights = new Weights(decodeStateDict(bytes, budget, options), budget);
+  const weights = new Weights(unwrap(decodeStateDict(bytes, budget, options), budget), budget);
   const described = form === 'pth' ? describeWeights(weights, given) : describeArchive(entries, budget);
   const run = buildPolicy({ ...described, weights });
   const policy = { ...described, run, statistics: readStatistics(entries, given, budget) };
