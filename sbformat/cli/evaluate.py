@@ -120,4 +120,4 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
         for name, all_ in (("reward", report["rewards"]), ("length", report["lengths"]))
     ]
     printer.table("episodes", ("", "mean", "standard deviation", "least", "most"), rows, right=(1, 2, 3, 4))
-    printer.table("inferred from shapes", (), [(sentence,) for sentence in report["inferred"]])
+    printer.table("inferred", (), [(sentence,) for sentence in report["inferred"]])

@@ -207,4 +207,4 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     for title in ("inputs", "outputs"):
         rows = [(port["name"], port["dtype"], str(tuple(port["shape"]))) for port in report[title]]
         printer.table(title, ("name", "dtype", "shape of one item"), rows)
-    printer.table("inferred from shapes", (), [(sentence,) for sentence in report["inferred"]])
+    printer.table("inferred", (), [(sentence,) for sentence in report["inferred"]])

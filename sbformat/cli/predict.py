@@ -219,7 +219,7 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line(f"{escape(report['path'], 1000)}: {report['algorithm'] or 'unknown algorithm'}, {count}, {how}")
     title = "consecutive steps" if report["sequence"] else "actions"
     printer.table(title, ("", "action", *names), rows, right=(0,), longest=_CELL)
-    printer.table("inferred from shapes", (), [(sentence,) for sentence in report["inferred"]])
+    printer.table("inferred", (), [(sentence,) for sentence in report["inferred"]])
 
 
 def _render(value: Any) -> str:

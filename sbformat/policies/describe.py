@@ -81,7 +81,7 @@ def list_tables(summary: Summary, *, with_weights: bool = False) -> list[Table]:
             "states", ("state", "input", "next value"), [(row.name, row.input, row.output) for row in summary.states]
         ),
         Table("sampling", (), [(summary.sampling.kind, describe_sampling(summary.sampling))]),
-        Table("inferred from shapes", (), [(sentence,) for sentence in summary.inferred]),
+        Table("inferred", (), [(sentence,) for sentence in summary.inferred]),
     ]
 
 
