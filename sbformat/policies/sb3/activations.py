@@ -13,6 +13,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
+from sbformat.policies.operators import OPERATORS
 from sbformat.policies.shapes.entropy import LARGEST_FLOAT32
 
 if TYPE_CHECKING:
@@ -87,23 +88,21 @@ def add_activation(network: Network, activation: Activation, value: Value, modul
     return ACTIVATION_NODES[activation.name](_Place(network, activation, value, module))
 
 
-def _simple(op: str, **defaults: float) -> Callable[[_Place], Value]:
-    """An activation that is one operator, whose attributes are the arguments of the same names."""
+def _operator(op: str) -> Callable[[_Place], Value]:
+    """An activation that is one operator: its row has the arguments of torch that are attributes."""
+    row = OPERATORS[op].torch
 
     def add(place: _Place) -> Value:
-        return place.unary(op, **{name: place.activation.number(name, value) for name, value in defaults.items()})
+        given = row.attributes if row else {}
+        number = place.activation.number
+        return place.unary(op, **{name: number(*x) if isinstance(x, tuple) else x for name, x in given.items()})
 
     return add
 
 
-def _fixed(op: str, **attributes: float) -> Callable[[_Place], Value]:
-    """An activation without arguments that is one operator."""
-    return lambda place: place.unary(op, **attributes)
-
-
-def _times(op: str, **attributes: float) -> Callable[[_Place], Value]:
-    """The input times a function of it."""
-    return lambda place: place.add("Mul", place.value, place.unary(op, **attributes))
+def _times(op: str) -> Callable[[_Place], Value]:
+    """The input times an activation of it."""
+    return lambda place: place.add("Mul", place.value, _operator(op)(place))
 
 
 def _same(place: _Place) -> Value:
@@ -174,10 +173,6 @@ def _soft_shrink(place: _Place) -> Value:
     return place.unary("Shrink", lambd=lambd, bias=lambd)
 
 
-def _leaky_relu(place: _Place) -> Value:
-    return place.unary("LeakyRelu", alpha=place.activation.number("negative_slope", 0.01))
-
-
 def _random_relu(place: _Place) -> Value:
     lower, upper = place.activation.number("lower", 1 / 8), place.activation.number("upper", 1 / 3)
     is_range = isfinite(lower) and isfinite(upper) and lower <= upper
@@ -209,37 +204,30 @@ def _softplus(place: _Place) -> Value:
 
 
 ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
+    **{row.torch.name: _operator(op) for op, row in OPERATORS.items() if row.torch},
     "AlphaDropout": _same,
     "CELU": _celu,
     "Dropout": _same,
-    "ELU": _simple("Elu", alpha=1.0),
     "FeatureAlphaDropout": _same,
     "Flatten": _same,
     "GELU": _gelu,
     "GLU": _refused("it halves the number of features, which no layer of SB3 expects"),
     "Hardshrink": _hard_shrink,
-    "Hardsigmoid": _fixed("HardSigmoid", alpha=1 / 6, beta=0.5),
-    "Hardswish": _times("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "Hardswish": _times("HardSigmoid"),
     "Hardtanh": _hard_tanh,
     "Identity": _same,
-    "LeakyReLU": _leaky_relu,
     "LogSigmoid": _log_sigmoid,
     "LogSoftmax": _softmax("LogSoftmax"),
     "Mish": _mish,
     "PReLU": _prelu,
     "RReLU": _random_relu,
-    "ReLU": _fixed("Relu"),
     "ReLU6": lambda place: _clip(place, 0.0, 6.0),
-    "SELU": _fixed("Selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
     "SiLU": _times("Sigmoid"),
-    "Sigmoid": _fixed("Sigmoid"),
     "Softmax": _softmax("Softmax"),
     "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
     "Softmin": _softmax("Softmax"),
     "Softplus": _softplus,
     "Softshrink": _soft_shrink,
-    "Softsign": _fixed("Softsign"),
-    "Tanh": _fixed("Tanh"),
     "Tanhshrink": _tanh_shrink,
 }
-"""What adds the nodes of an activation, by the name of its class."""
+"""What adds the nodes of an activation, by the name of its class: one operator, unless a function here says more."""

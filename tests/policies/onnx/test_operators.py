@@ -50,7 +50,7 @@ def check(
 def test_every_operator_is_translated() -> None:
     """Those with a row here and no other translation have ONNX's operands and attributes."""
     assert set(OPERATORS) == {*UNARY, *OTHERS, "Call"}
-    assert all(int(row.onnx.partition(":")[2]) <= 17 for name, row in OPERATORS.items() if name != "Call")
+    assert all(row.onnx.since <= 17 for name, row in OPERATORS.items() if name != "Call")
 
 
 def check_elementwise(op: str, shape: tuple[int, ...]) -> None:
