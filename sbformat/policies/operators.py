@@ -23,6 +23,7 @@ POLICIES.md 19.2 has a line for each row, and ``schema/graph.schema.json`` its n
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -31,7 +32,7 @@ from sbformat.immutable import FrozenDict
 from sbformat.policies.graph import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 Shape = tuple[int, ...]
 
@@ -499,41 +500,44 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 
 
 class Parts:
-    """The nodes that compute what one node computes.
+    """The nodes that compute what one node computes, in order, and the numbers among their operands.
 
     :param label: what their names begin with
     :param dtype: of numbers
-
-    ``nodes`` are in order; ``numbers`` has the constants among their operands: name, what it is, number.
+    :param taken: names that they must not have
     """
 
-    def __init__(self, label: str, dtype: str) -> None:
+    def __init__(self, label: str, dtype: str, taken: Container[str] = ()) -> None:
         self.nodes: list[Node] = []
-        self.numbers: list[tuple[str, str, float]] = []
-        self._label, self._dtype = label, dtype
+        self.numbers: dict[str, tuple[str, float]] = {}
+        """By their names: what each is, and the number."""
+        self._label, self._dtype, self._taken = label, dtype, taken
 
     def add(self, op: str, *operands: Operand, **attributes: Any) -> Operand:
         """Add a node, and return its result."""
         dtype, shape = OPERATORS[op].result(operands, attributes)
-        taken = sum(node.op == op for node in self.nodes)
-        name = f"{self._label}/{op}" + f"_{taken + 1}" * (taken > 0)
-        inputs = tuple(operand.name for operand in operands)
+        name, inputs = self._name(op), tuple(operand.name for operand in operands)
         self.nodes.append(Node(name, op, inputs, FrozenDict(attributes), dtype, shape))
         return Operand(dtype, shape, False, name)
 
     def constant(self, what: str, number: float) -> Operand:
         """Return a number as an operand."""
-        name = f"{self._label}/{what} {number}"
-        self.numbers.append((name, what, number))
+        name = self._name(what)
+        self.numbers[name] = what, number
         return Operand(self._dtype, (), True, name)
 
+    def _name(self, what: str) -> str:
+        own = {*self.numbers, *(node.name for node in self.nodes)}
+        names = (f"{self._label}/{what}" + f"_{at}" * (at > 1) for at in itertools.count(1))
+        return next(name for name in names if name not in own and name not in self._taken)
 
-def decompose(node: Node, operands: Sequence[Operand], label: str, back_end: str) -> Parts:
+
+def decompose(node: Node, operands: Sequence[Operand], back_end: str, taken: Container[str] = ()) -> Parts:
     """Return the nodes that compute what a node computes; the last one has its name and module.
 
     :param operands: with the names that the node has for them
-    :param label: what the names of the others begin with
     :param back_end: which has no column for the operator, for the message
+    :param taken: names that the others must not have
     :raises UnsupportedError: for an operator that is not made of others
     """
     make_parts = OPERATORS[node.op].parts
@@ -541,7 +545,7 @@ def decompose(node: Node, operands: Sequence[Operand], label: str, back_end: str
         message = f"{quote(node.op)} cannot be exported: {back_end} does not have it, and it has no parts here"
         raise UnsupportedError(message)
     named = [operand._replace(name=name) for operand, name in zip(operands, node.inputs)]
-    parts = Parts(label, node.dtype)
+    parts = Parts(node.name, node.dtype, taken)
     make_parts(parts, *named, **node.attributes)
     parts.nodes[-1] = parts.nodes[-1]._replace(name=node.name, module=node.module)
     return parts

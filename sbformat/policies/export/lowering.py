@@ -230,9 +230,9 @@ def expand(lowered: Lowered, has: Callable[[Node], bool], back_end: str) -> Lowe
             types[node.name] = node.dtype, node.shape
             continue
         operands = [Operand(*types[name], name in constants) for name in node.inputs]
-        parts = decompose(node, operands, node.name, back_end)
-        constants.update({name: np.array(number, node.dtype) for name, _, number in parts.numbers})
-        types.update({name: (node.dtype, ()) for name, *_ in parts.numbers})
+        parts = decompose(node, operands, back_end, types)
+        constants.update({name: np.array(number, node.dtype) for name, (_, number) in parts.numbers.items()})
+        types.update(dict.fromkeys(parts.numbers, (node.dtype, ())))
         pending += reversed(parts.nodes)
     return lowered._replace(nodes=tuple(nodes), constants=constants)
 

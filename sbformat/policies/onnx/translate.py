@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.policies.export.lowering import read_types
 from sbformat.policies.operators import OPERATORS, Onnx, Operand, decompose
 
 if TYPE_CHECKING:
@@ -96,13 +97,16 @@ def _add_parts(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     :raises UnsupportedError: if it has none
     """
     operands = [Operand(value.dtype, value.shape, value.array is not None) for value in values]
-    parts = decompose(node, operands, _label(node), f"opset {writer.opset} of ONNX")
+    parts = decompose(node, operands, f"opset {writer.opset} of ONNX", writer.types)
     for value in values:
         writer.refer(value)
-    for name, what, number in parts.numbers:
+    for name, (what, number) in parts.numbers.items():
         writer.add_number(name, np.array(number, node.dtype), what)
-    for part in parts.nodes:
-        _translate_node(writer, part)
+    *inner, last = parts.nodes
+    for part in inner:
+        writer.name_part(part.name, f"{_label(node)}/{part.op}")
+        _translate_node(writer, part._replace(module=_label(node)))
+    _translate_node(writer, last)
 
 
 def add_plain(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -318,6 +322,8 @@ class Writer:
 
     def __init__(self, lowered: Lowered, opset: int, batch: int | None) -> None:
         self.opset = opset
+        self.types = read_types(lowered)
+        """Of all values of the graph."""
         self.steps: list[Step] = []
         self.initializers: dict[str, Array] = {}
         self._lowered, self._batch = lowered, batch
@@ -367,6 +373,10 @@ class Writer:
         """
         self._initializer_names[name] = self.add_numbers(number, what)
         self._values[name] = Value(name, number.dtype.name, (), number)
+
+    def name_part(self, name: str, wanted: str) -> None:
+        """Choose a readable name in the model for the result of a node that the graph does not have."""
+        self._results[name] = self._names.choose(wanted)
 
     def add_axes(self, axes: Sequence[int], what: str = "axes") -> str:
         """Return the name of an initializer of integers."""

@@ -442,9 +442,9 @@ def bind_node(
 def _bind_parts(node: Node, out: Array, operands: Sequence[Array]) -> Iterable[Step]:
     """Return the steps of an operator that numpy computes as others."""
     described = [Operand(operand.dtype.name, operand.shape[1:], False) for operand in operands]
-    parts = decompose(node, described, node.name, "numpy")
+    parts = decompose(node, described, "numpy", node.inputs)
     arrays = dict(zip(node.inputs, operands))
-    arrays.update({name: np.full(1, number, node.dtype) for name, _, number in parts.numbers})
+    arrays.update({name: np.full(1, number, node.dtype) for name, (_, number) in parts.numbers.items()})
     for part in parts.nodes:
         made = out if part is parts.nodes[-1] else np.empty((len(out), *part.shape), part.dtype)
         arrays[part.name] = made
