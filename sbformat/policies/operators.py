@@ -14,7 +14,7 @@ other operators (:func:`decompose`). So a new operator needs a rule, a meaning a
 end does better. One that is an activation of torch also has the name of its class there. Example: x * sigmoid(x)::
 
     "Swish": _unary(
-        "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), torch=Torch("SiLU"),
+        "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), activation=Activation("SiLU"),
         parts=lambda make, x: make.add("Mul", x, make.add("Sigmoid", x)),
     ),
 
@@ -65,15 +65,13 @@ class C(NamedTuple):
     unsigned: str = ""
     """Where it is not that of ``integers``."""
     doubles: str = ""
-    """A mean is subtracted in double; nothing else is computed in it."""
+    """A mean is subtracted in double; nothing else is computed in it, only moved."""
     has_bools: bool = False
     """Whether ``integers`` is right for bools, too."""
     statements: str = ""
     """What is computed before the expression."""
     write: str = "elementwise"
     """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
-    has_all_types: bool = False
-    """Whether that method writes items of any type."""
 
 
 class Onnx(NamedTuple):
@@ -96,7 +94,7 @@ class Argument(NamedTuple):
     default: float
 
 
-class Torch(NamedTuple):
+class Activation(NamedTuple):
     """An operator in torch: the class of ``torch.nn`` that applies it as an activation."""
 
     name: str
@@ -117,7 +115,7 @@ class Operator(NamedTuple):
     """The function of :mod:`sbformat.policies.run.kernels`; after ``np.``, that of numpy itself."""
     c: C | None = None
     onnx: Onnx = Onnx()
-    torch: Torch | None = None
+    activation: Activation | None = None
     parts: Callable[..., Operand] | None = None
     """Gets :class:`Parts`, operands and attributes, adds the nodes that compute the same, and returns the last one."""
     is_elementwise: bool = False
@@ -330,7 +328,7 @@ def _normalize(make: Parts, x: Operand, scale: Operand, bias: Operand, *, epsilo
 
 
 _ANY: Final = 2**31
-_COPY: Final = C(write="copy", has_all_types=True)
+_COPY: Final = C(write="copy")
 _TANH: Final = """\
         const float bounded = x < -7.90531111f ? -7.90531111f : x > 7.90531111f ? 7.90531111f : x;
         const float square = bounded * bounded;
@@ -351,7 +349,7 @@ long, because compilers do not vectorize it."""
 OPERATORS: Final[Mapping[str, Operator]] = {
     "Identity": _unary("x", numpy="identity", c=_COPY, onnx=Onnx(1), view="same", moves=True),
     "Cast": _row(
-        _cast, 1, "x as another dtype", "to", numpy="cast", c=C(write="cast", has_all_types=True), onnx=Onnx(9),
+        _cast, 1, "x as another dtype", "to", numpy="cast", c=C(write="cast"), onnx=Onnx(9),
         is_elementwise=True, view="cast", moves=True,
     ),
     "Add": _binary("x + y", numpy="np.add", c=C("x + y", "({type})((uint32_t)x + (uint32_t)y)"), onnx=Onnx(7)),
@@ -376,7 +374,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         onnx=Onnx(9), is_elementwise=True,
     ),
     "Where": _row(
-        _where, 3, "y where x is true, z elsewhere", numpy="where", c=C(write="where", has_all_types=True),
+        _where, 3, "y where x is true, z elsewhere", numpy="where", c=C(write="where", doubles="x ? y : z"),
         onnx=Onnx(9), is_elementwise=True,
     ),
     "Neg": _unary("-x", numpy="negative", c=C("-x", "({type})(0u - (uint32_t)x)"), onnx=Onnx(6)),
@@ -390,49 +388,50 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "Round": _unary("the nearest integer, halves to even", numpy="np.rint", c=C("rintf(x)"), onnx=Onnx(11)),
     "Relu": _unary(
         "max(x, 0)", numpy="relu", c=C("x < 0.0f ? 0.0f : x", "({type})(x < 0 ? 0 : x)", "x"), onnx=Onnx(6),
-        torch=Torch("ReLU"),
+        activation=Activation("ReLU"),
     ),
     "Tanh": _unary(
         "the hyperbolic tangent", numpy="np.tanh", c=C("bounded * (above / below)", statements=_TANH), onnx=Onnx(6),
-        torch=Torch("Tanh"),
+        activation=Activation("Tanh"),
     ),
     "Sigmoid": _unary(
-        "1 / (1 + e ** -x)", numpy="sigmoid", c=C("1.0f / (1.0f + expf(-x))"), onnx=Onnx(6), torch=Torch("Sigmoid")
+        "1 / (1 + e ** -x)", numpy="sigmoid", c=C("1.0f / (1.0f + expf(-x))"), onnx=Onnx(6),
+        activation=Activation("Sigmoid"),
     ),
     "Softplus": _unary(
         "log(1 + e ** x)", numpy="softplus", c=C("(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))"), onnx=Onnx(1),
-        torch=Torch("Softplus"),
+        activation=Activation("Softplus"),
     ),
     "Softsign": _unary(
-        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=Onnx(1), torch=Torch("Softsign")
+        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=Onnx(1), activation=Activation("Softsign")
     ),
     "Elu": _unary(
         "x, or alpha * (e ** x - 1) below 0", "alpha", numpy="elu", c=C("x < 0.0f ? alpha * expm1f(x) : x"),
-        onnx=Onnx(6), torch=Torch("ELU", {"alpha": Argument("alpha", 1.0)}),
+        onnx=Onnx(6), activation=Activation("ELU", {"alpha": Argument("alpha", 1.0)}),
     ),
     "Celu": _unary(
         "x, or alpha * (e ** (x / alpha) - 1) below 0", "alpha", numpy="celu",
         c=C("x < 0.0f ? alpha * expm1f(x / alpha) : x"), onnx=Onnx(12),
-        torch=Torch("CELU", {"alpha": Argument("alpha", 1.0)}),
+        activation=Activation("CELU", {"alpha": Argument("alpha", 1.0)}),
     ),
     "Selu": _unary(
         "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="selu",
         c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=Onnx(6),
-        torch=Torch("SELU", {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
+        activation=Activation("SELU", {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
     ),
     "LeakyRelu": _unary(
         "x, or alpha * x below 0", "alpha", numpy="leaky_relu", c=C("x < 0.0f ? alpha * x : x"), onnx=Onnx(6),
-        torch=Torch("LeakyReLU", {"alpha": Argument("negative_slope", 0.01)}),
+        activation=Activation("LeakyReLU", {"alpha": Argument("negative_slope", 0.01)}),
     ),
     "PRelu": _binary(
         "x, or y * x below 0", numpy="prelu", c=C("x < 0.0f ? x * y : x"), onnx=Onnx(9, "add_slope"),
-        torch=Torch("PReLU"),
+        activation=Activation("PReLU"),
     ),
     "Erf": _unary("the error function", numpy="erf", c=C("erff(x)"), onnx=Onnx(9)),
     "HardSigmoid": _unary(
         "alpha * x + beta, from 0 to 1", "alpha beta", numpy="hard_sigmoid", onnx=Onnx(6),
         c=C("x * alpha + beta < 0.0f ? 0.0f : x * alpha + beta > 1.0f ? 1.0f : x * alpha + beta"),
-        torch=Torch("Hardsigmoid", {"alpha": 1 / 6, "beta": 0.5}),
+        activation=Activation("Hardsigmoid", {"alpha": 1 / 6, "beta": 0.5}),
     ),
     "Shrink": _unary(
         "x - bias above lambd, x + bias below -lambd, else 0", "lambd bias", numpy="shrink", onnx=Onnx(9),
@@ -440,11 +439,11 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "Softmax": _row(
         _same, 1, "e ** x over its sum along an axis", "axis", numpy="softmax", c=C(write="softmax"), onnx=Onnx(13),
-        torch=Torch("Softmax"), in_place=True,
+        activation=Activation("Softmax"), in_place=True,
     ),
     "LogSoftmax": _row(
         _same, 1, "the logarithm of Softmax", "axis", numpy="log_softmax", c=C(write="softmax"), onnx=Onnx(13),
-        torch=Torch("LogSoftmax"), in_place=True,
+        activation=Activation("LogSoftmax"), in_place=True,
     ),
     "OneHot": _row(
         _one_hot, 1, "1 at the index, 0 elsewhere, along a new last axis", "depth", numpy="one_hot",
@@ -452,7 +451,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "Transpose": _row(
         _transpose, 1, "axes in another order, from 0, without the batch", "axes", numpy="transpose",
-        c=C(write="transpose", has_all_types=True), onnx=Onnx(1, "add_transpose"), view="transposed", moves=True,
+        c=C(write="transpose"), onnx=Onnx(1, "add_transpose"), view="transposed", moves=True,
     ),
     "Reshape": _row(
         _reshape, 1, "the same items, in C order, in another shape", "shape", numpy="reshape", c=_COPY,
@@ -460,11 +459,11 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "Concat": _row(
         _concat, (1, _ANY), "operands one after another along an axis", "axis", numpy="concat",
-        c=C(write="concat", has_all_types=True), onnx=Onnx(4, "add_concat"), moves=True, batch="all",
+        c=C(write="concat"), onnx=Onnx(4, "add_concat"), moves=True, batch="all",
     ),
     "Slice": _row(
         _slice, 1, "a range along an axis", "axis start end", numpy="slice_axis",
-        c=C(write="slice", has_all_types=True), onnx=Onnx(10, "add_slice"), view="slice", moves=True,
+        c=C(write="slice"), onnx=Onnx(10, "add_slice"), view="slice", moves=True,
     ),
     "Gemm": _row(
         _gemm, (2, 3), "a linear layer: x times the weights, (outputs, inputs) if transB, plus the bias", "transB",
@@ -472,7 +471,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "Conv": _row(
         _conv, (2, 3), "a convolution of an image, weights and a bias, see below", "strides pads", numpy="conv",
-        c=C(write="convolution"), onnx=Onnx(11), batch="none", layer="convolution",
+        c=C(write="convolution"), onnx=Onnx(11), batch="none",
     ),
     "LayerNormalization": _row(
         _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",

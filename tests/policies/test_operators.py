@@ -15,7 +15,7 @@ from sbformat.policies.c import calls
 from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.export import write_source
 from sbformat.policies.onnx import translate
-from sbformat.policies.operators import OPERATORS, C, Onnx, Operand, Operator, Parts, Torch
+from sbformat.policies.operators import OPERATORS, Activation, C, Onnx, Operand, Operator, Parts
 from sbformat.policies.run import kernels
 from sbformat.policies.sb3.activations import ACTIVATION_NODES
 from tests.policies.run.graphs import interpret, lower_graph, make_graph, run_graph
@@ -63,7 +63,7 @@ def test_parts_have_columns_of_their_own() -> None:
 
 
 def test_an_activation_of_torch_has_the_attributes_of_its_operator() -> None:
-    activations = {op: row.torch for op, row in OPERATORS.items() if row.torch}
+    activations = {op: row.activation for op, row in OPERATORS.items() if row.activation}
     for op, torch in activations.items():
         assert set(torch.attributes) in (set(OPERATORS[op].attributes), set()), op
         assert torch.name in ACTIVATION_NODES
@@ -102,7 +102,12 @@ X: Final = np.random.default_rng(0).standard_normal((3, 2, 4)).astype(np.float32
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Operator:
     row = OPERATORS["LeakyRelu"]._replace(
-        attributes=frozenset({"four"}), numpy="", c=None, onnx=Onnx(), torch=Torch("Squareplus"), parts=square_plus
+        attributes=frozenset({"four"}),
+        numpy="",
+        c=None,
+        onnx=Onnx(),
+        activation=Activation("Squareplus"),
+        parts=square_plus,
     )
     monkeypatch.setitem(OPERATORS, "Squareplus", row)  # type: ignore[arg-type]
     return row

@@ -83,9 +83,9 @@ class Writer:
 
         :raises UnsupportedError: for an operator over a type that has no function
         """
-        column = OPERATORS[node.op].c or C()
-        has_doubles = column.has_all_types or column.doubles
-        if not has_doubles and any(self._types[name][0] == "float64" for name in node.inputs):
+        row = OPERATORS[node.op]
+        column = row.c or C()
+        if not (row.moves or column.doubles) and any(self._types[name][0] == "float64" for name in node.inputs):
             _refuse(node.op, "float64")
         write: Callable[[Node], list[str]] = getattr(self, f"write_{column.write}")
         return write(node)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _FILTER_RANK: Final = 4
 _PATCH_ORDER: Final = (2, 3, 1, 0)
-"""The axes of filters (filters, channels, height, width), in the order that ``layers.conv`` has them in memory."""
+"""The axes of filters (filters, channels, height, width), in the order that ``kernels.conv`` has them in memory."""
 _BLOCK_BYTES: Final = 1 << 19
 """Values of a block of rows: a part of the cache that each core has (1 to 2 MiB today)."""
 _FEW_ROWS: Final = 16

@@ -90,7 +90,7 @@ def add_activation(network: Network, activation: Activation, value: Value, modul
 
 def _operator(op: str) -> Callable[[_Place], Value]:
     """An activation that is one operator: its row has the arguments of torch that are attributes."""
-    row = OPERATORS[op].torch
+    row = OPERATORS[op].activation
 
     def add(place: _Place) -> Value:
         given = row.attributes if row else {}
@@ -204,7 +204,7 @@ def _softplus(place: _Place) -> Value:
 
 
 ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
-    **{row.torch.name: _operator(op) for op, row in OPERATORS.items() if row.torch},
+    **{row.activation.name: _operator(op) for op, row in OPERATORS.items() if row.activation},
     "AlphaDropout": _same,
     "CELU": _celu,
     "Dropout": _same,
