@@ -14,7 +14,7 @@ other operators (:func:`decompose`). So a new operator needs a rule, a meaning a
 end does better. One that is an activation of torch also has the name of its class there. Example: x * sigmoid(x)::
 
     "Swish": _unary(
-        "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), activation=Activation("SiLU"),
+        "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), activation="SiLU",
         parts=lambda make, x: make.add("Mul", x, make.add("Sigmoid", x)),
     ),
 
@@ -56,6 +56,9 @@ Result = tuple[str, Shape]
 """Dtype and shape of what an operator returns."""
 
 
+_NONE: Final[Mapping[str, Any]] = FrozenDict()
+
+
 class C(NamedTuple):
     """An operator in C: expressions of the items ``x`` and ``y`` and the attributes, or what writes its calls."""
 
@@ -74,34 +77,6 @@ class C(NamedTuple):
     """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
 
 
-class Onnx(NamedTuple):
-    """An operator in ONNX, where it has the same name."""
-
-    since: int = 2**31
-    """The opset that introduced it, or its present form; by default none has it."""
-    write: str = "add_plain"
-    """The function of :mod:`sbformat.policies.onnx.translate`: another one if operands or attributes differ."""
-    axes_since: int = 0
-    """The opset since which the axes of a reduction are an operand."""
-    takes_weights: bool = False
-    """Whether the operands after the first have no batch axis there, and so can only be weights."""
-
-
-class Argument(NamedTuple):
-    """An argument of a class of torch that is a number."""
-
-    name: str
-    default: float
-
-
-class Activation(NamedTuple):
-    """An operator in torch: the class of ``torch.nn`` that applies it as an activation."""
-
-    name: str
-    attributes: Mapping[str, Argument | float] = FrozenDict({})
-    """By the operator's names: the argument that each is, or a number."""
-
-
 class Operator(NamedTuple):
     """A row of the table."""
 
@@ -114,8 +89,14 @@ class Operator(NamedTuple):
     numpy: str = ""
     """The function of :mod:`sbformat.policies.run.kernels`; after ``np.``, that of numpy itself."""
     c: C | None = None
-    onnx: Onnx = Onnx()
-    activation: Activation | None = None
+    onnx: int = 2**31
+    """The opset of ONNX that introduced the operator of the same name, or its present form; by default none has it."""
+    onnx_write: str = "add_plain"
+    """The function of :mod:`sbformat.policies.onnx.translate`: another one if operands or attributes differ."""
+    activation: str = ""
+    """The class of ``torch.nn`` that applies it."""
+    arguments: Mapping[str, tuple[str, float] | float] = _NONE
+    """The attributes as that class has them: the name and the default of an argument, or a number."""
     parts: Callable[..., Operand] | None = None
     """Gets :class:`Parts`, operands and attributes, adds the nodes that compute the same, and returns the last one."""
     is_elementwise: bool = False
@@ -313,10 +294,11 @@ def _binary(meaning: str, **columns: Any) -> Operator:
 def _reduction(
     meaning: str,
     numpy: str,
-    onnx: Onnx,
+    onnx_write: str = "add_reduction",
     result: Callable[[Sequence[Operand], Mapping[str, Any]], Result] = _reduce,
 ) -> Operator:
-    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=C(write="reduction"), onnx=onnx)
+    c = C(write="reduction")
+    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write=onnx_write)
 
 
 def _normalize(make: Parts, x: Operand, scale: Operand, bias: Operand, *, epsilon: float) -> Operand:
@@ -347,146 +329,142 @@ _TANH: Final = """\
 long, because compilers do not vectorize it."""
 
 OPERATORS: Final[Mapping[str, Operator]] = {
-    "Identity": _unary("x", numpy="identity", c=_COPY, onnx=Onnx(1), view="same", moves=True),
+    "Identity": _unary("x", numpy="identity", c=_COPY, onnx=1, view="same", moves=True),
     "Cast": _row(
-        _cast, 1, "x as another dtype", "to", numpy="cast", c=C(write="cast"), onnx=Onnx(9),
+        _cast, 1, "x as another dtype", "to", numpy="cast", c=C(write="cast"), onnx=9,
         is_elementwise=True, view="cast", moves=True,
     ),
-    "Add": _binary("x + y", numpy="np.add", c=C("x + y", "({type})((uint32_t)x + (uint32_t)y)"), onnx=Onnx(7)),
+    "Add": _binary("x + y", numpy="np.add", c=C("x + y", "({type})((uint32_t)x + (uint32_t)y)"), onnx=7),
     "Sub": _binary(
         "x - y", numpy="np.subtract", c=C("x - y", "({type})((uint32_t)x - (uint32_t)y)", doubles="x - y"),
-        onnx=Onnx(7),
+        onnx=7,
     ),
-    "Mul": _binary("x * y", numpy="np.multiply", c=C("x * y", "({type})((uint32_t)x * (uint32_t)y)"), onnx=Onnx(7)),
+    "Mul": _binary("x * y", numpy="np.multiply", c=C("x * y", "({type})((uint32_t)x * (uint32_t)y)"), onnx=7),
     "Div": _binary(
-        "x / y", numpy="divide", c=C("x / y", "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)"), onnx=Onnx(7)
+        "x / y", numpy="divide", c=C("x / y", "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)"), onnx=7
     ),
     "Max": _binary(
-        "the greater of x and y", numpy="maximum", onnx=Onnx(8),
+        "the greater of x and y", numpy="maximum", onnx=8,
         c=C("x >= y || x != x ? x : y", "({type})(x >= y ? x : y)", has_bools=True),
     ),
     "Min": _binary(
-        "the lesser of x and y", numpy="minimum", onnx=Onnx(8),
+        "the lesser of x and y", numpy="minimum", onnx=8,
         c=C("x <= y || x != x ? x : y", "({type})(x <= y ? x : y)", has_bools=True),
     ),
     "Greater": _row(
         _compare, 2, "x > y", numpy="np.greater", c=C("(uint8_t)(x > y)", "(uint8_t)(x > y)", has_bools=True),
-        onnx=Onnx(9), is_elementwise=True,
+        onnx=9, is_elementwise=True,
     ),
     "Where": _row(
         _where, 3, "y where x is true, z elsewhere", numpy="where", c=C(write="where", doubles="x ? y : z"),
-        onnx=Onnx(9), is_elementwise=True,
+        onnx=9, is_elementwise=True,
     ),
-    "Neg": _unary("-x", numpy="negative", c=C("-x", "({type})(0u - (uint32_t)x)"), onnx=Onnx(6)),
+    "Neg": _unary("-x", numpy="negative", c=C("-x", "({type})(0u - (uint32_t)x)"), onnx=6),
     "Abs": _unary(
-        "the absolute value", numpy="np.absolute", onnx=Onnx(6),
+        "the absolute value", numpy="np.absolute", onnx=6,
         c=C("fabsf(x)", "({type})(x < 0 ? 0u - (uint32_t)x : (uint32_t)x)", "x"),
     ),
-    "Exp": _unary("e ** x", numpy="np.exp", c=C("expf(x)"), onnx=Onnx(6)),
-    "Log": _unary("the natural logarithm", numpy="np.log", c=C("logf(x)"), onnx=Onnx(6)),
-    "Sqrt": _unary("the square root", numpy="np.sqrt", c=C("sqrtf(x)"), onnx=Onnx(6)),
-    "Round": _unary("the nearest integer, halves to even", numpy="np.rint", c=C("rintf(x)"), onnx=Onnx(11)),
+    "Exp": _unary("e ** x", numpy="np.exp", c=C("expf(x)"), onnx=6),
+    "Log": _unary("the natural logarithm", numpy="np.log", c=C("logf(x)"), onnx=6),
+    "Sqrt": _unary("the square root", numpy="np.sqrt", c=C("sqrtf(x)"), onnx=6),
+    "Round": _unary("the nearest integer, halves to even", numpy="np.rint", c=C("rintf(x)"), onnx=11),
     "Relu": _unary(
-        "max(x, 0)", numpy="relu", c=C("x < 0.0f ? 0.0f : x", "({type})(x < 0 ? 0 : x)", "x"), onnx=Onnx(6),
-        activation=Activation("ReLU"),
+        "max(x, 0)", numpy="relu", c=C("x < 0.0f ? 0.0f : x", "({type})(x < 0 ? 0 : x)", "x"), onnx=6,
+        activation="ReLU",
     ),
     "Tanh": _unary(
-        "the hyperbolic tangent", numpy="np.tanh", c=C("bounded * (above / below)", statements=_TANH), onnx=Onnx(6),
-        activation=Activation("Tanh"),
+        "the hyperbolic tangent", numpy="np.tanh", c=C("bounded * (above / below)", statements=_TANH), onnx=6,
+        activation="Tanh",
     ),
     "Sigmoid": _unary(
-        "1 / (1 + e ** -x)", numpy="sigmoid", c=C("1.0f / (1.0f + expf(-x))"), onnx=Onnx(6),
-        activation=Activation("Sigmoid"),
+        "1 / (1 + e ** -x)", numpy="sigmoid", c=C("1.0f / (1.0f + expf(-x))"), onnx=6,
+        activation="Sigmoid",
     ),
     "Softplus": _unary(
-        "log(1 + e ** x)", numpy="softplus", c=C("(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))"), onnx=Onnx(1),
-        activation=Activation("Softplus"),
+        "log(1 + e ** x)", numpy="softplus", c=C("(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))"), onnx=1,
+        activation="Softplus",
     ),
     "Softsign": _unary(
-        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=Onnx(1), activation=Activation("Softsign")
+        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign"
     ),
     "Elu": _unary(
         "x, or alpha * (e ** x - 1) below 0", "alpha", numpy="elu", c=C("x < 0.0f ? alpha * expm1f(x) : x"),
-        onnx=Onnx(6), activation=Activation("ELU", {"alpha": Argument("alpha", 1.0)}),
+        onnx=6, activation="ELU", arguments={"alpha": ("alpha", 1.0)},
     ),
     "Celu": _unary(
         "x, or alpha * (e ** (x / alpha) - 1) below 0", "alpha", numpy="celu",
-        c=C("x < 0.0f ? alpha * expm1f(x / alpha) : x"), onnx=Onnx(12),
-        activation=Activation("CELU", {"alpha": Argument("alpha", 1.0)}),
+        c=C("x < 0.0f ? alpha * expm1f(x / alpha) : x"), onnx=12,
+        activation="CELU", arguments={"alpha": ("alpha", 1.0)},
     ),
     "Selu": _unary(
         "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="selu",
-        c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=Onnx(6),
-        activation=Activation("SELU", {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
+        c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=6,
+        activation="SELU", arguments={"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
     ),
     "LeakyRelu": _unary(
-        "x, or alpha * x below 0", "alpha", numpy="leaky_relu", c=C("x < 0.0f ? alpha * x : x"), onnx=Onnx(6),
-        activation=Activation("LeakyReLU", {"alpha": Argument("negative_slope", 0.01)}),
+        "x, or alpha * x below 0", "alpha", numpy="leaky_relu", c=C("x < 0.0f ? alpha * x : x"), onnx=6,
+        activation="LeakyReLU", arguments={"alpha": ("negative_slope", 0.01)},
     ),
     "PRelu": _binary(
-        "x, or y * x below 0", numpy="prelu", c=C("x < 0.0f ? x * y : x"), onnx=Onnx(9, "add_slope"),
-        activation=Activation("PReLU"),
+        "x, or y * x below 0", numpy="prelu", c=C("x < 0.0f ? x * y : x"), onnx=9, onnx_write="add_slope",
+        activation="PReLU",
     ),
-    "Erf": _unary("the error function", numpy="erf", c=C("erff(x)"), onnx=Onnx(9)),
+    "Erf": _unary("the error function", numpy="erf", c=C("erff(x)"), onnx=9),
     "HardSigmoid": _unary(
-        "alpha * x + beta, from 0 to 1", "alpha beta", numpy="hard_sigmoid", onnx=Onnx(6),
+        "alpha * x + beta, from 0 to 1", "alpha beta", numpy="hard_sigmoid", onnx=6,
         c=C("x * alpha + beta < 0.0f ? 0.0f : x * alpha + beta > 1.0f ? 1.0f : x * alpha + beta"),
-        activation=Activation("Hardsigmoid", {"alpha": 1 / 6, "beta": 0.5}),
+        activation="Hardsigmoid", arguments={"alpha": 1 / 6, "beta": 0.5},
     ),
     "Shrink": _unary(
-        "x - bias above lambd, x + bias below -lambd, else 0", "lambd bias", numpy="shrink", onnx=Onnx(9),
+        "x - bias above lambd, x + bias below -lambd, else 0", "lambd bias", numpy="shrink", onnx=9,
         c=C("fabsf(x) <= lambd ? 0.0f : x > 0.0f ? x - bias : x < 0.0f ? x + bias : x"),
     ),
     "Softmax": _row(
-        _same, 1, "e ** x over its sum along an axis", "axis", numpy="softmax", c=C(write="softmax"), onnx=Onnx(13),
-        activation=Activation("Softmax"), in_place=True,
+        _same, 1, "e ** x over its sum along an axis", "axis", numpy="softmax", c=C(write="softmax"), onnx=13,
+        activation="Softmax", in_place=True,
     ),
     "LogSoftmax": _row(
-        _same, 1, "the logarithm of Softmax", "axis", numpy="log_softmax", c=C(write="softmax"), onnx=Onnx(13),
-        activation=Activation("LogSoftmax"), in_place=True,
+        _same, 1, "the logarithm of Softmax", "axis", numpy="log_softmax", c=C(write="softmax"), onnx=13,
+        activation="LogSoftmax", in_place=True,
     ),
     "OneHot": _row(
         _one_hot, 1, "1 at the index, 0 elsewhere, along a new last axis", "depth", numpy="one_hot",
-        c=C(write="one_hot"), onnx=Onnx(11, "add_one_hot"),
+        c=C(write="one_hot"), onnx=11, onnx_write="add_one_hot",
     ),
     "Transpose": _row(
         _transpose, 1, "axes in another order, from 0, without the batch", "axes", numpy="transpose",
-        c=C(write="transpose"), onnx=Onnx(1, "add_transpose"), view="transposed", moves=True,
+        c=C(write="transpose"), onnx=1, onnx_write="add_transpose", view="transposed", moves=True,
     ),
     "Reshape": _row(
         _reshape, 1, "the same items, in C order, in another shape", "shape", numpy="reshape", c=_COPY,
-        onnx=Onnx(5, "add_reshape"), view="reshaped", moves=True,
+        onnx=5, onnx_write="add_reshape", view="reshaped", moves=True,
     ),
     "Concat": _row(
         _concat, (1, _ANY), "operands one after another along an axis", "axis", numpy="concat",
-        c=C(write="concat"), onnx=Onnx(4, "add_concat"), moves=True, batch="all",
+        c=C(write="concat"), onnx=4, onnx_write="add_concat", moves=True, batch="all",
     ),
     "Slice": _row(
         _slice, 1, "a range along an axis", "axis start end", numpy="slice_axis",
-        c=C(write="slice"), onnx=Onnx(10, "add_slice"), view="slice", moves=True,
+        c=C(write="slice"), onnx=10, onnx_write="add_slice", view="slice", moves=True,
     ),
     "Gemm": _row(
         _gemm, (2, 3), "a linear layer: x times the weights, (outputs, inputs) if transB, plus the bias", "transB",
-        numpy="gemm", c=C(write="linear"), onnx=Onnx(11), batch="none", layer="linear",
+        numpy="gemm", c=C(write="linear"), onnx=11, batch="none", layer="linear",
     ),
     "Conv": _row(
         _conv, (2, 3), "a convolution of an image, weights and a bias, see below", "strides pads", numpy="conv",
-        c=C(write="convolution"), onnx=Onnx(11), batch="none",
+        c=C(write="convolution"), onnx=11, batch="none",
     ),
     "LayerNormalization": _row(
         _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",
-        numpy="layer_normalization", c=C(write="normalization"), onnx=Onnx(17, takes_weights=True), parts=_normalize,
-        in_place=True, layer="layer normalization",
+        numpy="layer_normalization", c=C(write="normalization"), onnx=17, onnx_write="add_normalization",
+        parts=_normalize, in_place=True, layer="layer normalization",
     ),
-    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", Onnx(13, "add_reduction", 13)),
-    "ReduceMean": _reduction("the mean along an axis", "reduce_mean", Onnx(13, "add_mean", 18)),
-    "ReduceMin": _reduction("the least along an axis", "reduce_min", Onnx(13, "add_reduction", 18)),
-    "ReduceLogSumExp": _reduction(
-        "the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp", Onnx(13, "add_reduction", 18)
-    ),
-    "ArgMax": _reduction(
-        "the index of the first greatest item", "arg_max", Onnx(13, "add_arg_max"), result=_arg_max
-    ),
+    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "add_sum"),
+    "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),
+    "ReduceMin": _reduction("the least along an axis", "reduce_min"),
+    "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
+    "ArgMax": _reduction("the index of the first greatest item", "arg_max", "add_arg_max", _arg_max),
     "Call": _row(
         _call, (1, _ANY), "a function that the caller supplies, see below", "function keys dtype shape", numpy="call",
         batch="all",

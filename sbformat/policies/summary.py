@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
 
-_ACTIVATIONS: Final = {op: row.activation.name for op, row in OPERATORS.items() if row.activation}
+_ACTIVATIONS: Final = {op: row.activation for op, row in OPERATORS.items() if row.activation}
 """Operators that are activations of torch by themselves."""
 _COMPOSED: Final = {
     "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",

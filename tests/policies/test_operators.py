@@ -15,7 +15,7 @@ from sbformat.policies.c import calls
 from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.export import write_source
 from sbformat.policies.onnx import translate
-from sbformat.policies.operators import OPERATORS, Activation, C, Onnx, Operand, Operator, Parts
+from sbformat.policies.operators import OPERATORS, C, Operand, Operator, Parts
 from sbformat.policies.run import kernels
 from sbformat.policies.sb3.activations import ACTIVATION_NODES
 from tests.policies.run.graphs import interpret, lower_graph, make_graph, run_graph
@@ -34,7 +34,7 @@ OLDEST, NEWEST = 13, 21
 
 def test_every_row_has_a_column_of_each_back_end_or_parts() -> None:
     for op, row in EXPORTED.items():
-        assert row.parts or (row.numpy and row.c and row.onnx.since <= OLDEST), op
+        assert row.parts or (row.numpy and row.c and row.onnx <= OLDEST), op
 
 
 def test_the_functions_that_columns_name_exist() -> None:
@@ -42,7 +42,7 @@ def test_the_functions_that_columns_name_exist() -> None:
         module, _, name = row.numpy.rpartition(".")
         assert not name or callable(getattr(np if module else kernels, name)), op
         assert row.c is None or callable(getattr(calls.Writer, f"write_{row.c.write}")), op
-        assert callable(getattr(translate, row.onnx.write)), op
+        assert callable(getattr(translate, row.onnx_write)), op
         assert not row.view or (callable(getattr(kernels, f"view_{row.view}")) and row.view in calls._VIEWS), op
 
 
@@ -59,15 +59,15 @@ def test_parts_have_columns_of_their_own() -> None:
                 inner = OPERATORS[node.op]
                 assert inner.numpy, node.op
                 assert inner.c, node.op
-                assert inner.onnx.since <= OLDEST, node.op
+                assert inner.onnx <= OLDEST, node.op
 
 
 def test_an_activation_of_torch_has_the_attributes_of_its_operator() -> None:
-    activations = {op: row.activation for op, row in OPERATORS.items() if row.activation}
-    for op, torch in activations.items():
-        assert set(torch.attributes) in (set(OPERATORS[op].attributes), set()), op
-        assert torch.name in ACTIVATION_NODES
-    assert len({torch.name for torch in activations.values()}) == len(activations)
+    activations = {op: row for op, row in OPERATORS.items() if row.activation}
+    for op, row in activations.items():
+        assert set(row.arguments) in (set(row.attributes), set()), op
+        assert row.activation in ACTIVATION_NODES
+    assert len({row.activation for row in activations.values()}) == len(activations)
 
 
 def test_operators_are_listed_in_the_table_alone() -> None:
@@ -105,8 +105,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Operator:
         attributes=frozenset({"four"}),
         numpy="",
         c=None,
-        onnx=Onnx(),
-        activation=Activation("Squareplus"),
+        onnx=99,
+        activation="Squareplus",
         parts=square_plus,
     )
     monkeypatch.setitem(OPERATORS, "Squareplus", row)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def test_it_may_follow_others_in_their_memory() -> None:
 
 
 def test_a_column_goes_before_parts(made_up: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = made_up._replace(c=C("(x + sqrtf(x * x + four)) / 2.0f"), onnx=Onnx(20))
+    row = made_up._replace(c=C("(x + sqrtf(x * x + four)) / 2.0f"), onnx=20)
     monkeypatch.setitem(OPERATORS, "Squareplus", row)  # type: ignore[arg-type]
     graph, _ = make_graph("Squareplus", [X], four=4.0)
     assert "out[i] = (x + sqrtf(x * x + four)) / 2.0f;" in write_c(graph)

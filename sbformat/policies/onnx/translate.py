@@ -31,7 +31,7 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.policies.export.lowering import read_types
-from sbformat.policies.operators import OPERATORS, Onnx, Operand, decompose
+from sbformat.policies.operators import OPERATORS, Operand, decompose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from sbformat.policies.operators import Shape
     from sbformat.policies.run.kernels import Array
 
+AXES_AS_OPERAND: Final = 18
+"""The opset since which the axes of all reductions are an operand."""
 SHAPE_WITH_RANGE: Final = 15
 """The opset since which Shape returns a range of axes."""
 _MOST_CHARACTERS: Final = 120
@@ -77,18 +79,12 @@ def _translate_node(writer: Writer, node: Node) -> None:
     wide = None if row.moves else _WIDER.get(values[-1].dtype)
     if 0 in node.shape:
         _make_empty(writer, node)
-    elif not _has(writer, row.onnx, values):
+    elif row.onnx > writer.opset:
         _add_parts(writer, node, values)
     elif wide is not None:
         _compute_wide(writer, node, values, wide)
     else:
-        globals()[row.onnx.write](writer, node, values)
-
-
-def _has(writer: Writer, column: Onnx, values: Sequence[Value]) -> bool:
-    """Return whether the opset has an operator with such operands."""
-    fits = not column.takes_weights or [value.array is None for value in values] == [True, *[False] * (len(values) - 1)]
-    return fits and column.since <= writer.opset
+        globals()[row.onnx_write](writer, node, values)
 
 
 def _add_parts(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -144,7 +140,7 @@ def _compute_wide(writer: Writer, node: Node, values: Sequence[Value], wide: str
             made.append(value._replace(name=f"{value.name}/{wide}", array=value.array.astype(wide), dtype=wide))
         else:
             made.append(value._replace(name=writer.add_part(node, "Cast", [value.name], to=wide), dtype=wide))
-    add: Callable[..., None] = globals()[OPERATORS[node.op].onnx.write]
+    add: Callable[..., None] = globals()[OPERATORS[node.op].onnx_write]
     if node.dtype != narrow:
         add(writer, node, made)
         return
@@ -204,14 +200,19 @@ def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     writer.add_result(node, "Slice", [writer.refer(values[0]), *ends])
 
 
-def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an attribute, or since an opset an operand; by default ONNX keeps them."""
+def add_sum(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """The axes are an operand; by default ONNX keeps them."""
     axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    name = writer.refer(values[0])
-    if writer.opset >= OPERATORS[node.op].onnx.axes_since:
-        writer.add_result(node, node.op, [name, writer.add_axes([axis])], keepdims=keepdims)
+    writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
+
+
+def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """The axes are an attribute, and since an opset an operand."""
+    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
+    if writer.opset >= AXES_AS_OPERAND:
+        add_sum(writer, node, values)
     else:
-        writer.add_result(node, node.op, [name], axes=[axis], keepdims=keepdims)
+        writer.add_result(node, node.op, [writer.refer(values[0])], axes=[axis], keepdims=keepdims)
 
 
 def add_mean(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -229,6 +230,13 @@ def add_arg_max(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """By default ONNX keeps the axis."""
     keepdims = node.attributes.get("keepdims", False)
     writer.add_result(node, "ArgMax", [writer.refer(values[0])], axis=node.attributes["axis"], keepdims=keepdims)
+
+
+def add_normalization(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """LayerNormalization; scale and bias of ONNX do not have a batch axis."""
+    x, *weights = values
+    is_plain = x.array is None and all(weight.array is not None for weight in weights)
+    (add_plain if is_plain else _add_parts)(writer, node, values)
 
 
 # -- clips --------------------------------------------------------------------------------------------

@@ -90,12 +90,11 @@ def add_activation(network: Network, activation: Activation, value: Value, modul
 
 def _operator(op: str) -> Callable[[_Place], Value]:
     """An activation that is one operator: its row has the arguments of torch that are attributes."""
-    row = OPERATORS[op].activation
 
     def add(place: _Place) -> Value:
-        given = row.attributes if row else {}
         number = place.activation.number
-        return place.unary(op, **{name: number(*x) if isinstance(x, tuple) else x for name, x in given.items()})
+        given = OPERATORS[op].arguments.items()
+        return place.unary(op, **{name: number(*x) if isinstance(x, tuple) else x for name, x in given})
 
     return add
 
@@ -204,7 +203,7 @@ def _softplus(place: _Place) -> Value:
 
 
 ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
-    **{row.activation.name: _operator(op) for op, row in OPERATORS.items() if row.activation},
+    **{row.activation: _operator(op) for op, row in OPERATORS.items() if row.activation},
     "AlphaDropout": _same,
     "CELU": _celu,
     "Dropout": _same,
