@@ -17,8 +17,7 @@ TENSORS_ENTRY: Final = "tensors.pth"  # its name in SB3 <= 0.8
 POLICY_ENTRY: Final = "policy.pth"
 PTH_SUFFIX: Final = ".pth"
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")  # of files that are opened, whatever they start with
-ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})  # algorithms that can learn the entropy coefficient
-ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of these, where the coefficient is learned
+ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of SAC, TQC and CrossQ, where the coefficient is learned
 TORCH_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})  # the only names in pytorch_variables.pth
 OPTIMIZER_WORD: Final = "optimizer"  # in the names of the state dicts of optimizers, and of no others
 PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})  # entries that are not torch files

@@ -280,7 +280,8 @@ def _check_network(template: Archive, made: Archive) -> None:
 
 def _network_misfits(archive: Archive) -> list[Mismatch]:
     """List the differences between the policy and the network of ``data``; none if the network is not known."""
-    from sbformat.policies.shapes import NetworkError, find_contradictions, match_network
+    from sbformat.nets.arguments import NetworkError
+    from sbformat.nets.reading import find_contradictions, match_network
 
     try:
         match = match_network(archive)

@@ -13,6 +13,7 @@ from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
 from sbformat.known import changes
+from sbformat.known.algorithms import ACTOR_CRITIC, ALGORITHMS, SIGNATURES, list_relatives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,47 +35,13 @@ class Algorithm(NamedTuple):
     """Sentences that say what it was inferred from."""
 
 
-_SIGNATURES: Final = (
-    ("ARS", ("n_delta", "delta_std")),
-    ("ARS", ("n_delta", "pop_size")),
-    ("HER", ("model_class", "n_sampled_goal")),
-    ("TQC", ("top_quantiles_to_drop_per_net",)),
-    ("TRPO", ("cg_max_steps",)),
-    ("QRDQN", ("n_quantiles",)),
-    ("DQN", ("exploration_fraction",)),
-    ("CrossQ", ("target_entropy", "policy_delay")),
-    ("SAC", ("target_entropy", "ent_coef")),
-    ("TD3", ("policy_delay", "target_policy_noise")),
-    ("PPO", ("n_epochs",)),
-    ("A2C", ("n_steps", "gae_lambda", "vf_coef")),
-)
-"""Keys of ``data`` by the algorithm that writes them, the most specific ones first."""
-
-_POLICY_PACKAGES: Final = {
-    "stable_baselines3.dqn.policies": "DQN",
-    "stable_baselines3.sac.policies": "SAC",
-    "stable_baselines3.td3.policies": "TD3",
-    "stable_baselines3.ppo.policies": "PPO",  # SB3 0.6
-    "stable_baselines3.a2c.policies": "A2C",
-    "stable_baselines3.common.policies": "PPO",
-    "sb3_contrib.common.maskable.policies": "MaskablePPO",
-    "sb3_contrib.ppo_mask.policies": "MaskablePPO",
-    "sb3_contrib.common.recurrent.policies": "RecurrentPPO",
-    "sb3_contrib.ppo_recurrent.policies": "RecurrentPPO",
-    "sb3_contrib.tqc.policies": "TQC",
-    "sb3_contrib.qrdqn.policies": "QRDQN",
-    "sb3_contrib.trpo.policies": "TRPO",
-    "sb3_contrib.ars.policies": "ARS",
-    "sb3_contrib.crossq.policies": "CrossQ",
+_PACKAGES: Final = {
+    package: row.name for row in reversed(ALGORITHMS.values()) for package in (row.classes.module, *row.older_packages)
 }
 """The modules of the algorithms' own policy classes; a user's class is in another module."""
 
 _REFERENCE_BYTES: Final = 4096
 """Longer blobs are not references to a class, and are not decoded."""
-
-_PPO_RELATIVES: Final = frozenset({"MaskablePPO", "RecurrentPPO"})
-_DDPG_VALUES: Final = {"policy_delay": 1, "target_noise_clip": 0.0}
-"""Settings of TD3 that DDPG, a TD3 without its tricks, fixes."""
 
 
 def class_reference(value: object) -> str | None:
@@ -92,8 +59,7 @@ def class_reference(value: object) -> str | None:
 
 
 _SBX_CLASS: Final = r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+"
-_SBX_NAMES: Final = {"crossq": "CrossQ"}
-"""Names that are not all upper case."""
+_SBX_NAMES: Final = {name.lower(): name for name in ALGORITHMS}
 
 
 def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
@@ -123,17 +89,17 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
     """
     policy = class_reference(data.get("policy_class"))
     package = policy.rpartition(".")[0] if policy else ""
-    by_class = _POLICY_PACKAGES.get(package)
+    by_class = _PACKAGES.get(package)
     evidence = [f"policy_class is {policy}"] if policy else []
     sbx = sbx_algorithm(data)
     if sbx is not None:
         return Algorithm(None, False, (*evidence, f"{sbx} of SBX (Stable Baselines Jax), which is not of SB3"))
-    for name, keys in _SIGNATURES:
+    for name, keys in SIGNATURES:
         if all(key in data for key in keys):
             evidence.append(f"data has {', '.join(keys)}")
             return _refine(name, by_class, data, evidence)
     if by_class is not None:
-        return Algorithm(by_class, package != "stable_baselines3.common.policies", tuple(evidence))
+        return Algorithm(by_class, package != ACTOR_CRITIC.module, tuple(evidence))
     return _from_entries(entries, evidence)
 
 
@@ -142,13 +108,15 @@ DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fi
 
 def is_ddpg(data: Mapping[str, Any]) -> bool:
     """Return whether the settings of a TD3 are those that DDPG fixes."""
-    return all(data.get(key) == value for key, value in _DDPG_VALUES.items())
+    ddpg = ALGORITHMS["DDPG"]
+    return all(data.get(key) == ddpg.defaults[key] for key in ddpg.fixes)
 
 
 def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
     """Distinguish the algorithms that write the same keys."""
     certain = True
-    if name == "PPO" and by_class in _PPO_RELATIVES:
+    without_keys = [relative for relative in list_relatives(name) if not ALGORITHMS[relative].keys]
+    if by_class in without_keys:
         return Algorithm(by_class, certain, tuple(evidence))
     if name == "PPO":
         certain = by_class == "PPO"
@@ -158,7 +126,7 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
             old = f"SB3 {changes.FIRST}, where A2C wrote PPO's keys"
             evidence.append(f"{old}: n_epochs is {data.get('n_epochs')}, 1 in A2C")
         elif not certain:
-            evidence.append("a policy class of its own: MaskablePPO and RecurrentPPO write the same keys")
+            evidence.append(f"a policy class of its own: {' and '.join(without_keys)} write the same keys")
     elif name == "TD3":
         certain = False
         if is_ddpg(data):
@@ -177,7 +145,8 @@ def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
     """Infer the family of algorithms from the names of the optimizers."""
     names = set(entries)
     if "ent_coef_optimizer.pth" in names:
-        return Algorithm("SAC", False, (*evidence, "there is ent_coef_optimizer.pth; TQC and CrossQ write it too"))
+        others = " and ".join(list_relatives("SAC"))
+        return Algorithm("SAC", False, (*evidence, f"there is ent_coef_optimizer.pth; {others} write it too"))
     if {"actor.optimizer.pth", "critic.optimizer.pth"} <= names:
         return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))
     return Algorithm(None, False, tuple(evidence))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _streams
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import DataError, UnsupportedError, escape
 from sbformat.io.opening import is_folder
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _NO_STATISTICS: Final = "none"
+_POLICY_KWARGS: Final = "--policy-kwargs"
 _OBSERVATION: Final = "--observation"
 """The option that can be JSON from standard input."""
 
@@ -36,10 +37,16 @@ def add_statistics_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_class_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for what a policy of a custom class is treated as."""
+def add_class_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for what a policy of custom classes is treated as."""
     parser.add_argument(
         "--policy-class", metavar="NAME", help="the class of SB3 that a custom policy class extends: ActorCriticPolicy"
+    )
+    parser.add_argument(
+        _POLICY_KWARGS,
+        metavar="JSON",
+        help="arguments of the policy that the file lacks, or whose class is not known: "
+        '\'{"features_extractor_class": "FlattenExtractor"}\'',
     )
 
 
@@ -120,9 +127,23 @@ def load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | No
         archive,
         vecnormalize=statistics,
         policy_class=args.policy_class,
+        policy_kwargs=parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None,
         seed=seed,
         limits=_files.make_limits(args),
     )
+
+
+def parse_object(text: str, option: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Parse a JSON object of the command line.
+
+    :param option: which has it
+    :raises OtherFileError: when it is something else
+    """
+    found = parse_json(text.encode("utf-8", "surrogatepass"), option, args)
+    if not isinstance(found, dict):
+        message = "expected a JSON object"
+        raise _files.OtherFileError(option) from DataError(message)
+    return found
 
 
 def parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:

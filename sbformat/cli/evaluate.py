@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _agents, _files, _output, _progress
-from sbformat.errors import DataError, SbformatError, ValidationError, escape
+from sbformat.errors import SbformatError, ValidationError, escape
 
 if TYPE_CHECKING:
     import argparse
@@ -63,11 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
-    env_kwargs = _agents.parse_json(args.env_kwargs.encode("utf-8", "surrogatepass"), _ENV_KWARGS, args)
-    if not isinstance(env_kwargs, dict):
-        message = "expected a JSON object"
-        raise _files.OtherFileError(_ENV_KWARGS) from DataError(message)
-    report = _run_agent(args, env_kwargs)
+    report = _run_agent(args, _agents.parse_object(args.env_kwargs, _ENV_KWARGS, args))
     return {
         "env": args.env,
         **report._asdict(),

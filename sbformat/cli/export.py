@@ -62,7 +62,7 @@ def configure(subparsers: Any) -> None:
         help="what SB3's guide exports: actions that are not clipped or scaled, statistics only with --vecnormalize",
     )
     _agents.add_statistics_option(parser)
-    _agents.add_class_option(parser)
+    _agents.add_class_options(parser)
     parser.add_argument("--opset", type=_agents.parse_number, metavar="N", help="of .onnx: 13 to 21; default: 17")
     parser.add_argument("--batch", metavar="NAME|N", help="of .onnx: the name of the batch axis, or its size")
     parser.add_argument("--name", metavar="NAME", help="of .c: what its names begin with; default: that of OUT")

@@ -44,7 +44,7 @@ def configure(subparsers: Any) -> None:
     parser.add_argument("--outputs", action="store_true", help="also what the action is chosen by: logits, value, ...")
     parser.add_argument("--action-masks", metavar="JSON", help="1 or 0 for each choice: whether it is valid")
     _agents.add_policy_options(parser)
-    _agents.add_class_option(parser)
+    _agents.add_class_options(parser)
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--deterministic", action="store_true", help="the most likely actions (default)")
     choice.add_argument("--stochastic", action="store_true", help="sample the actions, as SB3 does while it trains")

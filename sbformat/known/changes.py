@@ -9,9 +9,13 @@ Sources: the changelogs and packages of SB3 0.6 to 2.9 and sb3-contrib 0.9 to 2.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote, require_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Release(NamedTuple):
@@ -111,8 +115,6 @@ DIVIDED_INTERVAL: Final = {"DQN": (Release(1, 4), Release(2, 0)), "QRDQN": (Rele
 # -- networks: common/policies.py and common/torch_layers.py of SB3, if nothing else is said -------------
 
 NUMBERED_CRITICS: Final = Release(0, 8)  # critics have numbers, and there are n_critics: ContinuousCritic
-CRITICS: Final = {"q1_net": "qf0", "q2_net": "qf1"}
-"""Their names before, and those of today."""
 WIDE_CNN: Final = Release(0, 8)  # more filters in the third layer: NatureCNN
 FILTERS: Final = (32, 64, 64)
 OLD_FILTERS: Final = (32, 64, 32)
@@ -168,6 +170,61 @@ def candidate_releases(version: str | None) -> tuple[Release, ...]:
         return ERAS
     is_final = re.search(r"(?:a|b|rc|\.?dev)[0-9]", version or "") is None
     return (release,) if is_final else (release, release.before)
+
+
+class RenamedModule(NamedTuple):
+    """A module of networks that is called something else in some releases."""
+
+    name: str
+    """Its name in :mod:`sbformat.nets`."""
+    within: tuple[str, ...]
+    """The modules that have it."""
+    stored: str
+    """Its name in those releases."""
+    since: Release = UNKNOWN
+    """The first of those releases; by default there is none before."""
+    until: Release | None = None
+    """The first release after them."""
+
+    def is_in(self, release: Release) -> bool:
+        """Return whether a release has that name."""
+        return self.since <= release and (self.until is None or release < self.until)
+
+
+RENAMED_MODULES: Final = (
+    RenamedModule("qf0", ("critic", "critic_target"), "q1_net", until=NUMBERED_CRITICS),
+    RenamedModule("qf1", ("critic", "critic_target"), "q2_net", until=NUMBERED_CRITICS),
+)
+"""Every such module. A rename in a new release is one row: ``RenamedModule("mu", ("actor",), "mean", since=...)``."""
+
+
+def list_renamed(release: Release) -> tuple[RenamedModule, ...]:
+    """Return the modules that have other names in a release."""
+    return tuple(row for row in RENAMED_MODULES if row.is_in(release))
+
+
+def stored_name(path: str, rows: tuple[RenamedModule, ...]) -> str:
+    """Return the name of a tensor or module in a state dict.
+
+    >>> stored_name("critic.qf0.0.weight", list_renamed(Release(0, 7)))
+    'critic.q1_net.0.weight'
+
+    :param path: its name in :mod:`sbformat.nets`
+    :param rows: as :func:`list_renamed` returns them
+    """
+    return _rename(path, {(parent, row.name): row.stored for row in rows for parent in row.within})
+
+
+def own_name(path: str) -> str:
+    """Return the name in :mod:`sbformat.nets` of a tensor or module of any release."""
+    return _rename(path, {(parent, row.stored): row.name for row in RENAMED_MODULES for parent in row.within})
+
+
+def _rename(path: str, names: Mapping[tuple[str, str], str]) -> str:
+    if not names:
+        return path
+    parts = path.split(".")
+    return ".".join([*parts[:1], *(names.get(pair, pair[1]) for pair in pairwise(parts))])
 
 
 # -- optimizers, schedules, statistics, buffers --------------------------------------------------------

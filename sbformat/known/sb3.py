@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
+from sbformat.known.algorithms import ALGORITHMS, HER, POLICY_CLASSES
 from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
 from sbformat.known.numpy import to_int
 from sbformat.known.rows import find, known, plain_arguments, reject
@@ -102,45 +103,20 @@ _EXTRACTOR: Final = "features_extractor_class"
 _BUFFER: Final = "replay_buffer_class"
 _ROLLOUT: Final = "rollout_buffer_class"
 _TIMEOUTS: Final = {"handle_timeout_termination": None}
-_OFF_POLICY: Final = "CnnPolicy MultiInputPolicy"
 
 ROWS: Final = [
     # algorithms
-    *known("stable_baselines3.a2c.a2c", "A2C", "algorithm"),
-    *known("stable_baselines3.ddpg.ddpg", "DDPG", "algorithm"),
-    *known("stable_baselines3.dqn.dqn", "DQN", "algorithm"),
-    *known("stable_baselines3.her.her", "HER", "algorithm"),
-    *known("stable_baselines3.ppo.ppo", "PPO", "algorithm"),
-    *known("stable_baselines3.sac.sac", "SAC", "algorithm"),
-    *known("stable_baselines3.td3.td3", "TD3", "algorithm"),
-    *known("sb3_contrib.ars.ars", "ARS", "algorithm"),
-    *known("sb3_contrib.crossq.crossq", "CrossQ", "algorithm"),
-    *known("sb3_contrib.ppo_mask.ppo_mask", "MaskablePPO", "algorithm"),
-    *known("sb3_contrib.ppo_recurrent.ppo_recurrent", "RecurrentPPO", "algorithm"),
-    *known("sb3_contrib.qrdqn.qrdqn", "QRDQN", "algorithm"),
-    *known("sb3_contrib.tqc.tqc", "TQC", "algorithm"),
-    *known("sb3_contrib.trpo.trpo", "TRPO", "algorithm"),
+    *(found for row in ALGORITHMS.values() for found in known(row.module, row.name, "algorithm")),
+    *known(*HER, "algorithm"),
     # policies and their networks
-    *known(_POLICIES, "ActorCriticCnnPolicy ActorCriticPolicy MultiInputActorCriticPolicy", "value"),
-    *known(_POLICIES, "BaseModel BasePolicy ContinuousCritic", "value"),
+    *(
+        found
+        for row in POLICY_CLASSES
+        for found in known(row.module, f"{row.names} {row.others}", "value", since=row.since)
+    ),
     *known("stable_baselines3.ppo.policies", "PPOPolicy", "value", current=(_POLICIES, "ActorCriticPolicy")),  # 0.6
     *known("stable_baselines3.ppo.policies", "CnnPolicy", "value", current=(_POLICIES, "ActorCriticCnnPolicy")),  # 0.6
-    *known("stable_baselines3.dqn.policies", f"DQNPolicy {_OFF_POLICY} QNetwork", "value"),
-    *known("stable_baselines3.sac.policies", f"SACPolicy {_OFF_POLICY} Actor", "value"),
-    *known("stable_baselines3.td3.policies", f"TD3Policy {_OFF_POLICY} Actor", "value"),
     *known(("stable_baselines3.sac.policies", "stable_baselines3.td3.policies"), "Critic", "value", is_gone=True),
-    *known("sb3_contrib.ars.policies", "ARSLinearPolicy ARSPolicy", "value"),
-    *known(
-        f"{_CONTRIB}.maskable.policies",
-        "MaskableActorCriticCnnPolicy MaskableActorCriticPolicy MaskableMultiInputActorCriticPolicy", "value",
-    ),
-    *known(
-        f"{_CONTRIB}.recurrent.policies",
-        "RecurrentActorCriticCnnPolicy RecurrentActorCriticPolicy RecurrentMultiInputActorCriticPolicy", "value",
-    ),
-    *known("sb3_contrib.crossq.policies", "Actor CrossQCritic CrossQPolicy", "value", since=BATCH_RENORM),
-    *known("sb3_contrib.qrdqn.policies", f"QRDQNPolicy {_OFF_POLICY} QuantileNetwork", "value"),
-    *known("sb3_contrib.tqc.policies", f"TQCPolicy {_OFF_POLICY} Actor Critic", "value"),
     *known("imitation.policies.base", "FeedForward32Policy NormalizeFeaturesExtractor SAC1024Policy", "value"),
     *known("imitation.util.networks", "BaseNorm EMANorm RunningNorm", "value"),  # layers that normalize observations
     # layers; SB3 0.6 had the extractors among the policies

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 _OBSERVATION_SPACE: Final = "observation_space"
 _OTHERWISE: Final = "normalize observations yourself and pass vecnormalize=False if a wrapper comes between the two"
+_CLASS_ARGUMENTS: Final = {
+    "activation_fn": "an activation in torch.nn", "features_extractor_class": "a features extractor of SB3",
+}  # fmt: skip
+"""Arguments of a policy that are classes, which the caller gives by their names."""
 _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "data-json": "a lone data entry, which has no weights",
     "vecnormalize": "statistics of VecNormalize; pass them as vecnormalize (--vecnormalize), beside the agent",
@@ -84,7 +88,8 @@ def load_policy(
     :param policy_class: the name of SB3's class to treat the policy as, such as ``ActorCriticPolicy``
     :param observation_space: used instead of the file's: a space of sbformat, gymnasium or gym
     :param action_space: the same for actions
-    :param policy_kwargs: arguments of the policy, where the file has none; an activation by its name in ``torch.nn``
+    :param policy_kwargs: arguments of the policy, where the file has none, or names a class that is not known; an
+        activation by its name in ``torch.nn``, a features extractor by that of SB3's, such as ``NatureCNN``
     :param modules: functions of arrays for modules that sbformat does not know, such as a custom
         ``features_extractor``. Each gets what SB3 passes to the module, in batches, and returns an array with a batch
         axis
@@ -163,8 +168,8 @@ def _check_given(
     require_type(policy_kwargs, (Mapping, type(None)), "policy_kwargs to be a dict of arguments")
     for name, value in (policy_kwargs or {}).items():  # type: ignore[attr-defined]
         require_type(name, str, "the name of an argument in policy_kwargs")
-        if name == "activation_fn":
-            require_type(value, (str, Reference, Partial), "the name of an activation in torch.nn as activation_fn")
+        if name in _CLASS_ARGUMENTS:
+            require_type(value, (str, Reference, Partial), f"the name of {_CLASS_ARGUMENTS[name]} as {name}")
     return Given(
         policy_class=policy_class,  # type: ignore[arg-type]
         observation_space=None if observation_space is None else convert_space(observation_space, _OBSERVATION_SPACE),
@@ -201,7 +206,7 @@ def _build_model(
 
         model = build_sbx_policy(archive, given, budget)
     else:
-        from sbformat.policies.sb3 import build_sb3_policy
+        from sbformat.nets.building import build_sb3_policy
 
         model = build_sb3_policy(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}

@@ -25,7 +25,7 @@ class Given(NamedTuple):
     observation_space: Space | None = None
     action_space: Space | None = None
     policy_kwargs: Mapping[str, Any] | None = None
-    """Arguments of the policy where the file has none; for an activation, its name in ``torch.nn``."""
+    """Arguments of the policy, instead of the file's; a class by its name, as in ``torch.nn`` or SB3."""
     modules: frozenset[str] = frozenset()
     """The modules that the caller supplies as functions of arrays."""
 

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import RENAMED
 from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import parse_schedule
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

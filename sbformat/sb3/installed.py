@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import NEWEST, RELEASES, Release
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 ORIGINAL: Final = "_sbformat_original"
 """Attribute of a method that replaces one of SB3's: that method."""

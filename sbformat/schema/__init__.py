@@ -1,8 +1,7 @@
 """Validation of archives: ``validate`` and ``iter_problems``, and the JSON Schemas of the project."""
 
-from sbformat.schema.check_entries import OPTIMIZERS
 from sbformat.schema.problem import Level, Problem, ProblemKind
 from sbformat.schema.schemas import known_keys, load_schema
 from sbformat.schema.validation import iter_problems, validate
 
-__all__ = ["OPTIMIZERS", "Level", "Problem", "ProblemKind", "iter_problems", "known_keys", "load_schema", "validate"]
+__all__ = ["Level", "Problem", "ProblemKind", "iter_problems", "known_keys", "load_schema", "validate"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import (
     ARRAYS_ENTRY,
     DATA_ENTRY,
-    ENTROPY_LEARNERS,
     ENTROPY_OPTIMIZER,
     OPTIMIZER_WORD,
     POLICY_ENTRY,
@@ -15,21 +14,13 @@ from sbformat.constants import (
     SETTINGS_ENTRY,
 )
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.schema.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-
-_POLICY_OPTIMIZER: Final = ("policy.optimizer",)
-_ACTOR_CRITIC: Final = ("actor.optimizer", "critic.optimizer")
-OPTIMIZERS: Final = {
-    **dict.fromkeys(("PPO", "A2C", "DQN", "QRDQN", "TRPO", "MaskablePPO", "RecurrentPPO"), _POLICY_OPTIMIZER),
-    **dict.fromkeys(("SAC", "TQC", "CrossQ", "TD3", "DDPG"), _ACTOR_CRITIC),
-    "ARS": (),
-}
-"""The optimizers that ``load`` of each algorithm requires (FORMAT.md 1.2)."""
 
 _ZIPPED: Final = frozenset({"sb3", "sbx", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; the tensors of a pickle have none, and may be larger than memory."""
@@ -99,7 +90,7 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
 
 def check_policy_file(archive: Archive) -> Iterator[Problem]:
     """Yield a note if names and shapes of a file of ``policy.save()`` cannot be checked."""
-    from sbformat.policies.shapes import require_known_network
+    from sbformat.nets.reading import require_known_network
 
     try:
         require_known_network(archive)
@@ -124,14 +115,14 @@ def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, 
     expected = OPTIMIZERS.get(algorithm or "")
     if expected is None or algorithm not in ENTROPY_LEARNERS:
         return expected
-    from sbformat.policies.shapes.entropy import is_learned_coefficient
+    from sbformat.nets.entropy import is_learned_coefficient
 
     return (*expected, ENTROPY_OPTIMIZER) if is_learned_coefficient(archive) else expected
 
 
 def _entropy_problems(archive: Archive) -> Iterator[Problem]:
     """Yield the entries that do not fit ``ent_coef`` (FORMAT.md 6.8)."""
-    from sbformat.policies.shapes.entropy import find_entropy_mismatches
+    from sbformat.nets.entropy import find_entropy_mismatches
 
     try:
         for row in find_entropy_mismatches(archive):

@@ -41,8 +41,8 @@ def check_network(archive: Archive) -> Iterator[Problem]:
 
     :param archive: an archive of SB3
     """
-    from sbformat.policies.shapes import NetworkError, find_contradictions, match_network
-    from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
+    from sbformat.nets.arguments import NetworkError
+    from sbformat.nets.reading import find_contradictions, find_optimizer_mismatches, match_network
 
     if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
         return

@@ -19,8 +19,8 @@ from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtr
 from torch import nn
 
 import sbformat
-from sbformat.policies.shapes import NetworkError, expected_parameters, match_network
-from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
+from sbformat.nets.arguments import NetworkError
+from sbformat.nets.reading import expected_parameters, find_optimizer_mismatches, match_network
 from sbformat.tools.edit import edit
 from tests.interop.rebuild_envs import environment
 

@@ -54,8 +54,8 @@ def test_networks_are_equal_within_an_era() -> None:
 # -- one place for each fact ---------------------------------------------------------------------------
 
 NAMES: Final = (
-    *changes.CRITICS, changes.NOISE_LAYERS, changes.NOISE_ARGUMENT, changes.SHARED_LAYERS, changes.ACTOR_EXTRACTOR,
-    changes.CRITIC_EXTRACTOR,
+    *(row.stored for row in changes.RENAMED_MODULES), changes.NOISE_LAYERS, changes.NOISE_ARGUMENT,
+    changes.SHARED_LAYERS, changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR,
 )  # fmt: skip
 TEXT: Final = re.compile(
     rf"\b(?:SB3|torch|gym|cloudpickle|since|before) (?:before |< )?[0-9]\.[0-9]+(?!\.)|{'|'.join(NAMES)}"

@@ -11,13 +11,13 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError
+from sbformat.nets.activations import ACTIVATION_NODES
 from sbformat.policies.c import calls
 from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.export import write_source
 from sbformat.policies.onnx import translate
 from sbformat.policies.operators import OPERATORS, C, Operand, Operator, Parts
 from sbformat.policies.run import kernels
-from sbformat.policies.sb3.activations import ACTIVATION_NODES
 from tests.policies.run.graphs import interpret, lower_graph, make_graph, run_graph
 from tests.policies.run.models import box
 
@@ -26,7 +26,6 @@ SOURCES: Final = Path(sbformat.__file__).parent / "policies"
 LISTS: Final = {
     "summary.py": "_COMPOSED",  # sequences of operators
     "sb2/activations.py": "_OPERATORS",  # of TensorFlow's functions
-    "sb3/activations.py": "ACTIVATION_NODES",  # classes of torch, some of which have the same name
 }
 """The tables of more than two operators outside of the table, which are not about single operators."""
 OLDEST, NEWEST = 13, 21

@@ -9,7 +9,7 @@ from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.orders import find_wrapped
 from sbformat.formats.sb2.pickles import Sb2Pickle
 from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule, find_space, named_class
-from sbformat.policies.shapes import NetworkError
+from sbformat.nets.arguments import NetworkError
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.guesses import guess_actor_critics, guess_mlps
 from sbformat.formats.sb2.networks import actor_critic
 from sbformat.formats.sb2.policies import UncertainError, find_head, make_actor_critic, make_mlp, observation_shape
-from sbformat.policies.shapes import NetworkError
+from sbformat.nets.arguments import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError
 from sbformat.known.types import Reference
-from sbformat.policies.sb3.activations import Activation
+from sbformat.nets.activations import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.formats.sbx.modules import Module
 
-ACTIVATIONS: Final[Mapping[str, Activation]] = {
-    "tanh": Activation("Tanh"),
-    "relu": Activation("ReLU"),
-    "relu6": Activation("ReLU6"),
-    "elu": Activation("ELU"),
-    "celu": Activation("CELU"),
-    "selu": Activation("SELU"),
-    "silu": Activation("SiLU"),
-    "swish": Activation("SiLU"),
-    "gelu": Activation("GELU", {"approximate": "tanh"}),
-    "leaky_relu": Activation("LeakyReLU"),
-    "sigmoid": Activation("Sigmoid"),
-    "log_sigmoid": Activation("LogSigmoid"),
-    "softplus": Activation("Softplus"),
-    "soft_sign": Activation("Softsign"),
-    "hard_tanh": Activation("Hardtanh"),
-    "hard_sigmoid": Activation("Hardsigmoid"),
-    "hard_silu": Activation("Hardswish"),
-    "hard_swish": Activation("Hardswish"),
-    "mish": Activation("Mish"),
+ACTIVATIONS: Final[Mapping[str, Spec]] = {
+    "tanh": Spec("Tanh"),
+    "relu": Spec("ReLU"),
+    "relu6": Spec("ReLU6"),
+    "elu": Spec("ELU"),
+    "celu": Spec("CELU"),
+    "selu": Spec("SELU"),
+    "silu": Spec("SiLU"),
+    "swish": Spec("SiLU"),
+    "gelu": Spec("GELU", {"approximate": "tanh"}),
+    "leaky_relu": Spec("LeakyReLU"),
+    "sigmoid": Spec("Sigmoid"),
+    "log_sigmoid": Spec("LogSigmoid"),
+    "softplus": Spec("Softplus"),
+    "soft_sign": Spec("Softsign"),
+    "hard_tanh": Spec("Hardtanh"),
+    "hard_sigmoid": Spec("Hardsigmoid"),
+    "hard_silu": Spec("Hardswish"),
+    "hard_swish": Spec("Hardswish"),
+    "mish": Spec("Mish"),
 }
 """By the name of jax's function, with jax's default arguments."""
 
@@ -43,14 +43,14 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = {
 _PPO: Final = "sbx.ppo.policies"
 
 
-def find_activation(module: Module, given: object = None) -> Activation:
+def find_activation(module: Module, given: object = None) -> Spec:
     """Return the activation of a network.
 
     :param given: the class of torch's activation that the caller supplies, or None
     :raises UnsupportedError: for a function that is not known
     """
     if isinstance(given, Reference):
-        return Activation(given.name)
+        return Spec(given.name)
     name = module.activation
     if name == "":
         return ACTIVATIONS["tanh" if module.pair[0] == _PPO else "relu"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sbformat.policies.sb3.settings import read_given_kwargs
+from sbformat.nets.inference import read_given_kwargs
 from sbformat.policies.sbx.activations import find_activation
 from sbformat.policies.sbx.branches import Branch
 

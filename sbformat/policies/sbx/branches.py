@@ -6,10 +6,11 @@ Sources: flax ``linen/linear.py`` and ``linen/normalization.py``, SBX ``common/j
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
-from sbformat.policies.sb3.activations import Activation, add_activation
+from sbformat.nets.activations import Spec, add_activation
+from sbformat.nets.modules import Network, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ class Branch(NamedTuple):
     """Of the module within the parameters, with a slash at its end, or empty."""
     critic: int | None
     """The critic whose layers these are, of several in one array."""
-    activation: Activation
+    activation: Spec
 
     def child(self, name: str) -> Branch:
         """Return a module within this one."""
@@ -125,7 +126,8 @@ class Branch(NamedTuple):
 
     def activate(self, value: Value, layer: str) -> Value:
         """Add the activation after a layer."""
-        return add_activation(cast("Any", self.weights.builder), self.activation, value, self.path_of(layer))
+        scope = Scope(Network(self.weights.builder, {}, ""), self.path_of(layer))
+        return add_activation(scope, self.activation, value)
 
     def layer_norm(self, layer: str, value: Value) -> Value:
         """``LayerNorm``, over the last axis."""

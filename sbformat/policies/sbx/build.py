@@ -13,19 +13,17 @@ from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.formats.normalized import was_normalized
 from sbformat.formats.sbx import SbxArchive
 from sbformat.known.spaces import Space
+from sbformat.nets.arguments import NetworkError, choice_counts, read_number, require_choices
+from sbformat.nets.distributions import finish_action, require_outputs
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb2.actions import add_choice, add_choices
-from sbformat.policies.sb3.actions import finish_box_action, require_outputs
-from sbformat.policies.sb3.settings import read_number
 from sbformat.policies.sbx.agents import Agent, open_branch
 from sbformat.policies.sbx.branches import Branch, Weights
 from sbformat.policies.sbx.critics import add_critics
 from sbformat.policies.sbx.networks import WHAT_WORKS, Role, add_layers, require_known_actor
 from sbformat.policies.sbx.observations import add_observation
-from sbformat.policies.shapes.extractors import choice_counts, require_choices
-from sbformat.policies.shapes.sizes import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,12 +159,12 @@ def _add_action(agent: Agent, branch: Branch, role: Role, hidden: Value, last: t
         raise ValidationError(message)
     if role == "deterministic":
         scaled = branch.add("Tanh", raw, last[0], name="mean")
-        action = finish_box_action(agent.builder, space, scaled, squashed=True)
+        action = finish_action(agent.builder, space, scaled, squashed=True)
         return _Acting({"action": action, "mean": scaled}, Sampling("none"), scaled)
     log_std = branch.weight("log_std") if role == "ppo" else _add_log_std(agent, branch, hidden, last[1])
     drawn = Sampling("gaussian", raw.name, {"mean": raw.name, "log_std": log_std.name})
     scaled = branch.add("Tanh", raw, last[0]) if role == "squashed" else raw
-    action = finish_box_action(agent.builder, space, scaled, squashed=role == "squashed")
+    action = finish_action(agent.builder, space, scaled, squashed=role == "squashed")
     spread = agent.builder.add("Identity", log_std, name="log_std") if log_std.is_weight else log_std
     outputs = {"action": action, "mean": raw, "log_std": spread}
     return _Acting(outputs, drawn, scaled if role == "squashed" else None)

@@ -34,7 +34,8 @@ Worked example: PPO of SB3 1.0, ``net_arch=[8]`` shared by both networks, for SB
     policy.optimizer    translated  Adam's averages of the shared layer are copied to both layers
 
 Where to change it: a key that SB3 renames or removes is in ``known/changes``, an algorithm and its defaults in
-``algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of ``data``.
+``known/algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of
+``data``.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.folders import find_in_folder
 from sbformat.immutable import thaw
+from sbformat.known.algorithms import ALGORITHMS, list_relatives
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
@@ -55,7 +57,6 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import encode_assigned
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
@@ -85,14 +86,6 @@ __all__ = [
 ]
 
 _SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
-_ALTERNATIVES: Final = {
-    "TD3": ("DDPG",),
-    "DDPG": ("TD3",),
-    "PPO": ("A2C", "TRPO", "MaskablePPO", "RecurrentPPO"),
-    "A2C": ("PPO",),
-    "SAC": ("TQC", "CrossQ"),
-}
-"""Where the algorithm is not certain: the others that may have written the same keys."""
 
 
 class Rebuilt(NamedTuple):
@@ -262,7 +255,7 @@ def _identify_algorithm(archive: Archive, requested: str | None) -> tuple[str, H
         name = find_inner_algorithm(archive)
         her, why_no_her = find_her_observation(archive)
     if requested is not None and requested != name:
-        if name is not None and (certain or requested not in _ALTERNATIVES.get(name, ())):
+        if name is not None and (certain or requested not in list_relatives(name)):
             message = f"an agent of {name}, not of {requested if requested in ALGORITHMS else quote(requested)}"
             raise UnsupportedError(message)
         name = requested

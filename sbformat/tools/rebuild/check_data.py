@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import RENAMED
-from sbformat.policies.shapes import Agent, NetworkError, require_gsde
+from sbformat.nets.arguments import Agent, NetworkError
+from sbformat.nets.sb3 import require_gsde
 from sbformat.schema import iter_problems
-from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, describe_default
+from sbformat.tools.rebuild.algorithms import describe_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +45,7 @@ def check_data(context: RebuildContext, made: dict[str, Any]) -> None:
             raise UnsupportedError(message, entry=DATA_ENTRY)
     for key in _DEFAULTED:
         if key not in made:
-            made[key] = CONSTRUCTOR_VALUES[context.algorithm][key]
+            made[key] = ALGORITHMS[context.algorithm].defaults[key]
             if not any(row.key == key and row.entry == DATA_ENTRY for row in context.rows):
                 message = "it is missing, and SB3's load needs it"
                 context.drop(key, message, describe_default(context.algorithm, key), is_finding=True)
@@ -62,7 +64,7 @@ def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterato
         is_checked = key in made and key not in context.options.supplied_at_load
         if is_checked and not (keeps and isinstance(made[key], Serialized)):
             yield key, problem.message
-    for key, default in CONSTRUCTOR_VALUES[context.algorithm].items():
+    for key, default in ALGORITHMS[context.algorithm].defaults.items():
         is_number = type(default) in (bool, int, float) and key not in _NOT_ONLY_NUMBERS
         if is_number and isinstance(made.get(key), Serialized) and not keeps and key not in context.assigned:
             yield key, "expected a single number, got an object"

@@ -8,12 +8,13 @@ from sbformat.constants import POLICY_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.known.spaces import Space
-from sbformat.policies.shapes import Agent, NetworkError, NetworkMatch, find_mismatches, list_parameters
-from sbformat.policies.shapes.arguments import is_true
+from sbformat.nets.arguments import Agent, NetworkError, is_true
+from sbformat.nets.reading import compare_network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 
@@ -36,23 +37,20 @@ def check_weights(context: RebuildContext, network: Network, data: Mapping[str, 
     if context.options.supplied_at_load.intersection(_DECIDE_ON_NETWORK):
         return None
     try:
-        agent = _make_agent(context, data)
-        parameters = list_parameters(agent)
+        actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
+        match = compare_network(_make_agent(context, data), actual)
     except NetworkError as error:
         raise UnsupportedError(_advise(context, f"SB3 cannot make its network: {error.message}")) from None
     except SbformatError as error:
         if context.why_policy_replaced:
             raise UnsupportedError(_advise(context, error.message)) from None
         return None
-    expected = {parameter.name: parameter.shape for parameter in parameters}
-    actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
-    mismatches = find_mismatches(expected, actual)
-    if mismatches:
+    if mismatches := match.mismatches:
         shown = "; ".join(mismatch.message for mismatch in mismatches[:_MAX_MISMATCHES])
         more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
         problem = f"its weights do not fit {policy.name}: {shown}{more}"
         raise UnsupportedError(_advise(context, problem), entry=POLICY_ENTRY)
-    return NetworkMatch(agent, parameters, mismatches)
+    return match
 
 
 def _make_agent(context: RebuildContext, data: Mapping[str, Any]) -> Agent:

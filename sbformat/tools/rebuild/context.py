@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
+from sbformat.nets.entropy import KEY as ENTROPY_KEY
+from sbformat.nets.entropy import fixed_coefficient
+from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
-from sbformat.policies.shapes import PRESETS
-from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
-from sbformat.policies.shapes.entropy import fixed_coefficient
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.algorithms import is_hyperparameter
+from sbformat.tools.rebuild.algorithms import find_standard_policy, is_hyperparameter
 from sbformat.tools.rebuild.allowed import Allowed
 from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.report import Row
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.known.algorithms import KnownAlgorithm
     from sbformat.known.changes import Release
     from sbformat.pkl.names import Pair
-    from sbformat.tools.rebuild.algorithms import Family
     from sbformat.tools.rebuild.her import HerObservation
     from sbformat.tools.rebuild.report import Action
 
@@ -72,7 +73,7 @@ class RebuildContext:
         self,
         archive: Archive,
         algorithm: str,
-        family: Family,
+        family: KnownAlgorithm,
         options: Options,
         assigned: dict[str, Any],
         decoded: Mapping[str, object] | None = None,
@@ -156,7 +157,7 @@ class RebuildContext:
 
     def _find_standard_policy(self) -> Reference | None:
         try:
-            return self.family.find_standard_policy(self.decode("observation_space"))
+            return find_standard_policy(self.family.policies, self.decode("observation_space"))
         except UnsupportedError:
             return None
 

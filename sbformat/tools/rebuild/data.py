@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import ENTROPY_LEARNERS
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import thaw
 from sbformat.known import changes
+from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.sb3_attributes import SCHEDULE_KEYS
@@ -33,13 +33,12 @@ from sbformat.known.types import (
     TrainFreq,
     Value,
 )
+from sbformat.nets.entropy import fixed_coefficient, initial_coefficient
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
-from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers
 from sbformat.tools.rebuild.algorithms import (
-    CONSTRUCTOR_VALUES,
     EXCLUDED,
     METHODS,
     RECREATED,
@@ -357,7 +356,7 @@ def _rebuild_env_count(context: RebuildContext, key: str, value: object) -> Any:
 
 def _add_defaults(context: RebuildContext, made: dict[str, Any]) -> None:
     """Set what was dropped to the values that SB3 uses instead: other keys than SB3's own identify no algorithm."""
-    for key, value in CONSTRUCTOR_VALUES[context.algorithm].items():
+    for key, value in ALGORITHMS[context.algorithm].defaults.items():
         if key in context.archive.data and key not in made:
             made[key] = value
 

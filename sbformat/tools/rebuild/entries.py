@@ -19,8 +19,8 @@ from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.known import changes
+from sbformat.known.algorithms import OPTIMIZERS
 from sbformat.pth import StateDict
-from sbformat.schema import OPTIMIZERS
 from sbformat.tools.rebuild.check_weights import check_weights
 from sbformat.tools.rebuild.data import rebuild_data
 from sbformat.tools.rebuild.network import Tensor, rebuild_network
@@ -31,7 +31,7 @@ from sbformat.tools.rebuild.variables import rebuild_variables
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.policies.shapes import NetworkMatch
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 
@@ -43,7 +43,7 @@ def rebuild_entries(context: RebuildContext) -> Archive:
     archive = context.archive
     policy = archive.parameters[_POLICY]
     network = rebuild_network(
-        policy, context.family.kind, her=context.her_observation, has_sb3_policy=context.has_sb3_policy
+        policy, context.family.kind, context.target, her=context.her_observation, has_sb3_policy=context.has_sb3_policy
     )
     require_network_arguments(context, network)
     _report_entry(context, POLICY_ENTRY, [*network.notes])

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.known import changes
-from sbformat.policies.shapes.mismatches import read_shapes
+from sbformat.nets.reading import read_shapes
 from sbformat.tools.rebuild.tensors import StorageCopies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbformat.known.changes import Release
     from sbformat.pth import StateDict
     from sbformat.pth.values import TensorInfo
     from sbformat.tools.rebuild.her import HerObservation
@@ -33,7 +34,6 @@ _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.v
 _EXTRACTOR: Final = "features_extractor."
 _BRANCH_EXTRACTORS: Final = (f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.")
 _ACTOR_AND_CRITIC_EXTRACTORS: Final = (f"actor.{_EXTRACTOR}", f"critic.{_EXTRACTOR}")
-_OLD_CRITIC: Final = re.compile(rf"^(critic|critic_target)\.({'|'.join(changes.CRITICS)})\.")
 _LAYER: Final = re.compile(r"([0-9]{1,4})\.(.+)")
 _BUFFERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
 """Last parts of the names of tensors that are not parameters: those of batch norm and of CrossQ's renorm."""
@@ -72,11 +72,14 @@ class Network(NamedTuple):
         return made
 
 
-def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | None, has_sb3_policy: bool) -> Network:
+def rebuild_network(
+    state_dict: StateDict, kind: str, target: Release, *, her: HerObservation | None, has_sb3_policy: bool
+) -> Network:
     """Return the policy's tensors under the names of the target.
 
     :param state_dict: of the policy
     :param kind: of the algorithm's family
+    :param target: the release of SB3
     :param her: the parts of an observation of HER before SB3 1.1
     :param has_sb3_policy: whether the policy class of the result is SB3's own
     :raises UnsupportedError: when the target does not have such a network
@@ -88,10 +91,9 @@ def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | N
     renamed: list[tuple[str, tuple[str, ...]]] = []
     notes: list[str] = []
     net_arch = None
-    if kind == "critics" and any(_OLD_CRITIC.match(name) for name in tree):
-        tensors = [tensor._replace(name=_rename_critic(tensor.name)) for tensor in tensors]
-        old, new = " and ".join(changes.CRITICS), " and ".join(changes.CRITICS.values())
-        notes.append(f"critics {old} are {new} since SB3 {changes.NUMBERED_CRITICS}")
+    if any(changes.own_name(name) != name for name in tree):
+        tensors = [tensor._replace(name=_rename(tensor.name, target)) for tensor in tensors]
+        notes += _describe_renamed(tree, target)
     if kind == "ars" and any(name.startswith("action_net.") and name.count(".") == 1 for name in tree):
         tensors = [tensor._replace(name=tensor.name.replace("action_net.", "action_net.0.", 1)) for tensor in tensors]
         notes.append(f"action_net is action_net.0 since SB3 {changes.ARS_SEQUENCE}")
@@ -112,7 +114,7 @@ def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | N
     made = tuple(tensors)
     return Network(
         made,
-        _rename_metadata(tree, renamed),
+        _rename_metadata(tree, target, renamed),
         net_arch,
         _find_old_default_net_arch(made) if kind == "critics" else None,
         kind == "critics" and _shares_extractor(tree),
@@ -133,8 +135,18 @@ def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: boo
         raise UnsupportedError(message, entry=POLICY_ENTRY)
 
 
-def _rename_critic(name: str) -> str:
-    return _OLD_CRITIC.sub(lambda match: f"{match[1]}.{changes.CRITICS[match[2]]}.", name)
+def _rename(name: str, target: Release) -> str:
+    """Return the name of a tensor or module in the target."""
+    return changes.stored_name(changes.own_name(name), changes.list_renamed(target))
+
+
+def _describe_renamed(tree: dict[str, TensorInfo], target: Release) -> Iterator[str]:
+    """Yield a sentence for each module that has another name in the target."""
+    modules = {tuple(name.split(".")[:2]) for name in tree}
+    for row in changes.RENAMED_MODULES:
+        parent = next((parent for parent in row.within if (parent, row.stored) in modules), None)
+        if parent is not None and not row.is_in(target):
+            yield f"{parent}.{row.stored} is {_rename(f'{parent}.{row.stored}', target)} since SB3 {row.until}"
 
 
 # -- shared layers ------------------------------------------------------------------------------------
@@ -229,10 +241,11 @@ def _add_branch_extractors(tensors: list[Tensor], prefixes: tuple[str, ...]) -> 
                     yield one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR))
 
 
-def _rename_metadata(tree: Any, renamed: list[tuple[str, tuple[str, ...]]]) -> Any:
+def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[str, ...]]]) -> Any:
     """Return the versions of the modules under their new names; torch assumes the oldest for a missing one.
 
     :param tree: the old state dict, with torch's ``_metadata``
+    :param target: the release of SB3
     :param renamed: prefixes that have other names now
     """
     metadata = getattr(tree, "_metadata", None)
@@ -245,7 +258,7 @@ def _rename_metadata(tree: Any, renamed: list[tuple[str, tuple[str, ...]]]) -> A
         version = module.get("version") if isinstance(module, dict) else None
         if type(path) is not str or type(version) is not int or path not in modules:
             continue
-        names = [_rename_critic(f"{path}.")]
+        names = [_rename(f"{path}.", target)]
         for old, new in renamed:
             if names[0].startswith(old):
                 names = [prefix + names[0].removeprefix(old) for prefix in new]

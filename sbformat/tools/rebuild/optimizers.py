@@ -15,7 +15,7 @@ from sbformat.errors import UnsupportedError
 from sbformat.known.changes import ONE_NETWORK_OPTIMIZER
 from sbformat.known.table import current_name
 from sbformat.known.types import Partial, Reference
-from sbformat.policies.shapes.optimizers import ONLINE_NETWORKS, is_optimizer_tree, optimized_parameters
+from sbformat.nets.reading import is_optimizer_tree, online_network, optimized_parameters
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.network import list_parameters
 from sbformat.tools.rebuild.optimizer_options import (
@@ -29,8 +29,8 @@ from sbformat.tools.rebuild.tensors import StorageCopies, make_scalar
 
 if TYPE_CHECKING:
     from sbformat.known.rows import Known
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.pkl.names import Pair
-    from sbformat.policies.shapes import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.her import HerObservation
     from sbformat.tools.rebuild.network import Network, Tensor
@@ -286,8 +286,9 @@ def rebuild_optimizer(
     made.renumber()
     prefix = _MODULES.get(made.name)
     if context.family.kind == "q":
-        module, _ = next(iter(context.family.policies.values()))
-        online = len(list_parameters(network.tensors, ONLINE_NETWORKS[module]))
+        online = len(
+            list_parameters(network.tensors, online_network(next(iter(context.family.policies.values()))) or "")
+        )
         made.match_target_network(online, has_online_only=context.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "":
         made.reorder(list_parameters(old), list_parameters(network.tensors))

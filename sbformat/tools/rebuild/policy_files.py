@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.encoder import make_tree
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.nets.reading import match_saved_policy
+from sbformat.nets.sb3 import POLICIES
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.policies.shapes import POLICIES
-from sbformat.policies.shapes.saved_policy import match_saved_policy
 from sbformat.pth.encode import encode_tree
 from sbformat.reader import read
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 from sbformat.tools.rebuild.network import rebuild_network
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values.render import render_line
@@ -71,7 +71,7 @@ def rebuild_policy(
         raise UnsupportedError(message)
     pair = match_saved_policy(archive).agent.policy_class
     kind = next(family.kind for family in ALGORITHMS.values() if pair in family.policies.values())
-    network = rebuild_network(archive.state_dict(POLICY_ENTRY), kind, her=None, has_sb3_policy=True)
+    network = rebuild_network(archive.state_dict(POLICY_ENTRY), kind, release, her=None, has_sb3_policy=True)
     message = "; ".join(network.notes)
     rows = [Row(POLICY_ENTRY, None, "translated" if message else "kept", message)]
     arguments = _rebuild_arguments(archive, pair, network, release, rows)

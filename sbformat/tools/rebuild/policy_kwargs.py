@@ -15,7 +15,7 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
 from sbformat.known.types import Partial, Reference
-from sbformat.policies.shapes import POLICIES
+from sbformat.nets.sb3 import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED, find_source_release
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts

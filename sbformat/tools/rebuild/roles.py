@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, escape
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.table import current_name, find, list_place
 from sbformat.known.types import CarriedClass, Function, Instance, Module, Partial, Reference, Schedule
+from sbformat.nets.activations import ACTIVATIONS
 from sbformat.pkl.tree import Node
-from sbformat.policies.shapes.activations import ACTIVATIONS
 from sbformat.tools.rebuild.encode import iter_parts
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option
 from sbformat.values.render import render_line
@@ -24,19 +25,18 @@ if TYPE_CHECKING:
 
     from sbformat.pkl.names import Pair
 
-_BUFFERS: Final = "stable_baselines3.common.buffers"
-_MASKABLE: Final = "sb3_contrib.common.maskable.buffers"
-_RECURRENT: Final = "sb3_contrib.common.recurrent.buffers"
-
 EXTRACTORS: Final = {pair: row.arguments for pair, row in list_place("features_extractor_class").items()}
 """Features extractors, with their arguments other than the space, and the defaults; None for a flag."""
 REPLAY_BUFFERS: Final = {pair: frozenset(row.arguments) for pair, row in list_place("replay_buffer_class").items()}
 """Replay buffers, with their arguments other than those that the algorithm passes."""
 
-_ROLLOUT_BUFFERS: Final[Mapping[str, tuple[str, str]]] = {
-    **dict.fromkeys(("PPO", "A2C", "TRPO"), (_BUFFERS, "")),
-    "MaskablePPO": (_MASKABLE, "Maskable"),
-    "RecurrentPPO": (_RECURRENT, "Recurrent"),
+_ROLLOUT_BUFFERS: Final = {
+    row.name: (
+        row.classes.module.removesuffix("policies") + "buffers",
+        row.policies[next(iter(row.policies))][1].removesuffix("ActorCriticPolicy"),
+    )
+    for row in ALGORITHMS.values()
+    if row.kind == "actor_critic"
 }
 """The module of an algorithm's rollout buffers, and the prefix of their names; they have no other arguments."""
 

@@ -10,9 +10,10 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from sbformat.constants import ENTROPY_LEARNERS, PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
+from sbformat.constants import PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
 from sbformat.errors import UnsupportedError, escape
-from sbformat.policies.shapes.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coefficient, initial_coefficient
+from sbformat.known.algorithms import ENTROPY_LEARNERS
+from sbformat.nets.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coefficient, initial_coefficient
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.tensors import make_scalar, make_storage

@@ -14,9 +14,9 @@ import sbformat
 from sbformat.policies.c.arguments import C_DTYPES, name_arguments
 from sbformat.policies.c.export import write_source
 from tests.helpers.c_policy import C99, CPolicy, compile_c, load_library
+from tests.nets.agents import make_agent
 from tests.policies.run.graphs import lower_graph
 from tests.policies.run.models import box, dict_space
-from tests.policies.sb3.agents import make_agent
 
 if TYPE_CHECKING:
     from sbformat.policies.graph import Graph

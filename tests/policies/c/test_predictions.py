@@ -14,6 +14,7 @@ from sbformat.policies.graph import Input, Sampling, State
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.policy_vectors import assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
+from tests.nets.agents import make_agent
 from tests.policies.c.models import export, export_together
 from tests.policies.run.models import (
     Model,
@@ -26,7 +27,6 @@ from tests.policies.run.models import (
     numbers,
 )
 from tests.policies.sampled import MARKED_FOR_C, mark_sb2_agents
-from tests.policies.sb3.agents import make_agent
 
 if TYPE_CHECKING:
     from tests.helpers.c_policy import CPolicy

@@ -22,10 +22,10 @@ from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.recursion import allow_calls_within_one_another
 from tests.helpers.sampling import mark_others
 from tests.helpers.vector_files import write_vector
+from tests.nets.agents import draw, make_agent, saved_policy
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import Model, box, categorical, dict_space, discrete, gaussian, make_policy
 from tests.policies.sampled import name_family
-from tests.policies.sb3.agents import draw, make_agent, saved_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

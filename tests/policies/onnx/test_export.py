@@ -23,11 +23,11 @@ from sbformat.policies.onnx.export import OPSETS
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.onnx_policy import OnnxPolicy
 from tests.helpers.policy_vectors import VECTORS, load_vector
+from tests.nets.agents import make_agent
 from tests.policies.onnx.models import export
 from tests.policies.run.graphs import describe
 from tests.policies.run.models import Model, box, dict_space, discrete
 from tests.policies.sampled import SOME_VECTORS
-from tests.policies.sb3.agents import make_agent
 
 WIDE: Final = (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128)
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.nets.sb3 import POLICIES
 from sbformat.policies.onnx.export import OPSETS
-from sbformat.policies.shapes import POLICIES
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.policy_vectors import assert_predictions, load_vector
 from tests.helpers.recursion import allow_calls_within_one_another
 from tests.helpers.sampling import mark_others
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
+from tests.nets.agents import make_agent
 from tests.policies.onnx.models import export
 from tests.policies.run.models import box, dict_space, discrete, images
 from tests.policies.sampled import MARKED_VECTORS, mark_sb2_agents
-from tests.policies.sb3.agents import make_agent
 
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
 EVERY_OPSET: Final = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.types import Reference
-from sbformat.tools.rebuild.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, Keys, Sb2Agent

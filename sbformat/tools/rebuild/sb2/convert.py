@@ -12,7 +12,6 @@ from sbformat.archive.edits import dump_data
 from sbformat.archive.folder import FileEntries
 from sbformat.constants import (
     DATA_ENTRY,
-    ENTROPY_LEARNERS,
     POLICY_ENTRY,
     PTH_SUFFIX,
     SB2_PARAMETER_LIST_ENTRY,
@@ -20,16 +19,17 @@ from sbformat.constants import (
 )
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, quote
+from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.known.changes import A2C_OF_0_6
 from sbformat.limits import Budget
+from sbformat.nets.entropy import FIXED, fixed_coefficient
+from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.policies.model import Given
 from sbformat.policies.sb2.agents import read_agent
-from sbformat.policies.shapes.entropy import FIXED, fixed_coefficient
-from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.pth import StateDict
-from sbformat.schema import OPTIMIZERS, known_keys
+from sbformat.schema import known_keys
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.algorithms import CONSTRUCTOR_VALUES, is_hyperparameter
+from sbformat.tools.rebuild.algorithms import is_hyperparameter
 from sbformat.tools.rebuild.report import DEFAULT_NOTE, Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
@@ -98,7 +98,7 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
 
 def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
     """Set what SB3 would set in the constructor, so that no value depends on the release that loads the archive."""
-    for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
+    for key, value in ALGORITHMS[network.algorithm].defaults.items():
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
         if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
             note = DEFAULT_NOTE.format(network.algorithm)

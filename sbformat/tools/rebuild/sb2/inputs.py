@@ -12,8 +12,8 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError
 from sbformat.known.spaces import DictSpace
+from sbformat.nets.arguments import flattened_size
 from sbformat.policies.sb2.agents import GOAL_KEYS
-from sbformat.policies.shapes.extractors import flattened_size
 from sbformat.tools.rebuild.sb2.images import convert_cnn, describe_images
 
 if TYPE_CHECKING:

@@ -13,17 +13,14 @@ from sbformat import Archive, Serialized, StateDict, UnsupportedError, Validatio
 from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
 from sbformat.known.types import Reference
+from sbformat.nets.arguments import Agent, NetworkError
+from sbformat.nets.modules import Parameter
+from sbformat.nets.reading import expected_parameters, find_mismatches, find_optimizer_mismatches, match_network
+from sbformat.nets.sb3 import (
+    POLICIES,  # fmt: skip
+    make_policy,
+)
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.shapes import (
-    POLICIES,
-    Agent,
-    NetworkError,
-    expected_parameters,
-    find_mismatches,
-    list_parameters,
-    match_network,
-)  # fmt: skip
-from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 from sbformat.tools.edit import edit
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, SAC
@@ -124,9 +121,9 @@ def check_every_policy_of_every_release_has_a_network(pair: tuple[str, str], rel
     made = Agent(pair, observation, action, {}, use_sde=False, release=release)
     if space == "CombinedExtractor" and release < (1, 1):
         with pytest.raises(UnsupportedError, match="CombinedExtractor"):
-            list_parameters(made)
+            make_policy(made).parameters()
         return
-    names = [parameter.name for parameter in list_parameters(made)]
+    names = [parameter.name for parameter in make_policy(made).parameters()]
     assert len(set(names)) == len(names) > 0
 
 
@@ -375,11 +372,11 @@ def blob_of_name(module: bytes, name: bytes) -> Serialized:
 
 
 def test_find_mismatches_compares_names_and_shapes() -> None:
-    found = find_mismatches({"a": (1,), "b": (2, 3)}, {"b": (3, 2), "c": (1,)})
+    found = find_mismatches([Parameter("a", (1,)), Parameter("b", (2, 3))], {"b": (3, 2), "c": (1,)})
     assert [(row.name, row.kind, row.expected, row.actual) for row in found] == [
         ("a", "missing", (1,), None), ("b", "shape", (2, 3), (3, 2)), ("c", "unexpected", None, (1,)),
     ]  # fmt: skip
-    assert find_mismatches({"a": (1,), "b": ()}, {"b": (), "a": (1,)}) == ()
+    assert find_mismatches([Parameter("a", (1,)), Parameter("b", ())], {"b": (), "a": (1,)}) == ()
 
 
 # -- one tensor by several names ----------------------------------------------------------------------

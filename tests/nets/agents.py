@@ -12,9 +12,10 @@ import sbformat
 from sbformat import Archive, Serialized
 from sbformat.known.types import Reference
 from sbformat.limits import Budget, Limits
+from sbformat.nets.arguments import Agent
+from sbformat.nets.building import build_sb3_policy
+from sbformat.nets.sb3 import POLICIES, make_policy
 from sbformat.policies.model import Given, PolicyModel
-from sbformat.policies.sb3 import build_sb3_policy
-from sbformat.policies.shapes import POLICIES, Agent, list_parameters
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, set_data
 from tests.policies.run.models import box
@@ -37,7 +38,7 @@ def draw_weights(agent: Agent, seed: int = 0) -> dict[str, np.ndarray]:
     """Tensors of the names and shapes that SB3 makes; two names of one tensor have one array."""
     generator = np.random.default_rng(seed)
     made: dict[str, np.ndarray] = {}
-    for parameter in list_parameters(agent):
+    for parameter in make_policy(agent).parameters():
         if parameter.same_as is not None:
             made[parameter.name] = made[parameter.same_as]
         elif parameter.name.endswith("ra_var"):

@@ -9,9 +9,8 @@ import pytest
 
 import sbformat
 from sbformat import RunningMeanStd, UnsupportedError, ValidationError, VecNormalize
-from sbformat.policies.shapes import Agent
-from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
-from tests.policies.sb3.agents import (
+from sbformat.nets.arguments import Agent
+from tests.nets.agents import (
     NEWEST,
     build,
     dense,
@@ -23,6 +22,7 @@ from tests.policies.sb3.agents import (
     with_class,
     with_policy_class,
 )
+from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
 
 GENERATOR = np.random.default_rng(3)
 IMAGE = images(1, 36, 36)

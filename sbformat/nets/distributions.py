@@ -9,17 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError
+from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
+from sbformat.nets.modules import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
-from sbformat.policies.sb3.network import FLOAT
-from sbformat.policies.shapes.agents import action_space_error, output_size
-from sbformat.policies.shapes.extractors import choice_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sbformat.known.spaces import Space
+    from sbformat.nets.modules import Scope
     from sbformat.policies.builder import GraphBuilder, Value
-    from sbformat.policies.sb3.network import Network
 
 _MASKED: Final = -1e8
 """The logit of a masked action in sb3-contrib."""
@@ -43,66 +42,69 @@ class Head(NamedTuple):
 # -- choices ------------------------------------------------------------------------------------------
 
 
-def add_choices(network: Network, logits: Value, sizes: Sequence[int], *, masked: bool) -> Head:
+def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool) -> Head:
     """Add categorical distributions, of which each takes its part of the logits.
 
     :param logits: those of all components, one after another
-    :param sizes: the number of choices of each component; one for a Discrete, whose action has no axis
+    :param space: of actions; that of a Discrete has no axis
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     """
+    sizes = component_sizes(space, logits)
     require_outputs(logits, *sizes)
-    is_single = network.settings.agent.action_space.distribution == "categorical"
-    parts = [logits] if is_single else _split(network, logits, sizes)
-    scores = [_normalize(network, part) for part in parts]
+    is_single = space.distribution == "categorical"
+    parts = [logits] if is_single else _split(scope, logits, sizes)
+    scores = [_normalize(scope, part) for part in parts]
     if masked:
-        masks = network.builder.input(Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks"))
-        excluded = network.constant(_MASKED)
-        logits = network.add("Where", masks, logits, excluded, name="logits", module="action_net")
-        allowed = [masks] if is_single else _split(network, masks, sizes)
+        masks = scope.network.builder.input(
+            Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")
+        )
+        excluded = scope.constant(_MASKED)
+        logits = scope.add("Where", masks, logits, excluded, name="logits", module="action_net")
+        allowed = [masks] if is_single else _split(scope, masks, sizes)
         scores = [
-            _normalize(network, network.add("Where", mask, part, excluded, module="action"))
+            _normalize(scope, scope.add("Where", mask, part, excluded, module="action"))
             for mask, part in zip(allowed, scores)
         ]
     if is_single:
-        action = network.add("ArgMax", scores[0], axis=-1, name="action")
-        probabilities = network.add("Softmax", logits, axis=-1, name="probabilities")
+        action = scope.add("ArgMax", scores[0], axis=-1, name="action")
+        probabilities = scope.add("Softmax", logits, axis=-1, name="probabilities")
     else:
-        parts = _split(network, logits, sizes) if masked else parts
-        best = [network.add("ArgMax", part, axis=-1, keepdims=True, module="action") for part in scores]
-        likely = [network.add("Softmax", part, axis=-1, module="probabilities") for part in parts]
-        action = network.add("Concat", *best, axis=-1, name="action")
-        probabilities = network.add("Concat", *likely, axis=-1, name="probabilities")
+        parts = _split(scope, logits, sizes) if masked else parts
+        best = [scope.add("ArgMax", part, axis=-1, keepdims=True, module="action") for part in scores]
+        likely = [scope.add("Softmax", part, axis=-1, module="probabilities") for part in parts]
+        action = scope.add("Concat", *best, axis=-1, name="action")
+        probabilities = scope.add("Concat", *likely, axis=-1, name="probabilities")
     drawn = Sampling("categorical", action.name, {"logits": logits.name}, tuple(sizes))
     return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
 
 
-def _normalize(network: Network, logits: Value) -> Value:
+def _normalize(scope: Scope, logits: Value) -> Value:
     """Subtract the logarithm of the sum of exponentials, as ``torch.distributions.Categorical`` does.
 
     float32 rounds the difference, so that logits that are nearly the same may become equal: then the first one counts.
     """
-    total = network.add("ReduceLogSumExp", logits, axis=-1, keepdims=True, module="action")
-    return network.add("Sub", logits, total, module="action")
+    total = scope.add("ReduceLogSumExp", logits, axis=-1, keepdims=True, module="action")
+    return scope.add("Sub", logits, total, module="action")
 
 
-def _split(network: Network, value: Value, sizes: Sequence[int]) -> list[Value]:
+def _split(scope: Scope, value: Value, sizes: Sequence[int]) -> list[Value]:
     parts = []
     start = 0
     for size in sizes:
-        parts.append(network.add("Slice", value, axis=-1, start=start, end=start + size, module="action_net"))
+        parts.append(scope.add("Slice", value, axis=-1, start=start, end=start + size, module="action_net"))
         start += size
     return parts
 
 
-def add_bits(network: Network, logits: Value) -> Head:
+def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
     """Add Bernoulli distributions: SB3's action is float32, 1 where the probability in float32 is above a half.
 
     The logit decides, so that no back end's exponential does.
     """
-    require_outputs(logits, output_size(network.settings.agent.action_space))
-    probabilities = network.add("Sigmoid", logits, name="probabilities")
-    is_likely = network.add("Greater", logits, network.constant(_LIKELY), module="action")
-    action = network.add("Cast", is_likely, to=FLOAT, name="action")
+    require_outputs(logits, output_size(space))
+    probabilities = scope.add("Sigmoid", logits, name="probabilities")
+    is_likely = scope.add("Greater", logits, scope.constant(_LIKELY), module="action")
+    action = scope.add("Cast", is_likely, to=FLOAT, name="action")
     drawn = Sampling("bernoulli", action.name, {"logits": logits.name})
     return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
 
@@ -127,37 +129,37 @@ def add_gaussian(mean: Value, log_std: Value) -> Noise:
     return Noise(log_std, drawn)
 
 
-def add_gsde(network: Network, mean: Value, latent: Value, log_std: str) -> Noise:
+def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> Noise:
     """Add the noise of gSDE, which is a matrix times features.
 
+    :param scope: of the tensor ``log_std``: (features, actions), or (features, 1) without ``full_std``
     :param latent: the features
-    :param log_std: the name of the tensor: (features, actions), or (features, 1) without ``full_std``
     """
-    std = _add_gsde_std(network, network.weight(log_std), log_std)
+    std = _add_gsde_std(scope, scope.network.weight(scope.path), use_expln=use_expln)
     count = _require_few(mean.shape[0])
     if std.shape[-1] != count:
-        std = network.add("Concat", *[std] * count, axis=-1, module=log_std)
-    squares = [network.add("Mul", value, value, module=log_std) for value in (latent, std)]
-    variance = network.add("Gemm", *squares, transB=False, module=log_std)
-    safe = network.add("Add", variance, network.constant(_GSDE_EPSILON), module=log_std)
-    spread = network.add("Mul", network.add("Log", safe, module=log_std), network.constant(0.5), module=log_std)
+        std = scope.add("Concat", *[std] * count, axis=-1)
+    squares = [scope.add("Mul", value, value) for value in (latent, std)]
+    variance = scope.add("Gemm", *squares, transB=False)
+    safe = scope.add("Add", variance, scope.constant(_GSDE_EPSILON))
+    spread = scope.add("Mul", scope.add("Log", safe), scope.constant(0.5))
     drawn = Sampling("gsde", mean.name, {"mean": mean.name, "latent": latent.name, "std": std.name})
     return Noise(spread, drawn)
 
 
-def _add_gsde_std(network: Network, log_std: Value, module: str) -> Value:
+def _add_gsde_std(scope: Scope, log_std: Value, *, use_expln: bool) -> Value:
     """``get_std``: the exponential, or with ``use_expln`` its continuation that grows like a logarithm above 0."""
-    below = network.add("Exp", log_std, module=module)
-    if not network.settings.flag("use_expln", default=False):
+    below = scope.add("Exp", log_std)
+    if not use_expln:
         return below
-    one, zero, epsilon = (network.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
-    shifted = network.add("Add", network.add("Add", log_std, epsilon, module=module), one, module=module)
-    above = network.add("Add", network.add("Log", shifted, module=module), one, module=module)
-    is_above = network.add("Greater", log_std, zero, module=module)
-    return network.add("Where", is_above, above, below, module=module)
+    one, zero, epsilon = (scope.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
+    shifted = scope.add("Add", scope.add("Add", log_std, epsilon), one)
+    above = scope.add("Add", scope.add("Log", shifted), one)
+    is_above = scope.add("Greater", log_std, zero)
+    return scope.add("Where", is_above, above, below)
 
 
-def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
+def finish_action(builder: GraphBuilder, space: Space, action: Value, *, squashed: bool) -> Value:
     """Add what ``predict`` does to a continuous action: unscale it from [-1, 1], or clip it to the bounds.
 
     numpy computes with the bounds, so that the dtype is float64 unless theirs fits into float32.
@@ -167,14 +169,8 @@ def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
     :return: an action of the shape of the space
     :raises NetworkError: when it is not a Box
     """
-    space = network.settings.agent.action_space
     if space.distribution != "gaussian":
         raise action_space_error(space)
-    return finish_box_action(network.builder, space, action, squashed=squashed)
-
-
-def finish_box_action(builder: GraphBuilder, space: Space, action: Value, *, squashed: bool) -> Value:
-    """Do the same for a known space; parameters and result as of :func:`finish_action`."""
     low, high = (
         builder.weight(f"data:action_space/{part}", bound, f"data:action_space/{part}")
         for part, bound in zip(("low", "high"), space.bounds or ())
@@ -212,9 +208,9 @@ def require_outputs(scores: Value, *sizes: int) -> None:
         raise ValidationError(message)
 
 
-def component_sizes(network: Network, logits: Value) -> tuple[int, ...]:
+def component_sizes(space: Space, logits: Value) -> tuple[int, ...]:
     """Return the number of choices of each component of a discrete action."""
-    counts = choice_counts(network.settings.agent.action_space, "action_space")
+    counts = choice_counts(space, ACTIONS)
     return counts or (2,) * _require_few(logits.shape[0] // 2)
 
 

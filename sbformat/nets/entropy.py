@@ -22,6 +22,7 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
+from sbformat.nets.arguments import LARGEST_FLOAT32
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
 from sbformat.values.render import render_line
@@ -38,7 +39,6 @@ _SHAPES: Final[dict[str, tuple[int, ...]]] = {LEARNED: (1,), FIXED: ()}
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
 _AUTOMATIC: Final = rf"auto(?:_({_NUMBER}))?"
 _WRONG_INITIAL: Final = r"auto_(-.*|\+?[0.]+([eE].*)?)"
-LARGEST_FLOAT32: Final = 3.4028234663852886e38
 
 
 class EntropyMismatch(NamedTuple):

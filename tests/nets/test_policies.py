@@ -10,11 +10,11 @@ import pytest
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.known.spaces import Box
-from sbformat.policies.shapes import POLICIES
+from sbformat.nets.sb3 import POLICIES
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import mark_others
+from tests.nets.agents import build, dense, draw, make_agent, weights_of
 from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
-from tests.policies.sb3.agents import build, dense, draw, make_agent, weights_of
 
 RELEASES = [(0, 6), (0, 8), (0, 10), (1, 1), (1, 2), (1, 3), (1, 6), (1, 7), (1, 8), (2, 2), (2, 9)]
 SPACES = {

@@ -11,10 +11,9 @@ import pytest
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.known.types import Partial, Reference
-from sbformat.policies.sb3.activations import ACTIVATION_NODES
-from sbformat.policies.shapes.activations import ACTIVATIONS
+from sbformat.nets.activations import ACTIVATION_NODES, ACTIVATIONS
+from tests.nets.agents import build, dense, draw, lone, make_agent, weights_of
 from tests.policies.run.models import discrete
-from tests.policies.sb3.agents import build, dense, draw, lone, make_agent, weights_of
 
 Formula = Callable[[np.ndarray], np.ndarray]
 

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from sbformat import LimitError, Limits, SbformatError, Serialized, UnsupportedError, ValidationError
 from sbformat.limits import Budget
+from sbformat.nets.building import build_sb3_policy
+from sbformat.nets.inference import find_policy_class
+from sbformat.nets.sb3 import POLICIES
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Graph, Input
 from sbformat.policies.model import Given
-from sbformat.policies.sb3 import build_sb3_policy
-from sbformat.policies.sb3.settings import find_policy_class
-from sbformat.policies.shapes import POLICIES
 from sbformat.pth.values import TensorInfo
 from sbformat.values import encode
 from tests.helpers.count_work import count_calls
 from tests.helpers.recursion import allow_calls_within_one_another
 from tests.helpers.sampling import more_examples
+from tests.nets.agents import build, lone, make_agent, weights_of, with_kwargs
 from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
-from tests.policies.sb3.agents import build, lone, make_agent, weights_of, with_kwargs
 
 if TYPE_CHECKING:
     from sbformat import Archive

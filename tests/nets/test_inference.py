@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ import pytest
 
 import sbformat
 from sbformat import Archive, UnsupportedError, ValidationError
-from sbformat.policies.shapes import POLICIES
-from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
-from tests.policies.sb3.agents import (
+from sbformat.nets.sb3 import POLICIES
+from tests.nets.agents import (
     build,
     draw,
     lone,
@@ -21,6 +21,7 @@ from tests.policies.sb3.agents import (
     with_class,
     with_policy_class,
 )
+from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
 
 RELU: dict[str, Any] = {"policy_kwargs": {"activation_fn": "ReLU"}}
 TANH: dict[str, Any] = {"policy_kwargs": {"activation_fn": "Tanh"}}
@@ -188,8 +189,34 @@ def test_a_custom_class_is_refused_by_name_unless_the_caller_knows_what_it_exten
     assert refusal(archive).startswith("the network of the policy class mine.Policy is not known; ")
     found = sbformat.load_policy(archive, policy_class="ActorCriticPolicy").outputs(observation)
     np.testing.assert_array_equal(found["logits"], sbformat.load_policy(plain).outputs(observation)["logits"])
-    with pytest.raises(ValidationError, match=r"expected the layers 'q_net\.q_net' in the state dict"):
+    with pytest.raises(UnsupportedError, match=r"DQNPolicy does not have 'mlp_extractor\.policy_net\.0\.weight'"):
         build(archive, policy_class="DQNPolicy")
+
+
+def test_classes_that_are_not_known_run_as_sb3s_own_by_an_option_if_all_weights_fit() -> None:
+    plain, observation = make_agent("ActorCriticCnnPolicy", images(1, 36, 36), discrete(3)), draw(2, 1, 36, 36)
+    expected = sbformat.load_policy(plain).outputs(observation)["logits"]
+    extractor, kwargs = "features_extractor_class", {"features_extractor_class": "NatureCNN"}
+    custom = with_class(plain, extractor, "mine.Extractor")
+    own = "names and shapes of all weights fit SB3's own, but it may compute something else: "
+    as_policy = "policy_class='ActorCriticPolicy' (--policy-class ActorCriticPolicy)"
+    as_extractor = f"policy_kwargs={kwargs} (--policy-kwargs '{json.dumps(kwargs)}')"
+    for archive, option, given, which in (
+        (with_policy_class(plain, "m.Policy"), as_policy, {"policy_class": "ActorCriticPolicy"}, "policy_class says"),
+        (custom, as_extractor, {"policy_kwargs": kwargs}, f"{extractor} says"),
+        (
+            with_policy_class(custom, "mine.Policy"), f"{as_policy} with {as_extractor}",
+            {"policy_class": "ActorCriticPolicy", "policy_kwargs": kwargs}, f"policy_class and {extractor} say",
+        ),
+    ):  # fmt: skip
+        assert refusal(archive).endswith(f"{own}{option} runs it so")
+        policy = sbformat.load_policy(archive, **given)  # type: ignore[arg-type]
+        name = "ActorCriticPolicy" if "policy_class" in given else "ActorCriticCnnPolicy"
+        assert policy.inferred == (f"the policy computes as {name}, with its defaults, since {which} so",)
+        np.testing.assert_array_equal(policy.outputs(observation)["logits"], expected)
+    weights = {**weights_of(plain), "features_extractor.more.weight": np.zeros((2, 2), "f4")}
+    assert "weights fit" not in refusal(custom.replace(parameters={"policy": weights}))
+    assert "available: FlattenExtractor, NatureCNN" in refusal(custom, policy_kwargs={extractor: "mine.Extractor"})
 
 
 def test_layers_at_other_positions_are_not_sb3s() -> None:
@@ -199,7 +226,8 @@ def test_layers_at_other_positions_are_not_sb3s() -> None:
         moved = {key.replace(module + name[0], module + renamed[0]): value for key, value in weights_of(plain).items()}
         archive = with_policy_class(plain.replace(parameters={"policy": moved}), "mine.Policy")
         for found, given in ((archive, {"policy_class": "ActorCriticPolicy"}), (lone(archive), TANH)):
-            assert "is not a layer that SB3 makes" in refusal(found, action_space=discrete(3), **given)  # type: ignore[arg-type]
+            message = refusal(found, action_space=discrete(3), **given)  # type: ignore[arg-type]
+            assert "ActorCriticPolicy does not have 'mlp_extractor.policy_net." in message
 
 
 def test_a_custom_class_is_reported_as_inferred() -> None:

@@ -1,0 +1,33 @@
+"""Networks as trees of modules: what SB3, sb3-contrib, SB2 and SBX store of a policy, and what it computes.
+
+Theory of operation (FORMAT.md 6.8, POLICIES.md 19)
+--------------------------------------------------
+A network is written down once, as its authors do: a :class:`~sbformat.nets.modules.Module` creates its tensors and its
+parts in a constructor, and ``forward`` adds the nodes that compute its result to a graph. From the constructor follow
+``parameters()``, the names and shapes of the tensors in the order of ``state_dict()``; so ``validate``, ``new``,
+``load_policy``, ``edit`` and ``rebuild`` agree about every layer. Nothing that a file names is imported, and no array
+is read: sizes are Python ints, so a forged size costs nothing.
+
+1. ``reading.read_agent`` decodes the policy class, spaces and arguments of ``data``: an ``Agent``. Of a lone state dict
+   ``inference`` takes them from the names and shapes.
+2. ``sb3.make_policy`` makes the policy of the agent and its release: a tree.
+3. ``reading.match_network`` compares the tree's parameters with the stored tensors; optimizers are compared with them.
+4. ``building.build_sb3_policy`` lets the tree add its nodes to a graph.
+
+Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete actions, ``net_arch=[8]``::
+
+    ActorCriticPolicy
+      features_extractor    FlattenExtractor        4 features
+      mlp_extractor         MlpExtractor
+        policy_net          Sequential
+          0                 Linear                  weight (8, 4)  bias (8,)     Gemm
+          1                 Activation                                           Tanh
+        value_net           the same
+      action_net            Linear                  weight (2, 8)  bias (2,)     Gemm, the logits
+      value_net             Linear                  weight (1, 8)  bias (1,)
+
+and the size 8 has the key ``policy_kwargs/net_arch``.
+
+Where to change it: a policy class is a row of ``sb3.POLICIES`` and a class of modules; a layer that has another name in
+a release, one line of the constructor that creates it; what a release changed is in :mod:`sbformat.known.changes`.
+"""

@@ -1,0 +1,366 @@
+"""What decides on a policy's network: the ``Agent``, its arguments checked as torch and SB3 would, and sizes.
+
+A ``Size`` is an int that remembers the key of ``data`` that decides on it, so that a mismatch names its cause. A value
+that SB3 cannot make a network of is a :class:`NetworkError` with the key that is wrong; a class or value that is not
+known is an ``UnsupportedError`` that names it.
+
+Sources: SB3 ``common/policies.py`` and ``common/preprocessing.py``, 0.6 to 2.9.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.known import changes
+from sbformat.known.numpy import to_number, unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Global, Node
+from sbformat.values.render import render_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from typing_extensions import Self
+
+    from sbformat.known.changes import Release
+    from sbformat.known.spaces import Space
+    from sbformat.pkl.names import Pair
+
+OBSERVATIONS: Final = "observation_space"
+ACTIONS: Final = "action_space"
+USE_SDE: Final = "use_sde"
+KWARGS: Final = "policy_kwargs"
+NET_ARCH: Final = f"{KWARGS}/net_arch"
+MAX_LAYERS: Final = 8_192
+"""Layers or tensors of a network: a file can ask for any number of critics or layers."""
+LARGEST_FLOAT32: Final = 3.4028234663852886e38
+_MAX_VALUE_LENGTH: Final = 120
+"""Characters of a value in a message."""
+
+
+class NetworkError(ValidationError):
+    """SB3 cannot make the network that ``data`` describes.
+
+    :param key: the key of ``data`` that is wrong, with the path below it: ``policy_kwargs/net_arch``
+    :param message: what is wrong
+    """
+
+    key: str
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message, entry=DATA_ENTRY)
+        self.key = key
+
+
+class Size(int):
+    """The size of an axis, and the key of ``data`` that decides on it."""
+
+    key: str
+
+    def __new__(cls, value: int, key: str) -> Self:
+        """Make a size.
+
+        :param value: the number of items along the axis
+        :param key: of ``data``; empty for a size that a layer always has
+        """
+        made = super().__new__(cls, value)
+        made.key = key
+        return made
+
+    def __add__(self, other: int) -> Size:
+        """Add the size of what is concatenated."""
+        return Size(int(self) + int(other), join_keys((self.key, getattr(other, "key", ""))))
+
+    def __mul__(self, other: int) -> Size:
+        """Multiply by another size, or by a plain int."""
+        return Size(int(self) * int(other), join_keys((self.key, getattr(other, "key", ""))))
+
+    __rmul__ = __mul__
+
+
+def join_keys(keys: Iterable[str]) -> str:
+    """Join the keys that decide on a size: ``use_sde and action_space``."""
+    return " and ".join(dict.fromkeys(key for key in keys if key))
+
+
+def read_size(value: object, key: str, *, least: int = 0) -> Size:
+    """Return a value as a size.
+
+    :raises NetworkError: when torch would not accept it
+    """
+    expected = f"a whole number, {least} or more"
+    if isinstance(value, ArrayInfo) and value.shape == ():
+        try:
+            value = to_number(value, key)
+        except UnrecognizedError:
+            raise NetworkError(key, f"expected {expected}, got {describe_value(value)}") from None
+    if type(value) is not int or value < least:
+        raise wrong_value_error(value, key, expected)
+    return Size(value, key)
+
+
+def read_sizes(value: object, key: str) -> list[Size]:
+    """Return a list of layer sizes; an array of whole numbers is one, too.
+
+    :raises NetworkError: when it is not a list of sizes
+    """
+    if isinstance(value, ArrayInfo) and len(value.shape) == 1:
+        _require_layer_count(value.shape[0], key)
+        try:
+            value = unpack_items(value)
+        except UnrecognizedError:
+            raise wrong_value_error(value, key, "a list of layer sizes") from None
+    if not isinstance(value, (list, tuple)):
+        raise wrong_value_error(value, key, "a list of layer sizes")
+    _require_layer_count(len(value), key)
+    return [read_size(part, key) for part in value]
+
+
+def _require_layer_count(count: int, key: str) -> None:
+    if count > MAX_LAYERS:
+        raise NetworkError(key, f"expected at most {MAX_LAYERS:,} layers, got {count:,}")
+
+
+def read_number(value: object, key: str) -> float:
+    """Return a number of ``data``; a numpy scalar is one, too.
+
+    :raises NetworkError: when it is something else, or an integer of more than 64 bits, which torch refuses
+    """
+    try:
+        return float(to_number(value, key))
+    except UnrecognizedError:
+        raise wrong_value_error(value, key, "a number of at most 64 bits") from None
+
+
+# -- arguments ----------------------------------------------------------------------------------------
+
+_NUMERIC_KINDS: Final = tuple("biufc")
+"""Kinds of numpy dtypes that are numbers."""
+
+
+class Arguments(NamedTuple):
+    """Arguments of a class, by name."""
+
+    values: Mapping[str, Any]
+    path: str = KWARGS
+    """The key of ``data`` that holds them, and the path below it."""
+
+    def key(self, name: str) -> str:
+        """Return the path of an argument: ``policy_kwargs/net_arch``."""
+        return f"{self.path}/{name}"
+
+    def refuse_others(self, accepted: Iterable[str], owner: str) -> None:
+        """Refuse names that the class does not accept.
+
+        :param accepted: the names that it accepts
+        :param owner: the class, for the message
+        """
+        known = set(accepted)
+        for name in self.values:
+            if name not in known:
+                raise NetworkError(self.key(escape(name, 80)), f"{owner} has no argument {quote(name, 80)}")
+
+    def size(self, name: str, default: int, *, least: int = 0) -> Size:
+        """Return a size, not less than the least that torch accepts."""
+        return read_size(self.values.get(name, default), self.key(name), least=least)
+
+    def number_of(self, name: str, default: int, *, least: int = 0) -> Size:
+        """Return a number that Python counts to; there, a bool is 0 or 1."""
+        value = self.values.get(name, default)
+        return read_size(int(value) if isinstance(value, bool) else value, self.key(name), least=least)
+
+    def require_number(self, name: str) -> None:
+        """Refuse an argument that is set and that torch cannot multiply a tensor by."""
+        value = self.values.get(name, 0)
+        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in _NUMERIC_KINDS
+        if not is_array and not isinstance(value, (int, float, complex)):
+            raise wrong_value_error(value, self.key(name), "a number")
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return whether an argument is true for Python."""
+        return is_true(self.values.get(name, default), self.key(name))
+
+    def number(self, name: str, default: float) -> float:
+        """Return an argument that is a number.
+
+        :raises NetworkError: when it is something else
+        """
+        return read_number(self.values.get(name, default), self.key(name))
+
+    def reference(self, name: str, default: Pair) -> Pair:
+        """Return the class that an argument names, by its name of today.
+
+        :raises UnsupportedError: when it is not a class that is known by its name
+        """
+        value = self.values.get(name, Reference(*default))
+        if isinstance(value, Reference):
+            return current_name(value.pair)
+        raise unknown_value_error(value, self.key(name))
+
+    def nested(self, name: str) -> Arguments:
+        """Return an argument that is itself a dict of arguments; None is an empty one."""
+        value = self.values.get(name)
+        if not (value is None or (isinstance(value, dict) and all(type(part) is str for part in value))):
+            raise wrong_value_error(value, self.key(name), "a dict of arguments")
+        return Arguments(value or {}, self.key(name))
+
+
+def is_true(value: object, key: str) -> bool:
+    """Return whether a value is true for Python.
+
+    :raises UnsupportedError: when its type is not known
+    """
+    if isinstance(value, ArrayInfo):  # before tuples: it is one, which is not empty
+        with suppress(UnrecognizedError):
+            return bool(to_number(value, key))
+    elif value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
+        return bool(value)
+    message = f"{escape(key, 80)}: expected true or false, got {describe_value(value)}"
+    raise UnsupportedError(message, entry=DATA_ENTRY)
+
+
+class Agent(NamedTuple):
+    """What decides on a policy's network."""
+
+    policy_class: Pair
+    """The module and name of the class, as they are today."""
+    observation_space: Space
+    action_space: Space
+    policy_kwargs: Mapping[str, Any]
+    use_sde: bool
+    """The algorithm's ``use_sde``, which on-policy algorithms pass to their policy."""
+    release: Release
+    """The release of SB3 that makes the network."""
+    supplied: Mapping[str, int] = {}
+    """The modules that the caller supplies as functions of arrays, with the number of their results."""
+
+    @property
+    def arguments(self) -> Arguments:
+        """The arguments of the policy."""
+        return Arguments(self.policy_kwargs)
+
+    def net_arch(self) -> Any:
+        """Return ``net_arch`` as SB3's ``load`` passes it on: a list that begins with a dict may be that dict."""
+        value = self.policy_kwargs.get("net_arch")
+        if (
+            self.release >= changes.NO_SHARED_LAYERS
+            and isinstance(value, list)
+            and value
+            and isinstance(value[0], dict)
+        ):
+            return value[0]
+        return value
+
+    def shares_extractor(self) -> bool:
+        """Return whether the actor and critics of an off-policy algorithm share one features extractor."""
+        default = self.release < changes.UNSHARED_EXTRACTORS
+        return self.arguments.flag("share_features_extractor", default=default)
+
+    def has_noise_layers(self) -> bool:
+        """Return whether gSDE has layers for itself, which may be none: its noise then depends on the features."""
+        return self.release < changes.NO_NOISE_LAYERS and self.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None
+
+
+def read_layer_sizes(value: object) -> list[Size]:
+    """Return ``net_arch``, or a part of it, as sizes."""
+    return read_sizes(value, NET_ARCH)
+
+
+# -- sizes of spaces ----------------------------------------------------------------------------------
+
+
+def action_size(space: Space) -> Size:
+    """Return the number of components of an action."""
+    if not space.distribution:
+        raise action_space_error(space)
+    if space.distribution in ("multi-categorical", "bernoulli") and len(space.shape) != 1:
+        message = f"expected a {space.class_name} of one dimension, got the shape {space.shape}"
+        raise NetworkError(ACTIONS, message)
+    return Size(prod(space.shape), ACTIONS)
+
+
+def action_space_error(space: Space) -> NetworkError:
+    """Return the error for an action space that a policy does not support."""
+    return NetworkError(ACTIONS, f"the policy does not support {space.class_name} actions")
+
+
+def output_size(space: Space) -> Size:
+    """Return the number of outputs for a distribution over actions: logits, or the mean of continuous ones."""
+    action_size(space)
+    choice_counts(space, ACTIONS)
+    return Size(space.flat_size(), ACTIONS)
+
+
+def flattened_size(space: Space, key: str) -> Size:
+    """Return the number of features of a flattened observation; discrete ones are one-hot.
+
+    :raises NetworkError: when SB3 cannot flatten the space
+    """
+    if space.observed not in ("numbers", "one-hot"):
+        message = f"the number of features of {key}, a {space.class_name}, is not known"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    choice_counts(space, key)
+    size = space.flat_size()
+    if size < 1:
+        raise NetworkError(key, f"expected at least one feature, got {size}")
+    return Size(size, key)
+
+
+def choice_counts(space: Space, key: str) -> tuple[int, ...]:
+    """Return the number of choices of each component of a space of choices.
+
+    :raises NetworkError: when it is a MultiDiscrete of other than one dimension
+    """
+    if space.distribution == "multi-categorical" and len(space.shape) != 1:
+        raise NetworkError(key, f"expected a {space.class_name} of one dimension, got the shape {space.shape}")
+    try:
+        return space.choices()
+    except UnsupportedError:
+        message = f"nvec of {key} is not an array of whole numbers"
+        raise UnsupportedError(message, entry=DATA_ENTRY) from None
+
+
+def require_choices(space: Space, key: str) -> None:
+    """Refuse a space that contains nothing: one without choices, or with a negative size.
+
+    :raises NetworkError: for such a space, or such a part of a Dict
+    """
+    for part in space.parts().values():
+        sizes: tuple[int, ...] = ()
+        with suppress(UnsupportedError):
+            sizes = part.choices()
+        if min(sizes, default=1) < 1:
+            raise NetworkError(key, f"expected at least one choice, got {min(sizes):,}")
+        if min(part.shape or (), default=0) < 0:
+            raise NetworkError(key, f"expected sizes of 0 or more, got the shape {part.shape}")
+
+
+# -- errors -------------------------------------------------------------------------------------------
+
+
+def describe_value(value: object) -> str:
+    """Return a value for a message, escaped and bounded."""
+    return escape(render_line(value), _MAX_VALUE_LENGTH)
+
+
+def wrong_value_error(value: object, key: str, expected: str) -> UnsupportedError | NetworkError:
+    """Return the error for a value of another type; a value that was not decoded is unsupported."""
+    if isinstance(value, Node):
+        return unknown_value_error(value, key, expected)
+    return NetworkError(key, f"expected {expected}, got {describe_value(value)}")
+
+
+def unknown_value_error(value: object, key: str, expected: str = "a class") -> UnsupportedError | NetworkError:
+    """Return the error for a value outside the tables: plain data is wrong, and anything else is not known."""
+    if value is None or isinstance(value, (bool, int, float, str, list, dict)):
+        return NetworkError(key, f"expected {expected}, got {describe_value(value)}")
+    name = str(value) if isinstance(value, Global) else render_line(value)
+    message = f"{escape(key, 80)} is {escape(name, _MAX_VALUE_LENGTH)}, and the network for it is not known"
+    return UnsupportedError(message, entry=DATA_ENTRY)

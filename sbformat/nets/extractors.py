@@ -1,0 +1,292 @@
+"""From observations to features: the graph's inputs, VecNormalize, ``preprocess_obs`` and the features extractors.
+
+Sources: SB3 ``common/torch_layers.py`` and ``common/preprocessing.py``, 0.6 to 2.9, imitation ``policies/base.py``.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.known import changes
+from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
+from sbformat.known.table import current_name
+from sbformat.known.types import Reference
+from sbformat.nets.activations import Activation, Spec
+from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size
+from sbformat.nets.modules import (
+    FLOAT,
+    Conv2d,
+    Flatten,
+    Linear,
+    Module,
+    ModuleDict,
+    RunningNorm,
+    Scope,
+    Sequential,
+    Supplied,
+)
+from sbformat.pkl.tree import Global
+from sbformat.policies.normalization import add_observation_input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.changes import Release
+    from sbformat.known.spaces import Space
+    from sbformat.nets.arguments import Agent, Arguments
+    from sbformat.nets.modules import Network
+    from sbformat.pkl.names import Pair
+    from sbformat.policies.builder import Value
+
+OBSERVATION: Final = "observation"
+"""The name of the input; of a Dict's parts, what their names begin with."""
+NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
+"""Of the package imitation: flattens observations, and normalizes them with statistics of its own."""
+NORMS: Final = {
+    ("imitation.util.networks", "RunningNorm"): ("count",),
+    ("imitation.util.networks", "EMANorm"): ("count", "inv_learning_rate", "num_batches"),
+}
+"""The layers that it normalizes with, and their tensors beside a mean and a variance of each feature."""
+_NATURE_CNN: Final = ((8, 4), (4, 2), (3, 1))
+"""Kernel and stride of NatureCNN's three convolutions."""
+EXTRACTOR_CLASS: Final = "features_extractor_class"
+_MAX_KEYS: Final = 1024
+"""Keys of a Dict space: in a file any number of them can share one space."""
+
+Observation = "Mapping[str | None, Value]"
+"""The preprocessed observation, float32: by the key of a Dict, or None for any other space."""
+
+
+# -- the observation ----------------------------------------------------------------------------------
+
+
+def add_observation(network: Network, agent: Agent, statistics: VecNormalize | None) -> dict[str | None, Value]:
+    """Add the inputs of a policy, and ``preprocess_obs``.
+
+    :param statistics: VecNormalize's, or None
+    :return: float32, by the key of a Dict in the order of the space, in which CombinedExtractor concatenates them; by
+        None for any other space
+    """
+    parts = agent.observation_space.parts()
+    if not parts:
+        message = "expected a Dict with at least one part"
+        raise NetworkError(OBSERVATIONS, message)
+    return {key: _preprocess(network, agent, key, space, statistics) for key, space in parts.items()}
+
+
+def _preprocess(
+    network: Network, agent: Agent, key: str | None, space: Space, statistics: VecNormalize | None
+) -> Value:
+    """``preprocess_obs``: numbers as float32, images divided by 255, integers one-hot."""
+    scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
+    value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
+    if space.observed == "one-hot":
+        return _one_hot(scope, value, space)
+    if value.dtype != FLOAT:
+        value = scope.add("Cast", value, to=FLOAT)
+    if space.is_image() and agent.arguments.flag("normalize_images", default=True):
+        value = scope.add("Div", value, scope.constant(255.0))
+    return value
+
+
+def _one_hot(scope: Scope, value: Value, space: Space) -> Value:
+    """Integers from 0, whatever ``start`` is, which SB3 does not subtract."""
+    counts = choice_counts(space, OBSERVATIONS)
+    if not space.shape:
+        return scope.add("OneHot", value, depth=counts[0])
+    parts = []
+    for at, count in enumerate(counts):
+        index = scope.add("Slice", value, axis=-1, start=at, end=at + 1)
+        parts.append(scope.flatten(scope.add("OneHot", index, depth=count)))
+    return scope.add("Concat", *parts, axis=-1)
+
+
+# -- features extractors ------------------------------------------------------------------------------
+
+
+class FeaturesExtractor(Module):
+    """A features extractor: from an observation to a vector of :attr:`features_dim` numbers."""
+
+    features_dim: Size
+
+    def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
+        """Add the nodes that compute the features.
+
+        :param observation: as :func:`add_observation` returns it
+        """
+        return self.forward(scope, observation[None])
+
+
+class SuppliedExtractor(Supplied, FeaturesExtractor):
+    """A features extractor that the caller supplies as a function of the observation, or of a dict of its parts."""
+
+    def __init__(self, function: str, size: int) -> None:
+        super().__init__(function, size)
+        self.features_dim = Size(size, "")
+
+    def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
+        return self.call(scope, list(observation.values()), [key for key in observation if key is not None])
+
+
+class FlattenExtractor(FeaturesExtractor, Flatten):
+    """Flattens the observation."""
+
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
+        arguments.refuse_others((), FLATTEN[1])
+        if agent.observation_space.has_keys:
+            message = "a Dict space needs MultiInputPolicy, or a features extractor for Dict observations"
+            raise NetworkError(OBSERVATIONS, message)
+        self.features_dim = flattened_size(agent.observation_space, OBSERVATIONS)
+
+
+class NormalizeFeaturesExtractor(FeaturesExtractor):
+    """The flattened observation, through a layer of imitation with statistics."""
+
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
+        arguments.refuse_others(("normalize_class",), NORMALIZE[1])
+        norm = arguments.reference("normalize_class", next(iter(NORMS)))
+        if norm not in NORMS:
+            message = f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known"
+            raise UnsupportedError(message, entry=DATA_ENTRY)
+        self.features_dim = flattened_size(agent.observation_space, OBSERVATIONS)
+        self.normalize = RunningNorm(self.features_dim, NORMS[norm])
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        return self.normalize.forward(scope / "normalize", scope.flatten(value))
+
+
+class NatureLayers(Module):
+    """Three convolutions and a linear layer, with a ReLU after each.
+
+    :param shape: of an image, channels first
+    :param features_dim: the number of features
+    :raises NetworkError: when the image is too small
+    """
+
+    def __init__(self, shape: tuple[int, ...], features_dim: Size, release: Release) -> None:
+        channels, *edges = shape
+        inputs: int = Size(channels, OBSERVATIONS)
+        layers: list[Module] = []
+        counts = changes.FILTERS if release >= changes.WIDE_CNN else changes.OLD_FILTERS
+        for (kernel, stride), filters in zip(_NATURE_CNN, counts):
+            edges = [(edge - kernel) // stride + 1 for edge in edges]
+            layers += [Conv2d(inputs, filters, kernel, stride), Activation(Spec("ReLU"))]
+            inputs = filters
+        if channels < 1 or min(edges) < 1:
+            raise NetworkError(OBSERVATIONS, f"an image of the shape {shape} is too small for NatureCNN")
+        self.cnn = Sequential([*layers, Flatten()])
+        linear = Linear(Size(inputs * prod(edges), OBSERVATIONS), features_dim)
+        self.linear = Sequential([linear, Activation(Spec("ReLU"))])
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        return self.linear.forward(scope / "linear", self.cnn.forward(scope / "cnn", value))
+
+
+def _takes_normalized(agent: Agent, arguments: Arguments, size: str, owner: str) -> bool:
+    """Return whether images may have any dtype and bounds, which are those of ``normalize_images=False``."""
+    since = agent.release >= changes.NORMALIZED_IMAGES
+    arguments.refuse_others((size, "normalized_image") if since else (size,), owner)
+    is_normalized = since and not agent.arguments.flag("normalize_images", default=True)
+    return is_normalized or arguments.flag("normalized_image", default=False)
+
+
+class NatureCNN(NatureLayers, FeaturesExtractor):
+    """The convolutions of the Nature paper, for images."""
+
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
+        is_normalized = _takes_normalized(agent, arguments, "features_dim", NATURE[1])
+        self.features_dim = arguments.size("features_dim", 512, least=1)
+        if not agent.observation_space.is_image(is_normalized=is_normalized):
+            message = "NatureCNN needs images: expected a Box of three dimensions, of bytes from 0 to 255"
+            raise NetworkError(OBSERVATIONS, message)
+        super().__init__(agent.observation_space.shape, self.features_dim, agent.release)
+
+
+class CombinedExtractor(FeaturesExtractor):
+    """A NatureCNN for each image of a Dict; all other parts are flattened."""
+
+    def __init__(self, agent: Agent, arguments: Arguments) -> None:
+        is_normalized = _takes_normalized(agent, arguments, "cnn_output_dim", COMBINED[1])
+        if not agent.observation_space.has_keys:
+            raise NetworkError(OBSERVATIONS, "MultiInputPolicy needs a Dict space")
+        parts = agent.observation_space.parts()
+        if len(parts) > _MAX_KEYS:
+            message = f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}"
+            raise UnsupportedError(message, entry=DATA_ENTRY)
+        outputs = arguments.size("cnn_output_dim", 256)
+        extractors: dict[str, Module] = {}
+        total = Size(0, "")
+        images: dict[tuple[object, ...], bool] = {}
+        """Whether a space is one of images, by the identity of its bounds, which many keys may share."""
+        for key, part in parts.items():
+            if part.has_keys:
+                raise NetworkError(OBSERVATIONS, f"SB3 has no nested Dict spaces, and {quote(key, 80)} is one")
+            if not key or "." in key:
+                raise NetworkError(OBSERVATIONS, f"{quote(key, 80)} cannot be the name of a module in torch")
+            bounds = (part.class_name, getattr(part, "dtype", ""), *map(id, part.bounds or ()))
+            if bounds not in images:
+                images[bounds] = part.is_image(is_normalized=is_normalized)
+            if images[bounds]:
+                extractors[key] = NatureLayers(part.shape, outputs, agent.release)
+                total = total + outputs
+            else:
+                extractors[key] = Flatten()
+                total = total + flattened_size(part, OBSERVATIONS)
+        if total < 1:
+            raise NetworkError(OBSERVATIONS, "expected at least one feature, got 0")
+        self.extractors = ModuleDict(extractors)
+        self.features_dim = total
+
+    def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
+        extractors = scope / "extractors"
+        vectors = [
+            module.forward(extractors / key, observation[key]) for key, module in self.extractors.parts().items()
+        ]
+        return scope.add("Concat", *vectors, axis=-1) if len(vectors) > 1 else vectors[0]
+
+
+EXTRACTORS: Final[Mapping[Pair, Callable[[Agent, Arguments], FeaturesExtractor]]] = {
+    FLATTEN: FlattenExtractor, NATURE: NatureCNN, COMBINED: CombinedExtractor, NORMALIZE: NormalizeFeaturesExtractor,
+}  # fmt: skip
+"""The features extractors, each made of the agent and its ``features_extractor_kwargs``."""
+
+
+def is_known_extractor(value: object) -> bool:
+    """Return whether a value of ``features_extractor_class`` is a class whose layers are known."""
+    is_plain = isinstance(value, Reference) or (isinstance(value, Global) and not value.updates)
+    return is_plain and current_name(value.pair) in EXTRACTORS  # type: ignore[attr-defined]
+
+
+def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
+    """Return the features extractor of an agent.
+
+    :param default: the policy's default class
+    :raises UnsupportedError: when the class or the space is not known
+    :raises NetworkError: when SB3 cannot make it
+    """
+    value: Any = agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*default))
+    known = is_known_extractor(value)
+    pair = current_name(value.pair) if known else agent.arguments.reference(EXTRACTOR_CLASS, default)
+    if not known or (pair == COMBINED and agent.release < changes.DICT_SPACES):
+        message = f"features_extractor_class is {escape('.'.join(pair), 120)}, and its layers are not known"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    return EXTRACTORS[pair](agent, agent.arguments.nested("features_extractor_kwargs"))
+
+
+def extract_features(
+    scope: Scope, extractor: FeaturesExtractor, names: Sequence[str], observation: Mapping[str | None, Value]
+) -> Value:
+    """Add a features extractor, unless an equal one exists: one of the same tensors.
+
+    :param scope: the policy
+    :param names: of the extractor in the state dict, with that of the newest release first
+    """
+    path = next((name for name in names if scope.has(name)), names[0])
+    identity = (getattr(extractor, "function", ""), scope.network.identify(path))
+    if identity not in scope.network.results:
+        scope.network.results[identity] = extractor.extract(scope / path, observation)
+    return scope.network.results[identity]

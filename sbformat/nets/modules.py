@@ -1,0 +1,386 @@
+"""The modules that networks consist of: torch's layers, and how a policy is made of them.
+
+A module sets its tensors and parts as attributes, as in torch, in the order of its constructor in SB3. ``state_dict()``
+has the tensors of a module, then those of its parts. A part that has two names is one module: its second names are
+aliases. ``forward`` adds nodes to a graph; a :class:`Scope` says where the module is.
+
+Sources: torch ``nn/modules``, SB3 ``common/torch_layers.py``, sb3-contrib ``common/torch_layers.py``, imitation
+``util/networks.py``.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.known.changes import NEWEST, list_renamed, stored_name
+from sbformat.policies.builder import BFLOAT16
+from sbformat.policies.graph import Input, State
+from sbformat.policies.operators import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sbformat.known.changes import Release
+    from sbformat.nets.arguments import Arguments, Size
+    from sbformat.policies.builder import GraphBuilder, Value
+    from sbformat.pth.values import TensorInfo
+
+FLOAT: Final = "float32"
+"""The dtype of SB3's networks: ``load_state_dict`` converts every tensor to it."""
+EPISODE_START: Final = "episode_start"
+_GATES: Final = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
+"""The functions of the input, forget, cell and output gate of an LSTM, in this order in each matrix."""
+_NORM_EPSILON: Final = 1e-5
+"""Of ``BaseNorm`` in imitation ``util/networks.py``."""
+
+
+class Parameter(NamedTuple):
+    """A tensor of a state dict."""
+
+    name: str
+    shape: tuple[int, ...]
+    is_buffer: bool = False
+    """Whether it is part of the state, but no optimizer changes it."""
+    same_as: str | None = None
+    """For a second name of a tensor, its first name; None for any other."""
+
+
+class Tensor(NamedTuple):
+    """A tensor of a module: an attribute of it."""
+
+    shape: tuple[int, ...]
+    is_buffer: bool = False
+
+
+# -- where modules add nodes --------------------------------------------------------------------------
+
+
+class Network:
+    """The graph of a policy under construction, and the stored tensors by name.
+
+    :param builder: collects the nodes
+    :param tensors: the state dict
+    :param entry: the entry of the state dict, for the addresses of weights
+    :param release: of SB3, whose names the tensors have
+    """
+
+    def __init__(
+        self, builder: GraphBuilder, tensors: Mapping[str, TensorInfo], entry: str, release: Release = NEWEST
+    ) -> None:
+        self.builder = builder
+        self.tensors = tensors
+        self.results: dict[object, Value] = {}
+        """Results that several modules use, by what they are."""
+        self._entry = entry
+        self._renamed = list_renamed(release)
+
+    def weight(self, name: str) -> Value:
+        """Add a tensor as a weight, in float32 as SB3 loads it.
+
+        :raises ValidationError: when it is missing
+        :raises UnsupportedError: for a dtype that is not known in a network
+        """
+        name = stored_name(name, self._renamed)
+        source = self.tensors.get(name)
+        if source is None:
+            message = f"expected the tensor {quote(name, 120)} in the state dict"
+            raise ValidationError(message, entry=self._entry)
+        if source.dtype not in (*DTYPES, BFLOAT16):
+            message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
+            raise UnsupportedError(message, entry=self._entry)
+        made = self.builder.weight(name, source, f"{self._entry}:{name}")
+        return made if made.dtype == FLOAT else self.builder.add("Cast", made, to=FLOAT, module=name)
+
+    def find(self, module: str) -> dict[str, TensorInfo]:
+        """Return the tensors of a module, by their names within it."""
+        start = f"{stored_name(module, self._renamed)}."
+        return {name[len(start) :]: info for name, info in self.tensors.items() if name.startswith(start)}
+
+    def identify(self, module: str) -> object:
+        """Return what is equal for two names of one module: the places of its tensors in the file."""
+        return frozenset(
+            (name, id(info.storage), info.offset, info.shape, info.strides) for name, info in self.find(module).items()
+        )
+
+
+class Scope(NamedTuple):
+    """Where a module is: ``scope / "actor" / "mu"``."""
+
+    network: Network
+    path: str = ""
+
+    def __truediv__(self, name: object) -> Scope:
+        return Scope(self.network, f"{self.path}.{name}" if self.path else str(name))
+
+    def has(self, module: str) -> bool:
+        """Return whether there are tensors of a module within this one."""
+        return bool(self.network.find((self / module).path))
+
+    def weight(self, name: str) -> Value:
+        """Add a tensor of the module as a weight, in float32."""
+        return self.network.weight((self / name).path)
+
+    def add(self, op: str, *operands: Value, **attributes: Any) -> Value:
+        """Add a node for the module; see :meth:`~sbformat.policies.builder.GraphBuilder.add`."""
+        return self.network.builder.add(op, *operands, **{"module": self.path, **attributes})
+
+    def constant(self, number: float, dtype: str = FLOAT) -> Value:
+        """Add a number."""
+        return self.network.builder.constant(number, dtype)
+
+    def flatten(self, value: Value) -> Value:
+        """Add ``Flatten``: the items in C order; a vector is returned as it is."""
+        return value if len(value.shape) == 1 else self.add("Reshape", value, shape=(prod(value.shape),))
+
+
+# -- modules ------------------------------------------------------------------------------------------
+
+
+class Module:
+    """A part of a network: tensors and parts as attributes, and what it computes of its input."""
+
+    def parts(self) -> Mapping[str, Module]:
+        """Return the modules that it consists of, by name."""
+        return {name: part for name, part in vars(self).items() if isinstance(part, Module)}
+
+    is_opaque = False
+    """Whether tensors below its name are not compared: it is not known, or a function of the caller replaces it."""
+
+    def opaque_paths(self, start: str = "") -> list[str]:
+        """Return what the names of tensors that are not compared begin with."""
+        if self.is_opaque:
+            return [start]
+        return [path for name, part in self.parts().items() for path in part.opaque_paths(f"{start}{name}.")]
+
+    def parameters(self) -> list[Parameter]:
+        """Return the tensors of its state dict, in the order of ``state_dict()``."""
+        made: list[Parameter] = []
+        self._collect("", made, {})
+        return made
+
+    def _collect(self, start: str, made: list[Parameter], starts: dict[int, str]) -> None:
+        first = starts.setdefault(id(self), start)
+        for name, tensor in vars(self).items():
+            if isinstance(tensor, Tensor):
+                same_as = None if first == start else first + name
+                made.append(Parameter(start + name, tensor.shape, tensor.is_buffer, same_as))
+        for name, part in self.parts().items():
+            part._collect(f"{start}{name}.", made, starts)  # noqa: SLF001 -- of the same class
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        """Add the nodes that compute the module's result.
+
+        :param scope: where the module is
+        :param value: a vector; of convolutions an image, channels first
+        """
+        raise NotImplementedError
+
+
+class Opaque(Module):
+    """A module that is not known, in a part of the network that the caller does not need."""
+
+    is_opaque = True
+
+
+class Supplied(Opaque):
+    """A module that the caller supplies as a function of arrays.
+
+    :param function: the name under which it is supplied
+    :param size: the items of the vector that it returns; None for as many as it gets
+    """
+
+    def __init__(self, function: str, size: int | None = None) -> None:
+        self.function = function
+        self.size = size
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        return self.call(scope, [value])
+
+    def call(self, scope: Scope, operands: Sequence[Value], keys: Iterable[str] = ()) -> Value:
+        """Add the call.
+
+        :param keys: when the function receives a dict: the key of each operand
+        """
+        size = operands[0].shape[0] if self.size is None else self.size
+        return scope.add("Call", *operands, function=self.function, keys=tuple(keys), dtype=FLOAT, shape=(size,))
+
+
+class ModuleDict(Module):
+    """Modules by name."""
+
+    def __init__(self, modules: Mapping[str, Module]) -> None:
+        self._modules = modules
+
+    def parts(self) -> Mapping[str, Module]:
+        return self._modules
+
+
+class Sequential(ModuleDict):
+    """Modules by position, each of which gets the result of the one before; without any, the input is the result."""
+
+    def __init__(self, modules: Iterable[Module]) -> None:
+        super().__init__({str(position): module for position, module in enumerate(modules)})
+
+    def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
+        """Add the nodes of all modules.
+
+        :param name: of the result, where the last module is a linear layer
+        """
+        last = str(len(self._modules) - 1)
+        for position, module in self._modules.items():
+            if position == last and isinstance(module, Linear):
+                return module.forward(scope / position, value, name=name)
+            value = module.forward(scope / position, value)
+        return value
+
+
+class Flatten(Module):
+    """The items in C order."""
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        return scope.flatten(value)
+
+
+class Linear(Module):
+    """A linear layer, with or without a bias."""
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
+        self.weight = Tensor((outputs, inputs))
+        if bias:
+            self.bias = Tensor((outputs,))
+
+    def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
+        operands = [scope.weight(part) for part in ("weight", "bias") if hasattr(self, part)]
+        return scope.add("Gemm", value, *operands, transB=True, name=name)
+
+
+class Conv2d(Module):
+    """A convolution with a square kernel, without padding."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
+        self.weight = Tensor((outputs, inputs, kernel, kernel))
+        self.bias = Tensor((outputs,))
+        self.stride = stride
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        strides = (self.stride, self.stride)
+        return scope.add("Conv", value, *map(scope.weight, ("weight", "bias")), strides=strides, pads=(0, 0, 0, 0))
+
+
+class BatchRenorm(Module):
+    """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics.
+
+    :param arguments: of the policy, of which ``batch_norm_eps`` matters to the result
+    """
+
+    def __init__(self, size: int, arguments: Arguments) -> None:
+        self.scale = self.bias = Tensor((size,))
+        self.ra_mean = self.ra_var = Tensor((size,), is_buffer=True)
+        self.steps = Tensor((), is_buffer=True)
+        self._arguments = arguments
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        scale, bias, mean, variance = map(scope.weight, ("scale", "bias", "ra_mean", "ra_var"))
+        epsilon = scope.constant(self._arguments.number("batch_norm_eps", 0.001))
+        centered = scope.add("Sub", value, mean)
+        deviation = scope.add("Sqrt", scope.add("Add", variance, epsilon))
+        scaled = scope.add("Mul", scope.add("Div", centered, deviation), scale)
+        return scope.add("Add", scaled, bias)
+
+
+class RunningNorm(Module):
+    """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - running_mean) / sqrt(running_var + 1e-5)``.
+
+    :param counters: the names of other tensors, which only training uses
+    """
+
+    def __init__(self, size: Size, counters: Iterable[str]) -> None:
+        self.running_mean = self.running_var = Tensor((size,), is_buffer=True)
+        for name in counters:
+            setattr(self, name, Tensor((), is_buffer=True))
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        mean, variance = scope.weight("running_mean"), scope.weight("running_var")
+        spread = scope.add("Add", variance, scope.constant(_NORM_EPSILON))
+        centered = scope.add("Sub", value, mean)
+        return scope.add("Div", centered, scope.add("Sqrt", spread))
+
+
+class LSTM(Module):
+    """An LSTM of any number of layers: four gates in each matrix; with a projection the hidden state is smaller.
+
+    ``forward`` is one step, with the states as inputs ``lstm_actor.hidden_l0`` and ``lstm_actor.cell_l0``, 0 when they
+    are not given, which ``RecurrentActorCriticPolicy._process_sequence`` multiplies by 0 where an episode starts.
+
+    :param arguments: ``lstm_kwargs``
+    """
+
+    def __init__(self, inputs: int, hidden: int, layers: int, arguments: Arguments) -> None:
+        bias, bidirectional = arguments.flag("bias", default=True), arguments.flag("bidirectional", default=False)
+        projection = arguments.size("proj_size", 0)
+        self.layers = layers
+        self._arguments = arguments
+        self._refused = {"bidirectional": bidirectional, "proj_size": bool(projection)}
+        state = projection or hidden
+        for layer in range(layers):
+            for of in (f"l{layer}", f"l{layer}_reverse") if bidirectional else (f"l{layer}",):
+                setattr(self, f"weight_ih_{of}", Tensor((4 * hidden, inputs)))
+                setattr(self, f"weight_hh_{of}", Tensor((4 * hidden, state)))
+                for way in ("ih", "hh") if bias else ():
+                    setattr(self, f"bias_{way}_{of}", Tensor((4 * hidden,)))
+                if projection:
+                    setattr(self, f"weight_hr_{of}", Tensor((projection, hidden)))
+            inputs = state * (2 if bidirectional else 1)
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        """Add all layers, and return the hidden state of the last one.
+
+        :raises UnsupportedError: for a variant with which sb3-contrib cannot predict
+        """
+        refused = {**self._refused, "batch_first": self._arguments.flag("batch_first", default=False)}
+        for variant, is_given in refused.items():
+            if is_given:
+                message = (
+                    f"sb3-contrib can neither train nor predict several environments with {variant} in lstm_kwargs"
+                )
+                raise UnsupportedError(message)
+        for layer in range(self.layers):
+            value = self._add_layer(scope, layer, value)
+        return value
+
+    def _add_layer(self, scope: Scope, layer: int, value: Value) -> Value:
+        place, builder = scope / f"l{layer}", scope.network.builder
+        going_on = _add_going_on(scope.network)
+        size = vars(self)[f"weight_hh_l{layer}"].shape[-1]
+        hidden, cell = (
+            builder.input(Input(f"{scope.path}.{state}_l{layer}", FLOAT, (size,), default=0.0, role="state"))
+            for state in ("hidden", "cell")
+        )
+        kept, old = (place.add("Mul", going_on, state) for state in (hidden, cell))
+        products = []
+        for way, source in (("ih", value), ("hh", kept)):
+            names = [f"{part}_{way}_l{layer}" for part in ("weight", "bias")]
+            operands = [scope.weight(part) for part in names if hasattr(self, part)]
+            products.append(place.add("Gemm", source, *operands, transB=True))
+        gates = place.add("Add", *products)
+        raw = [place.add("Slice", gates, axis=-1, start=at * size, end=(at + 1) * size) for at in range(len(_GATES))]
+        enter, forget, new, leave = (place.add(op, gate) for op, gate in zip(_GATES, raw))
+        remembered, added = place.add("Mul", forget, old), place.add("Mul", enter, new)
+        next_cell = place.add("Add", remembered, added, name=f"{place.path}/cell")
+        next_hidden = place.add("Mul", leave, place.add("Tanh", next_cell), name=f"{place.path}/hidden")
+        whose = "critic_" if scope.path.endswith("critic") else ""
+        for state, before, after in (("hidden", hidden, next_hidden), ("cell", cell, next_cell)):
+            builder.state(State(before.name, after.name, f"{whose}{state}"))
+        return next_hidden
+
+
+def _add_going_on(network: Network) -> Value:
+    """Add what multiplies the states of all LSTMs: 0 where an episode starts, otherwise 1."""
+    if EPISODE_START not in network.results:
+        scope = Scope(network, EPISODE_START)
+        start = network.builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
+        made = scope.add("Sub", scope.constant(1.0), start)
+        network.results[EPISODE_START] = scope.add("Reshape", made, shape=(1,))
+    return network.results[EPISODE_START]

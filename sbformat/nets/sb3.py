@@ -1,0 +1,941 @@
+"""The policies of SB3 and sb3-contrib, as their sources write them: what each is made of, and how it acts.
+
+``POLICIES`` has a row for each class. A policy adds its outputs to a graph: ``action`` first; ``logits`` (of the last
+layer; masked ones are -1e8), ``probabilities``, ``mean``, ``log_std`` (of the distribution, also with gSDE), ``value``;
+``q_values``, for each action, or for each critic and the deterministic action; ``quantiles``.
+
+Sources: SB3 ``common/policies.py``, ``common/torch_layers.py``, ``dqn/policies.py``, ``sac/policies.py``,
+``td3/policies.py`` of 0.6 to 2.9; sb3-contrib ``common/maskable``, ``common/recurrent``, and ``policies.py`` of
+``qrdqn``, ``tqc``, ``crossq`` and ``ars``, of 0.9 to 2.9.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import UnsupportedError, escape
+from sbformat.known import changes
+from sbformat.known.algorithms import POLICY_CLASSES
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
+from sbformat.nets.activations import RELU, TANH, read_activation
+from sbformat.nets.arguments import (
+    KWARGS,
+    LARGEST_FLOAT32,
+    MAX_LAYERS,
+    NET_ARCH,
+    USE_SDE,
+    NetworkError,
+    Size,
+    action_size,
+    action_space_error,
+    describe_value,
+    output_size,
+    read_layer_sizes,
+    read_sizes,
+    wrong_value_error,
+)
+from sbformat.nets.distributions import (
+    Head,
+    add_bits,
+    add_choices,
+    add_gaussian,
+    add_gsde,
+    component_sizes,
+    finish_action,
+    require_outputs,
+)
+from sbformat.nets.extractors import (
+    FeaturesExtractor,
+    NatureCNN,
+    SuppliedExtractor,
+    extract_features,
+    make_extractor,
+)
+from sbformat.nets.modules import LSTM, BatchRenorm, Linear, Module, Opaque, Sequential, Supplied, Tensor
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.graph import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sbformat.known.changes import Release
+    from sbformat.nets.arguments import Agent, Arguments
+    from sbformat.nets.distributions import Noise
+    from sbformat.nets.modules import Parameter, Scope
+    from sbformat.pkl.names import Pair
+    from sbformat.policies.builder import Value
+
+    Observation = Mapping[str | None, Value]
+    Outputs = dict[str, Value]
+
+EXTRACTOR: Final = "features_extractor"
+_LOG_STD_RANGE: Final = (-20.0, 2.0)
+"""``LOG_STD_MIN`` and ``LOG_STD_MAX``."""
+
+
+def create_mlp(
+    inputs: int,
+    outputs: int | None,
+    sizes: Sequence[Size],
+    activation: Callable[[], Module],
+    *,
+    bias: bool = True,
+    renorm: Arguments | None = None,
+) -> list[Module]:
+    """Return the layers that SB3's function of this name makes.
+
+    :param inputs: features that the first layer receives
+    :param outputs: outputs of the last layer, which no activation follows; None without such a layer
+    :param sizes: outputs of each hidden layer
+    :param activation: makes one
+    :param bias: whether the layers have a bias
+    :param renorm: the policy's arguments, if a batch renormalisation precedes each layer
+    """
+    made: list[Module] = []
+    for size in [*sizes] if outputs is None else [*sizes, outputs]:
+        made += [BatchRenorm(inputs, renorm)] if renorm else []
+        made += [Linear(inputs, size, bias=bias), activation()]
+        inputs = size
+    return made if outputs is None else made[:-1]
+
+
+class Policy(Module):
+    """A policy: a network that acts, with what only training uses.
+
+    :param agent: what decides on the network
+    :param extractor: the class of its features extractor by default
+    :raises NetworkError: when SB3 cannot make it
+    :raises UnsupportedError: when a part is not known
+    """
+
+    activation: Pair = RELU
+    """The default of ``activation_fn``."""
+
+    def __init__(self, agent: Agent, extractor: Pair) -> None:
+        self.agent = agent
+        self._extractor = extractor
+        self.make()
+
+    def make(self) -> None:
+        """Set the modules, in SB3's order."""
+        raise NotImplementedError
+
+    def parameters(self) -> list[Parameter]:
+        """Return the tensors of its state dict, by their names in the agent's release."""
+        made, renamed = super().parameters(), changes.list_renamed(self.agent.release)
+        if not renamed:
+            return made
+        names = {parameter.name: changes.stored_name(parameter.name, renamed) for parameter in made}
+        return [one._replace(name=names[one.name], same_as=names.get(one.same_as or "")) for one in made]
+
+    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
+        """Add the nodes that compute the policy's outputs.
+
+        :param observation: as :func:`~sbformat.nets.extractors.add_observation` returns it
+        :param rate: the share of random actions, ``exploration_rate`` of ``data``
+        """
+        raise NotImplementedError
+
+    def make_extractor(self, *names: str) -> FeaturesExtractor:
+        """Return a features extractor.
+
+        :param names: that a function of the caller may have in its place
+        """
+        for name in (*names, EXTRACTOR):
+            if name in self.agent.supplied:
+                return SuppliedExtractor(name, self.agent.supplied[name])
+        return make_extractor(self.agent, self._extractor)
+
+    def make_critic_extractor(self, name: str) -> FeaturesExtractor | Opaque:
+        """Return a features extractor of a critic alone; it need not be known if the caller supplies the actor's.
+
+        :param name: that a function of the caller may have in its place
+        """
+        if name in self.agent.supplied:
+            return SuppliedExtractor(name, self.agent.supplied[name])
+        try:
+            return make_extractor(self.agent, self._extractor)
+        except UnsupportedError:
+            if not self.agent.supplied:
+                raise
+            return Opaque()
+
+    def make_activation(self) -> Callable[[], Module]:
+        """Return what makes the policy's ``activation_fn``."""
+        return read_activation(self.agent, self.activation)
+
+
+def make_noise_layers(
+    agent: Agent, activation: Callable[[], Module], inputs: Size, latent: Size
+) -> tuple[Sequential | None, Size]:
+    """Return the layers that gSDE has for itself, and the number of features that its noise depends on."""
+    if not agent.has_noise_layers():
+        return None, latent
+    sizes = read_sizes(agent.policy_kwargs[changes.NOISE_ARGUMENT], f"{KWARGS}/{changes.NOISE_ARGUMENT}")
+    return Sequential(create_mlp(inputs, None, sizes, activation)), (sizes or [inputs])[-1]
+
+
+# -- common/policies.py: an actor and a critic beside it -----------------------------------------------
+
+
+class MlpExtractor(Module):
+    """The layers of the policy and value networks, after those that they share in old releases.
+
+    A function that the caller supplies as ``mlp_extractor`` returns what the actor uses.
+
+    :param extractor: the features extractor
+    :param inputs: the number of features, or of outputs of an LSTM after it
+    """
+
+    def __init__(
+        self, agent: Agent, extractor: FeaturesExtractor, inputs: Size, activation: Callable[[], Module]
+    ) -> None:
+        shared, pi, vf = _read_branches(agent, is_image=isinstance(extractor, NatureCNN))
+        split = shared[-1] if shared else inputs
+        self.latent_dim_pi, self.latent_dim_vf = ((sizes or [split])[-1] for sizes in (pi, vf))
+        self.shared_net = Sequential(create_mlp(inputs, None, shared, activation))
+        self.policy_net: Module = Sequential(create_mlp(split, None, pi, activation))
+        self.value_net: Module = Sequential(create_mlp(split, None, vf, activation))
+        self.has_critic = True
+        supplied = agent.supplied
+        if "mlp_extractor" in supplied:
+            self.is_opaque = True
+            self.policy_net = Supplied("mlp_extractor", supplied["mlp_extractor"])
+            self.has_critic = "mlp_extractor.value_net" in supplied
+        for branch in ("policy_net", "value_net"):
+            if (name := f"mlp_extractor.{branch}") in supplied:
+                setattr(self, branch, Supplied(name, supplied[name]))
+
+    def forward_branch(self, scope: Scope, branch: str, features: Value) -> Value:
+        """Add the layers of ``policy_net`` or ``value_net``."""
+        module: Module = getattr(self, branch)
+        if not module.is_opaque:
+            features = self.shared_net.forward(scope / "shared_net", features)
+        return module.forward(scope / branch, features)
+
+
+class _Branches(NamedTuple):
+    """The hidden layers of the policy and value networks."""
+
+    shared: list[Size]
+    pi: list[Size]
+    vf: list[Size]
+
+
+def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
+    """Return the hidden layers that ``net_arch`` describes."""
+    value = agent.net_arch()
+    if value is None:
+        sizes = [] if is_image else read_layer_sizes((64, 64))
+        return _Branches([], sizes, sizes)
+    takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
+    if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
+        value = value[0]
+    if takes_dict and isinstance(value, dict):
+        if shares and not {"pi", "vf"} <= value.keys():
+            raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
+        return _Branches([], read_layer_sizes(value.get("pi", [])), read_layer_sizes(value.get("vf", [])))
+    if not shares:
+        if not isinstance(value, (list, tuple, ArrayInfo)):
+            raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
+        return _Branches([], read_layer_sizes(value), read_layer_sizes(value))
+    if not isinstance(value, (list, tuple)):
+        raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
+    split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
+    own = value[split] if split < len(value) else {}
+    return _Branches(*map(read_layer_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
+
+
+class ActorCriticPolicy(Policy):
+    """A policy and a value network after a features extractor: PPO, A2C, TRPO."""
+
+    activation = TANH
+
+    def make(self) -> None:
+        extractor = self.make_extractor(changes.ACTOR_EXTRACTOR)
+        self.make_layers(extractor, extractor.features_dim)
+
+    def make_layers(self, extractor: FeaturesExtractor, inputs: Size) -> None:
+        """Set the modules.
+
+        :param inputs: of ``mlp_extractor``: the number of features, or of outputs of an LSTM after them
+        """
+        agent, arguments, activation = self.agent, self.agent.arguments, self.make_activation()
+        mlp_extractor = MlpExtractor(agent, extractor, inputs, activation)
+        noise_layers, seen = make_noise_layers(agent, activation, inputs, mlp_extractor.latent_dim_pi)
+        self._set_log_std(arguments, seen)
+        self.features_extractor = extractor
+        if agent.release >= changes.BRANCH_EXTRACTORS:
+            setattr(self, changes.ACTOR_EXTRACTOR, extractor)
+            shares = arguments.flag("share_features_extractor", default=True)
+            setattr(
+                self,
+                changes.CRITIC_EXTRACTOR,
+                extractor if shares else self.make_critic_extractor(changes.CRITIC_EXTRACTOR),
+            )
+        self.mlp_extractor = mlp_extractor
+        if noise_layers is not None:
+            setattr(self, changes.NOISE_LAYERS, noise_layers)
+        self.action_net = Linear(mlp_extractor.latent_dim_pi, self.count_logits())
+        self.value_net: Module = Linear(mlp_extractor.latent_dim_vf, 1)
+        if not self.has_critic:
+            self.value_net = Opaque()
+
+    def _set_log_std(self, arguments: Arguments, latent: Size) -> None:
+        """The standard deviation of continuous actions: one for each action, or a matrix with gSDE."""
+        agent = self.agent
+        refuses = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
+        if refuses and arguments.flag("squash_output", default=False):
+            raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
+        if agent.action_space.distribution != "gaussian":
+            return
+        size = action_size(agent.action_space)
+        arguments.require_number("log_std_init")
+        shape = (latent, size if arguments.flag("full_std", default=True) else 1) if agent.use_sde else (size,)
+        self.log_std = Tensor(shape)
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether all modules of the critic are known."""
+        extractor = getattr(self, changes.CRITIC_EXTRACTOR, self.features_extractor)
+        return self.mlp_extractor.has_critic and type(extractor) is not Opaque
+
+    def count_logits(self) -> Size:
+        """Return the number of outputs of ``action_net``."""
+        return output_size(self.agent.action_space)
+
+    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
+        names = (changes.ACTOR_EXTRACTOR, EXTRACTOR)
+        features = extract_features(scope, self.features_extractor, names, observation)
+        recurred = self.recur(scope, features)
+        latent = self.mlp_extractor.forward_branch(scope / "mlp_extractor", "policy_net", recurred)
+        head = self.act_on(scope, features, latent)
+        if not self.has_critic:
+            return head
+        extractor = getattr(self, changes.CRITIC_EXTRACTOR, self.features_extractor)
+        if extractor is not self.features_extractor:
+            names = (changes.CRITIC_EXTRACTOR, EXTRACTOR)
+        features = self.recur_critic(scope, extract_features(scope, extractor, names, observation), recurred)
+        latent = self.mlp_extractor.forward_branch(scope / "mlp_extractor", "value_net", features)
+        value = self.value_net.forward(scope / "value_net", latent, name="value")  # type: ignore[call-arg]
+        return head._replace(outputs={**head.outputs, "value": value})
+
+    def recur(self, scope: Scope, features: Value) -> Value:  # noqa: ARG002 -- of a policy with an LSTM
+        """Add what is between the features and the actor's layers."""
+        return features
+
+    def recur_critic(self, scope: Scope, features: Value, recurred: Value) -> Value:  # noqa: ARG002
+        """Add what is between the features and the critic's layers.
+
+        :param recurred: what the actor's layers get
+        """
+        return features
+
+    def act_on(self, scope: Scope, features: Value, latent: Value) -> Head:
+        """Add the distribution of actions.
+
+        :param latent: what ``action_net`` gets
+        """
+        space, net = self.agent.action_space, scope / "action_net"
+        if space.distribution == "gaussian":
+            return self._act_in_box(scope, features, self.action_net.forward(net, latent, name="mean"), latent)
+        logits = self.action_net.forward(net, latent, name="logits")
+        if space.distribution == "bernoulli":
+            return add_bits(scope, space, logits)
+        return add_choices(scope, space, logits, masked=False)
+
+    def _act_in_box(self, scope: Scope, features: Value, mean: Value, latent: Value) -> Head:
+        agent = self.agent
+        squash = agent.arguments.flag("squash_output", default=False)
+        noise: Noise
+        if agent.use_sde:
+            seen = add_noise_features(self, scope, features, latent)
+            use_expln = agent.arguments.flag("use_expln", default=False)
+            noise = add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
+        else:
+            noise = add_gaussian(mean, scope.weight("log_std"))
+            squash = squash and agent.release < changes.SQUASH_NEEDS_GSDE
+        squashed = scope.add("Tanh", mean, module="action") if squash and agent.use_sde else mean
+        action = finish_action(scope.network.builder, agent.action_space, squashed, squashed=squash)
+        spread = scope.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
+        return Head({"action": action, "mean": mean, "log_std": spread}, noise.sampling)
+
+
+def add_noise_features(module: Module, scope: Scope, features: Value, latent: Value) -> Value:
+    """Return the features that gSDE's noise depends on: those of the last hidden layer, or of layers of its own.
+
+    With layers of its own that are none, it depends on the features of the observation.
+
+    :param module: the module that has those layers
+    """
+    layers = getattr(module, changes.NOISE_LAYERS, None)
+    return latent if layers is None else layers.forward(scope / changes.NOISE_LAYERS, features)
+
+
+class MaskableActorCriticPolicy(ActorCriticPolicy):
+    """As ``ActorCriticPolicy``, for choices that can be masked; a bit has a logit for each of its values."""
+
+    def __init__(self, agent: Agent, extractor: Pair) -> None:
+        if agent.action_space.distribution == "gaussian":
+            raise action_space_error(agent.action_space)
+        super().__init__(agent._replace(use_sde=False), extractor)
+
+    def count_logits(self) -> Size:
+        size = output_size(self.agent.action_space)
+        return size * 2 if self.agent.action_space.distribution == "bernoulli" else size
+
+    def act_on(self, scope: Scope, features: Value, latent: Value) -> Head:  # noqa: ARG002
+        logits = self.action_net.forward(scope / "action_net", latent, name="raw_logits")
+        return add_choices(scope, self.agent.action_space, logits, masked=True)
+
+
+class RecurrentActorCriticPolicy(ActorCriticPolicy):
+    """An LSTM between the features extractor and the two networks, and another one or a layer for the critic."""
+
+    def make(self) -> None:
+        arguments, extractor = self.agent.arguments, self.make_extractor(changes.ACTOR_EXTRACTOR)
+        size, hidden = extractor.features_dim, arguments.size("lstm_hidden_size", 256, least=1)
+        layers = arguments.size("n_lstm_layers", 1, least=1)
+        if layers > MAX_LAYERS:
+            message = f"expected at most {MAX_LAYERS:,} layers, got {layers:,}"
+            raise NetworkError(arguments.key("n_lstm_layers"), message)
+        is_shared = arguments.flag("shared_lstm", default=False)
+        has_critic = arguments.flag("enable_critic_lstm", default=True)
+        if is_shared and has_critic:
+            raise NetworkError(arguments.key("shared_lstm"), "a shared LSTM needs enable_critic_lstm=False")
+        if is_shared and not arguments.flag("share_features_extractor", default=True):
+            raise NetworkError(arguments.key("shared_lstm"), "a shared LSTM needs share_features_extractor=True")
+        self.make_layers(extractor, hidden)
+        self.lstm_actor = _make_lstm(arguments.nested("lstm_kwargs"), size, hidden, layers)
+        if has_critic:
+            self.lstm_critic = _make_lstm(arguments.nested("lstm_kwargs"), size, hidden, layers)
+        elif not is_shared:
+            self.critic = Linear(size, hidden)
+
+    def recur(self, scope: Scope, features: Value) -> Value:
+        return self.lstm_actor.forward(scope / "lstm_actor", features)
+
+    def recur_critic(self, scope: Scope, features: Value, recurred: Value) -> Value:
+        for name in ("lstm_critic", "critic"):
+            if hasattr(self, name):
+                return getattr(self, name).forward(scope / name, features)  # type: ignore[no-any-return]
+        return recurred
+
+
+def _make_lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> LSTM:
+    names = ("bias", "batch_first", "dropout", "bidirectional", "proj_size", "device", "dtype")
+    arguments.refuse_others(names, "LSTM")
+    if (projection := arguments.size("proj_size", 0)) >= hidden:
+        message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
+        raise NetworkError(arguments.key("proj_size"), message)
+    dropout = arguments.values.get("dropout", 0.0)
+    if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
+        raise NetworkError(arguments.key("dropout"), f"expected a number from 0 to 1, got {describe_value(dropout)}")
+    return LSTM(inputs, hidden, layers, arguments)
+
+
+# -- dqn, qrdqn: one network and its target -----------------------------------------------------------
+
+
+class QNetwork(Module):
+    """A network of the values of actions, or of their quantiles.
+
+    :param name: of its layers
+    """
+
+    def __init__(self, policy: Policy, name: str, outputs: Size) -> None:
+        self.features_extractor = extractor = policy.make_extractor(f"{name}.{EXTRACTOR}")
+        value = policy.agent.net_arch()
+        default = [] if isinstance(extractor, NatureCNN) else [64, 64]
+        sizes = read_layer_sizes(default if value is None else value)
+        layers = create_mlp(extractor.features_dim, outputs, sizes, policy.make_activation())
+        setattr(self, name, Sequential(layers))
+
+    def forward_values(self, scope: Scope, name: str, observation: Observation, result: str) -> Value:
+        """Add the network.
+
+        :param scope: of the policy
+        :param result: the name of the result
+        """
+        features = extract_features(scope, self.features_extractor, (f"{name}.{EXTRACTOR}", EXTRACTOR), observation)
+        return getattr(self, name).forward(scope / name / name, features, name=result)  # type: ignore[no-any-return]
+
+
+class DQNPolicy(Policy):
+    """A Q-network, and its target: the action of the greatest value, or at random."""
+
+    network = "q_net"
+
+    def make(self) -> None:
+        if self.agent.action_space.distribution != "categorical":
+            raise action_space_error(self.agent.action_space)
+        outputs = output_size(self.agent.action_space) * self.count_quantiles()
+        for name in (self.network, f"{self.network}_target"):
+            setattr(self, name, QNetwork(self, self.network, outputs))
+
+    def count_quantiles(self) -> Size:
+        """Return the number of outputs for each action."""
+        return Size(1, "")
+
+    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
+        values = self._forward(scope, observation, "q_values")
+        return self._choose(scope, {"q_values": values}, rate)
+
+    def _forward(self, scope: Scope, observation: Observation, name: str) -> Value:
+        return getattr(self, self.network).forward_values(scope, self.network, observation, name)  # type: ignore[no-any-return]
+
+    def _choose(self, scope: Scope, outputs: Outputs, rate: float) -> Head:
+        values = outputs["q_values"]
+        require_outputs(values, self.agent.action_space.flat_size())
+        action = scope.add("ArgMax", values, axis=-1, name="action")
+        drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
+        return Head({"action": action, **outputs}, drawn)
+
+
+class QRDQNPolicy(DQNPolicy):
+    """A network of quantiles of each action's value, whose mean is the value."""
+
+    network = "quantile_net"
+
+    def count_quantiles(self) -> Size:
+        return self.agent.arguments.number_of("n_quantiles", 200)
+
+    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
+        flat = self._forward(scope, observation, "")
+        actions = self.agent.action_space.flat_size()
+        shape = (flat.shape[0] // actions, actions)
+        quantiles = scope.add("Reshape", flat, shape=shape, name="quantiles", module=self.network)
+        values = scope.add("ReduceMean", quantiles, axis=-2, name="q_values", module=self.network)
+        return self._choose(scope, {"q_values": values, "quantiles": quantiles}, rate)
+
+
+# -- sac, tqc, crossq, td3: an actor, and critics of its action -----------------------------------------
+
+
+class ContinuousCritic(Module):
+    """Networks that return the value of an observation and an action, or its quantiles."""
+
+    def __init__(self, policy: ActorCriticsPolicy, extractor: FeaturesExtractor, outputs: Size) -> None:
+        agent = policy.agent
+        inputs = extractor.features_dim + action_size(agent.action_space)
+
+        def make() -> Sequential:
+            return Sequential(create_mlp(inputs, outputs, policy.critic_arch, policy.make_layer, renorm=policy.renorm))
+
+        self.features_extractor = extractor
+        count = 2 if agent.release < changes.NUMBERED_CRITICS else agent.arguments.number_of("n_critics", 2, least=1)
+        if count * (len(make().parameters()) + 1) > MAX_LAYERS:
+            message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
+            raise NetworkError(agent.arguments.key("n_critics"), message)
+        self.names = [f"qf{number}" for number in range(count)]
+        for name in self.names:
+            setattr(self, name, make())
+
+    def forward_values(self, scope: Scope, features: Value, action: Value) -> list[Value]:
+        """Add the networks, and return the result of each."""
+        seen = scope.add("Concat", features, action, axis=-1)
+        return [getattr(self, name).forward(scope / name, seen) for name in self.names]
+
+
+class SACActor(Module):
+    """``Actor`` of ``sac/policies.py``: mean and standard deviation of the actions."""
+
+    def __init__(self, policy: ActorCriticsPolicy, extractor: FeaturesExtractor) -> None:
+        agent, arguments = policy.agent, policy.agent.arguments
+        features, sizes, activation = extractor.features_dim, policy.actor_arch, policy.make_layer
+        latent = (sizes or [features])[-1]
+        size = action_size(agent.action_space)
+        layers = create_mlp(features, None, sizes, activation, renorm=policy.renorm)
+        if policy.renorm and sizes:
+            layers.append(BatchRenorm(latent, policy.renorm))
+        self.arguments = arguments
+        self.use_sde = arguments.flag(USE_SDE, default=False)
+        self.clips_mean = False
+        noise_layers = None
+        if self.use_sde:
+            arguments.require_number("log_std_init")
+            noise_layers, seen = make_noise_layers(agent, activation, features, latent)
+            self.log_std: Tensor | Linear = Tensor((seen, size))
+            self.clips_mean = _clips_mean(arguments)
+        self.features_extractor = extractor
+        self.latent_pi = Sequential(layers)
+        if noise_layers is not None:
+            setattr(self, changes.NOISE_LAYERS, noise_layers)
+        self.mu = Sequential([Linear(latent, size)]) if self.clips_mean else Linear(latent, size)
+        if not self.use_sde:
+            self.log_std = Linear(latent, size)
+
+    def forward_actions(self, scope: Scope, features: Value) -> tuple[Value, Noise]:
+        """Add the mean and the noise around it."""
+        latent = self.latent_pi.forward(scope / "latent_pi", features)
+        if not isinstance(self.log_std, Linear):
+            mean = self._add_clipped_mean(scope, latent)
+            seen = add_noise_features(self, scope, features, latent)
+            use_expln = self.arguments.flag("use_expln", default=False)
+            return mean, add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
+        mean = self.mu.forward(scope / "mu", latent, name="mean")
+        place = scope / "log_std"
+        low, high = map(scope.constant, _LOG_STD_RANGE)
+        above = place.add("Max", self.log_std.forward(place, latent), low)
+        return mean, add_gaussian(mean, place.add("Min", above, high, name="log_std"))
+
+    def _add_clipped_mean(self, scope: Scope, latent: Value) -> Value:
+        """The mean of gSDE, which a Hardtanh limits unless ``clip_mean`` is 0."""
+        place = scope / "mu"
+        if not self.clips_mean:
+            return self.mu.forward(place, latent, name="mean")
+        limit = self.arguments.number("clip_mean", 2.0)
+        if LARGEST_FLOAT32 < limit < inf:
+            raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
+        tanh = place / 1
+        above = tanh.add("Max", self.mu.forward(place, latent), tanh.constant(-limit))
+        return tanh.add("Min", above, tanh.constant(limit), name="mean")
+
+
+def _clips_mean(arguments: Arguments) -> bool:
+    value = arguments.values.get("clip_mean", 2.0)
+    if not isinstance(value, (int, float)):
+        raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
+    return value > 0.0
+
+
+class TD3Actor(Module):
+    """``Actor`` of ``td3/policies.py``: one action, without noise."""
+
+    def __init__(self, policy: ActorCriticsPolicy, extractor: FeaturesExtractor) -> None:
+        size = action_size(policy.agent.action_space)
+        layers = create_mlp(extractor.features_dim, size, policy.actor_arch, policy.make_layer)
+        self.features_extractor = extractor
+        self.mu = Sequential(layers)
+
+
+class ActorCriticsPolicy(Policy):
+    """An actor, critics of its action, and targets, with features extractors that they share or not."""
+
+    actor_class: Callable[[Any, FeaturesExtractor], Any]
+    net_arch: Any = (256, 256)
+    """The hidden layers by default: of actor and critics, or of each."""
+    net_arch_of_images: Any = (256, 256)
+    """Those after a NatureCNN."""
+    renorm: Arguments | None = None
+    """The arguments, if a batch renormalisation precedes each layer."""
+
+    def make(self) -> None:
+        agent = self.agent
+        extractor = self.make_extractor(f"actor.{EXTRACTOR}")
+        self.actor_arch, self.critic_arch = self._read_net_arch(is_image=isinstance(extractor, NatureCNN))
+        self.make_layer = self.make_activation()
+        if agent.release < changes.OWN_EXTRACTORS:  # all modules used one of the policy
+            self.features_extractor = extractor
+        self.actor = self.actor_class(self, extractor)
+        self.make_critics(extractor)
+
+    def make_critics(self, extractor: FeaturesExtractor) -> None:
+        """Set the modules after the actor.
+
+        :param extractor: the actor's
+        """
+        self.critic = self.make_critic(extractor)
+        self.critic_target = self.make_critic(None)
+
+    def make_critic(self, extractor: FeaturesExtractor | None) -> Module:
+        """Return critics.
+
+        :param extractor: what they share, unless they have one of their own; None if they share none
+        """
+        found: Module | None = extractor if self.agent.shares_extractor() else None
+        found = getattr(self, EXTRACTOR, found) or self.make_critic_extractor(f"critic.{EXTRACTOR}")
+        if isinstance(found, FeaturesExtractor):
+            return ContinuousCritic(self, found, self.count_quantiles())
+        return Opaque()
+
+    def count_quantiles(self) -> Size:
+        """Return the number of outputs of a critic."""
+        return Size(1, "")
+
+    def _read_net_arch(self, *, is_image: bool) -> tuple[list[Size], list[Size]]:
+        """Return the hidden layers of the actor and of the critics."""
+        agent, value = self.agent, self.agent.net_arch()
+        if value is None:
+            has_layers = agent.release >= changes.LAYERS_AFTER_CNN
+            default = self.net_arch if not is_image else self.net_arch_of_images if has_layers else ()
+            value = default if isinstance(default, dict) else list(default)
+        takes_dict = agent.release >= changes.PI_AND_QF
+        if isinstance(value, dict) and takes_dict:
+            if not {"pi", "qf"} <= value.keys():
+                raise NetworkError(NET_ARCH, "expected the keys pi and qf, for actor and critics")
+            return read_layer_sizes(value["pi"]), read_layer_sizes(value["qf"])
+        if isinstance(value, list) or (isinstance(value, tuple) and not takes_dict):
+            return read_layer_sizes(value), read_layer_sizes(value)
+        raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
+
+    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
+        place, space = scope / "actor", self.agent.action_space
+        names = (f"actor.{EXTRACTOR}", EXTRACTOR)
+        features = extract_features(scope, self.actor.features_extractor, names, observation)
+        outputs, scaled, sampling = self.act_on(place, features)
+        action = finish_action(scope.network.builder, space, scaled, squashed=True)
+        return Head({"action": action, **outputs, **self._add_critics(scope, observation, scaled)}, sampling)
+
+    def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
+        """Add the actor's outputs; return them with the action before it is scaled to the bounds, and how it is drawn.
+
+        :param place: the actor
+        """
+        mean, noise = self.actor.forward_actions(place, features)
+        return {"mean": mean, "log_std": noise.log_std}, place.add("Tanh", mean), noise.sampling
+
+    def _add_critics(self, scope: Scope, observation: Observation, action: Value) -> Outputs:
+        """Add the value of the deterministic action for each critic.
+
+        Nothing is added without critics, or when the caller supplies a features extractor for the actor alone.
+        """
+        place, critic = scope / "critic", self.critic
+        if not isinstance(critic, ContinuousCritic) or not scope.has("critic"):
+            return {}
+        owner = "actor" if self.agent.shares_extractor() else "critic"
+        names = (f"{owner}.{EXTRACTOR}", EXTRACTOR)
+        features = extract_features(scope, critic.features_extractor, names, observation)
+        return self.evaluate(place, critic.forward_values(place, features, action))
+
+    def evaluate(self, place: Scope, values: list[Value]) -> Outputs:
+        """Add the outputs of the critics."""
+        return {"q_values": place.add("Concat", *values, axis=-1, name="q_values")}
+
+
+class SACPolicy(ActorCriticsPolicy):
+    """A Gaussian actor, squashed by tanh, critics, and their targets."""
+
+    actor_class = SACActor
+
+
+class TQCPolicy(SACPolicy):
+    """As SAC's, with critics that return quantiles."""
+
+    def count_quantiles(self) -> Size:
+        return self.agent.arguments.size("n_quantiles", 25)
+
+    def evaluate(self, place: Scope, values: list[Value]) -> Outputs:
+        rows = [place.add("Reshape", value, shape=(1, value.shape[0])) for value in values]
+        quantiles = place.add("Concat", *rows, axis=-2, name="quantiles")
+        mean = place.add("ReduceMean", quantiles, axis=-1, name="q_values")
+        return {"q_values": mean, "quantiles": quantiles}
+
+
+class CrossQPolicy(SACPolicy):
+    """As SAC's, with batch renormalisation and without targets."""
+
+    net_arch = net_arch_of_images = {"pi": [256, 256], "qf": [1024, 1024]}
+
+    def make(self) -> None:
+        self.renorm = self.agent.arguments if self.agent.arguments.flag("batch_norm", default=True) else None
+        super().make()
+
+    def make_critics(self, extractor: FeaturesExtractor) -> None:
+        self.critic = self.make_critic(extractor)
+
+
+class TD3Policy(ActorCriticsPolicy):
+    """A deterministic actor, critics, and their targets; DDPG has it, too."""
+
+    actor_class = TD3Actor
+    net_arch = (400, 300)
+
+    def make_critics(self, extractor: FeaturesExtractor) -> None:
+        target = getattr(self, EXTRACTOR, None) or self.make_extractor(f"actor.{EXTRACTOR}")
+        self.actor_target = TD3Actor(self, target)
+        self.critic = self.make_critic(extractor)
+        self.critic_target = self.make_critic(target)
+
+    def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
+        raw = self.actor.mu.forward(place / "mu", features)
+        scaled = (place / "mu").add("Tanh", raw, name="mean")
+        return {"mean": scaled}, scaled, Sampling("none")
+
+
+# -- ars: one network, whose weights are searched -------------------------------------------------------
+
+
+class ARSPolicy(Policy):
+    """One network, with or without biases; deterministic."""
+
+    net_arch: tuple[int, ...] = (64, 64)
+    has_bias = True
+    squashes = True
+    """Whether actions are squashed by default."""
+
+    def make(self) -> None:
+        space, extractor = self.agent.action_space, self.make_extractor()
+        value = self.agent.net_arch()
+        sizes = read_layer_sizes(list(self.net_arch) if value is None else value)
+        activation = self.make_activation()
+        if space.distribution not in ("gaussian", "categorical"):
+            raise action_space_error(space)
+        bias = self.agent.arguments.flag("with_bias", default=self.has_bias)
+        layers = create_mlp(extractor.features_dim, output_size(space), sizes, activation, bias=bias)
+        self.extractor = [extractor]
+        self.action_net: Module = Sequential(layers)
+
+    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
+        agent, space = self.agent, self.agent.action_space
+        features = extract_features(scope, self.extractor[0], (EXTRACTOR,), observation)
+        is_box = space.distribution == "gaussian"
+        raw = self.action_net.forward(scope / "action_net", features, name="" if is_box else "scores")  # type: ignore[call-arg]
+        if not is_box:
+            require_outputs(raw, *component_sizes(space, raw))
+            return Head({"action": scope.add("ArgMax", raw, axis=-1, name="action"), "scores": raw}, Sampling("none"))
+        squash = agent.arguments.flag("squash_output", default=self.squashes)
+        if squash or (self.squashes and agent.release < changes.ARS_SQUASHES_IF_ASKED):
+            raw = scope.add("Tanh", raw, module="action_net")
+        action = finish_action(scope.network.builder, space, raw, squashed=squash)
+        return Head({"action": action, "mean": raw}, Sampling("none"))
+
+
+class ARSLinearPolicy(ARSPolicy):
+    """One layer, in a ``Sequential`` or not."""
+
+    net_arch = ()
+    has_bias = squashes = False
+
+    def make(self) -> None:
+        super().make()
+        agent = self.agent
+        squashes = agent.action_space.distribution == "gaussian" and agent.arguments.flag(
+            "squash_output", default=False
+        )
+        if agent.release < changes.ARS_SEQUENCE and not squashes:
+            self.action_net = self.action_net.parts()["0"]
+
+
+# -- every class ----------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A policy class: what makes its network, and the arguments that it accepts."""
+
+    network: type[Policy]
+    arguments: frozenset[str]
+    """The arguments that it accepts, in any release."""
+    since: Mapping[str, Release] = {}
+    """The first release of the arguments that came later."""
+    extractor: Pair = FLATTEN
+    """The default features extractor."""
+
+    def argument_names(self, release: Release) -> frozenset[str]:
+        """Return the arguments that it accepts in a release."""
+        gone = {name for name, until in _UNTIL.items() if release >= until}
+        return self.arguments - gone - {name for name, since in self.since.items() if release < since}
+
+
+PRESETS: Final[dict[Pair, tuple[Pair, dict[str, Any]]]] = {
+    ("imitation.policies.base", "FeedForward32Policy"): (
+        ("stable_baselines3.common.policies", "ActorCriticPolicy"), {"net_arch": [32, 32]},
+    ),
+    ("imitation.policies.base", "SAC1024Policy"): (
+        ("stable_baselines3.sac.policies", "SACPolicy"), {"net_arch": [1024, 1024]},
+    ),
+}  # fmt: skip
+"""Published classes that only pass arguments to a class of SB3: that class, and the arguments.
+
+Source: imitation ``policies/base.py``, 0.2 to 1.0.
+"""
+
+_COMMON: Final = frozenset(
+    {
+        "net_arch", "activation_fn", "features_extractor_class", "features_extractor_kwargs", "normalize_images",
+        "optimizer_class", "optimizer_kwargs",
+    }
+)  # fmt: skip
+_MASKABLE: Final = _COMMON | {"ortho_init", "share_features_extractor"}
+_ON_POLICY: Final = _MASKABLE | {"log_std_init", "full_std", changes.NOISE_ARGUMENT, "use_expln", "squash_output"}
+_RECURRENT: Final = _ON_POLICY | {
+    "lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm", "lstm_kwargs",
+}  # fmt: skip
+_CRITICS: Final = _COMMON | {"n_critics", "share_features_extractor"}
+_SAC: Final = _CRITICS | {USE_SDE, "log_std_init", changes.NOISE_ARGUMENT, "use_expln", "clip_mean"}
+_CROSSQ: Final = _SAC | {"batch_norm", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
+_ARS: Final = frozenset({"with_bias", "squash_output"})
+
+_UNTIL: Final[dict[str, Release]] = {changes.NOISE_ARGUMENT: changes.NO_NOISE_ARGUMENT}
+_ON_POLICY_SINCE: Final[dict[str, Release]] = {"share_features_extractor": changes.BRANCH_EXTRACTORS}
+_CRITICS_SINCE: Final[dict[str, Release]] = {
+    "n_critics": changes.NUMBERED_CRITICS, "share_features_extractor": changes.OWN_EXTRACTORS,
+}  # fmt: skip
+
+
+NETWORKS: Final = {
+    "ActorCriticPolicy": Row(ActorCriticPolicy, _ON_POLICY, _ON_POLICY_SINCE),
+    "MaskableActorCriticPolicy": Row(MaskableActorCriticPolicy, _MASKABLE, _ON_POLICY_SINCE),
+    "RecurrentActorCriticPolicy": Row(RecurrentActorCriticPolicy, _RECURRENT, _ON_POLICY_SINCE),
+    "DQNPolicy": Row(DQNPolicy, _COMMON),
+    "QRDQNPolicy": Row(QRDQNPolicy, _COMMON | {"n_quantiles"}),
+    "SACPolicy": Row(SACPolicy, _SAC, _CRITICS_SINCE),
+    "TD3Policy": Row(TD3Policy, _CRITICS, _CRITICS_SINCE),
+    "TQCPolicy": Row(TQCPolicy, _SAC | {"n_quantiles"}, _CRITICS_SINCE),
+    "CrossQPolicy": Row(CrossQPolicy, _CROSSQ, _CRITICS_SINCE),
+    "ARSPolicy": Row(ARSPolicy, _ARS | {"net_arch", "activation_fn"}, {"with_bias": changes.ARS_BIAS}),
+    "ARSLinearPolicy": Row(ARSLinearPolicy, _ARS),
+}
+"""The policy classes with a network of their own; those for images and dicts differ in the features extractor alone."""
+
+
+def _list_policies() -> Iterator[tuple[Pair, Row]]:
+    for classes in POLICY_CLASSES:
+        pairs = classes.by_alias
+        usual = classes.network or next(iter(pairs.values()))[1]
+        for alias, pair in pairs.items():
+            extractor = {"Cnn": NATURE, "Mul": COMBINED}.get(alias[:3], FLATTEN)
+            yield pair, NETWORKS.get(pair[1], NETWORKS[usual])._replace(extractor=extractor)
+
+
+POLICIES: Final = dict(_list_policies())
+"""The policies, by module and name of today."""
+
+
+def make_policy(agent: Agent) -> Policy:
+    """Return the network of an agent, as SB3 makes it.
+
+    :raises UnsupportedError: when the network is not known
+    :raises NetworkError: when SB3 cannot make it
+    """
+    row = POLICIES.get(agent.policy_class)
+    if row is None:
+        message = f"the network of the policy class {escape('.'.join(agent.policy_class), 200)} is not known"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    accepted = row.argument_names(agent.release) | {"device"}  # SB3 removes it when it loads
+    for name in agent.policy_kwargs:
+        if name not in accepted:
+            key = f"{KWARGS}/{escape(name, 80)}"
+            raise NetworkError(key, f"{agent.policy_class[1]} has no argument of this name")
+    optimizer = agent.arguments.nested("optimizer_kwargs")
+    if "lr" in optimizer.values:
+        raise NetworkError(optimizer.key("lr"), "SB3 itself passes lr to the optimizer")
+    if agent.use_sde:
+        require_gsde(agent)
+    try:
+        return row.network(agent, row.extractor)
+    except UnrecognizedError as error:
+        raise UnsupportedError(str(error), entry=DATA_ENTRY) from None
+
+
+def is_on_policy(pair: Pair) -> bool:
+    """Return whether a policy class is of an on-policy algorithm, which passes ``use_sde`` to its policy."""
+    return "full_std" in POLICIES[pair].arguments
+
+
+def require_gsde(agent: Agent) -> None:
+    """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise: SB3's ``load`` samples it.
+
+    :param agent: of a known policy class
+    :raises NetworkError: when it has none
+    """
+    if is_on_policy(agent.policy_class):
+        if agent.action_space.distribution != "gaussian":
+            raise NetworkError(USE_SDE, "gSDE needs Box actions")
+    elif USE_SDE not in POLICIES[agent.policy_class].arguments:
+        raise NetworkError(USE_SDE, f"{agent.policy_class[1]} has no gSDE")
+    elif not agent.arguments.flag(USE_SDE, default=False):
+        raise NetworkError(USE_SDE, f"gSDE needs a policy with gSDE, but {KWARGS}/{USE_SDE} is not true")
