@@ -177,7 +177,7 @@ def make_name(path: str) -> str:
     >>> make_name("2 robots/walk (new).c")
     'walk_new'
     """
-    from sbformat.policies.c.names import KEYWORDS, LONGEST_NAME
+    from sbformat.policies.c.arguments import KEYWORDS, LONGEST_NAME
 
     stem = os.path.splitext(os.path.basename(path))[0]
     name = re.sub("[^A-Za-z0-9]+", "_", stem).strip("_")

@@ -20,6 +20,7 @@ from sbformat.known.table import list_place
 from sbformat.known.types import Partial, Reference
 from sbformat.nets.arguments import LARGEST_FLOAT32, read_size, unknown_value_error
 from sbformat.nets.modules import Module, Supplied, Tensor
+from sbformat.policies.operators import OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -142,23 +143,20 @@ class _Place(NamedTuple):
         return self.scope.constant(number)
 
 
-def _simple(op: str, **defaults: float) -> Callable[[_Place], Value]:
-    """An activation that is one operator, whose attributes are the arguments of the same names."""
+def _operator(op: str) -> Callable[[_Place], Value]:
+    """An activation that is one operator: its row has the arguments of torch that are attributes."""
 
     def add(place: _Place) -> Value:
-        return place.unary(op, **{name: place.spec.number(name, value) for name, value in defaults.items()})
+        number = place.spec.number
+        given = OPERATORS[op].arguments.items()
+        return place.unary(op, **{name: number(*x) if isinstance(x, tuple) else x for name, x in given})
 
     return add
 
 
-def _fixed(op: str, **attributes: float) -> Callable[[_Place], Value]:
-    """An activation without arguments that is one operator."""
-    return lambda place: place.unary(op, **attributes)
-
-
-def _times(op: str, **attributes: float) -> Callable[[_Place], Value]:
-    """The input times a function of it."""
-    return lambda place: place.add("Mul", place.value, place.unary(op, **attributes))
+def _times(op: str) -> Callable[[_Place], Value]:
+    """The input times an activation of it."""
+    return lambda place: place.add("Mul", place.value, _operator(op)(place))
 
 
 def _same(place: _Place) -> Value:
@@ -229,10 +227,6 @@ def _soft_shrink(place: _Place) -> Value:
     return place.unary("Shrink", lambd=lambd, bias=lambd)
 
 
-def _leaky_relu(place: _Place) -> Value:
-    return place.unary("LeakyRelu", alpha=place.spec.number("negative_slope", 0.01))
-
-
 def _random_relu(place: _Place) -> Value:
     lower, upper = place.spec.number("lower", 1 / 8), place.spec.number("upper", 1 / 3)
     is_range = isfinite(lower) and isfinite(upper) and lower <= upper
@@ -264,37 +258,30 @@ def _softplus(place: _Place) -> Value:
 
 
 ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
+    **{row.activation: _operator(op) for op, row in OPERATORS.items() if row.activation},
     "AlphaDropout": _same,
     "CELU": _celu,
     "Dropout": _same,
-    "ELU": _simple("Elu", alpha=1.0),
     "FeatureAlphaDropout": _same,
     "Flatten": _same,
     "GELU": _gelu,
     "GLU": _refused("it halves the number of features, which no layer of SB3 expects"),
     "Hardshrink": _hard_shrink,
-    "Hardsigmoid": _fixed("HardSigmoid", alpha=1 / 6, beta=0.5),
-    "Hardswish": _times("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "Hardswish": _times("HardSigmoid"),
     "Hardtanh": _hard_tanh,
     "Identity": _same,
-    "LeakyReLU": _leaky_relu,
     "LogSigmoid": _log_sigmoid,
     "LogSoftmax": _softmax("LogSoftmax"),
     "Mish": _mish,
     "PReLU": _prelu,
     "RReLU": _random_relu,
-    "ReLU": _fixed("Relu"),
     "ReLU6": lambda place: _clip(place, 0.0, 6.0),
-    "SELU": _fixed("Selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
     "SiLU": _times("Sigmoid"),
-    "Sigmoid": _fixed("Sigmoid"),
     "Softmax": _softmax("Softmax"),
     "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
     "Softmin": _softmax("Softmax"),
     "Softplus": _softplus,
     "Softshrink": _soft_shrink,
-    "Softsign": _fixed("Softsign"),
-    "Tanh": _fixed("Tanh"),
     "Tanhshrink": _tanh_shrink,
 }
-"""What adds the nodes of an activation, by the name of its class."""
+"""What adds the nodes of an activation, by the name of its class: one operator, unless a function here says more."""

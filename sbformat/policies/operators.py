@@ -1,23 +1,38 @@
-"""The operators of a graph: one table, with the rule for the shape of each result, and a column for each back end.
+"""The operators of a graph: one table, whose rows have all that any part of the package knows of an operator.
 
 Names, attributes and meaning are ONNX's (https://onnx.ai/onnx/operators), except that a shape here is that of one item:
 every value but a weight has a batch axis before it. An ``axis`` counts from the end of the shape, from -1, so that it
 never means the batch.
 
-A back end walks the nodes of a graph and looks each operator up here: numpy's column names a function of
-:mod:`sbformat.policies.run.kernels`, ONNX's the operator with the opset that introduced it. A new operator is one row,
-one function in each back end, and a line in POLICIES.md 19.2.
+A row has the rule for the shape of the result, what is true of the operator in every back end, and a column for each of
+them: ``numpy`` and ``c`` and ``onnx``. A back end walks the nodes of a graph and looks each operator up here. What is
+more than an expression is a function in the module of the back end, whose name the column has. Another back end is
+another column.
+
+A back end that has no column for an operator computes its ``parts`` instead: the function of the row that makes it of
+other operators (:func:`decompose`). So a new operator needs a rule, a meaning and ``parts``, and columns where a back
+end does better. One that is an activation of torch also has the name of its class there. Example: x * sigmoid(x)::
+
+    "Swish": _unary(
+        "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), activation="SiLU",
+        parts=lambda make, x: make.add("Mul", x, make.add("Sigmoid", x)),
+    ),
+
+POLICIES.md 19.2 has a line for each row, and ``schema/graph.schema.json`` its name.
 """
 
 from __future__ import annotations
 
+import itertools
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from sbformat.errors import UnsupportedError
+from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import FrozenDict
+from sbformat.policies.graph import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 Shape = tuple[int, ...]
 
@@ -33,10 +48,33 @@ class Operand(NamedTuple):
     dtype: str
     shape: Shape
     is_weight: bool
+    name: str = ""
+    """Of the value; only parts need it."""
 
 
 Result = tuple[str, Shape]
 """Dtype and shape of what an operator returns."""
+
+
+_NONE: Final[Mapping[str, Any]] = FrozenDict()
+
+
+class C(NamedTuple):
+    """An operator in C: expressions of the items ``x`` and ``y`` and the attributes, or what writes its calls."""
+
+    floats: str = ""
+    integers: str = ""
+    """``{type}`` is that of the items. They wrap, because an overflow would be undefined behaviour."""
+    unsigned: str = ""
+    """Where it is not that of ``integers``."""
+    doubles: str = ""
+    """A mean is subtracted in double; nothing else is computed in it, only moved."""
+    has_bools: bool = False
+    """Whether ``integers`` is right for bools, too."""
+    statements: str = ""
+    """What is computed before the expression."""
+    write: str = "elementwise"
+    """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
 
 
 class Operator(NamedTuple):
@@ -48,10 +86,33 @@ class Operator(NamedTuple):
     """The least and the most operands."""
     attributes: frozenset[str]
     meaning: str
-    onnx: str
-    """The operator of ONNX; with a colon and the opset that introduced it."""
-    numpy: str
-    """The function of :mod:`sbformat.policies.run.kernels`."""
+    numpy: str = ""
+    """The function of :mod:`sbformat.policies.run.kernels`; after ``np.``, that of numpy itself."""
+    c: C | None = None
+    onnx: int = 2**31
+    """The opset of ONNX that introduced the operator of the same name, or its present form; by default none has it."""
+    onnx_write: str = "add_plain"
+    """The function of :mod:`sbformat.policies.onnx.translate`: another one if operands or attributes differ."""
+    activation: str = ""
+    """The class of ``torch.nn`` that applies it."""
+    arguments: Mapping[str, tuple[str, float] | float] = _NONE
+    """The attributes as that class has them: the name and the default of an argument, or a number."""
+    parts: Callable[..., Operand] | None = None
+    """Gets :class:`Parts`, operands and attributes, adds the nodes that compute the same, and returns the last one."""
+    is_elementwise: bool = False
+    """Whether the result has an item for each item of the operands, whose shapes broadcast."""
+    in_place: bool = False
+    """Whether the result may replace the first operand in memory."""
+    view: str = ""
+    """The function that returns the result as a view of the operand, if it is one, after ``view_``: in
+    :mod:`sbformat.policies.run.kernels` and :mod:`sbformat.policies.c.calls`."""
+    moves: bool = False
+    """Whether items are only copied or converted, which every back end does with every dtype."""
+    batch: Literal["one", "all", "none"] = "one"
+    """The batch axis of an operand that does not depend on observations, in numpy: of size 1, of the size of the batch,
+    or none, for operands after the first that can only be weights."""
+    layer: str = ""
+    """What a layer of this operator alone is called."""
 
 
 def require(condition: bool, message: str) -> None:  # noqa: FBT001 -- reads as an assertion
@@ -209,92 +270,259 @@ def _call(_: Sequence[Operand], attributes: Mapping[str, Any]) -> Result:
 # -- the table ----------------------------------------------------------------------------------------
 
 
-def _reduction(
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result], meaning: str, onnx: str, numpy: str
+def _row(
+    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result],
+    operands: int | tuple[int, int],
+    meaning: str,
+    attributes: str = "",
+    **columns: Any,
 ) -> Operator:
-    return Operator(result, (1, 1), frozenset({"axis", "keepdims"}), meaning, onnx, numpy)
+    least_and_most = (operands, operands) if isinstance(operands, int) else operands
+    return Operator(result, least_and_most, frozenset(attributes.split()), meaning, **columns)
 
 
-def _unary(meaning: str, onnx: str, numpy: str, *attributes: str) -> Operator:
-    return Operator(_same, (1, 1), frozenset(attributes), meaning, onnx, numpy)
+def _unary(meaning: str, attributes: str = "", **columns: Any) -> Operator:
+    columns = {"is_elementwise": True, "in_place": True, **columns}
+    return _row(_same, 1, meaning, attributes, **columns)
 
 
-def _binary(meaning: str, onnx: str, numpy: str) -> Operator:
-    return Operator(_broadcast, (2, 2), frozenset(), meaning, onnx, numpy)
+def _binary(meaning: str, **columns: Any) -> Operator:
+    columns = {"is_elementwise": True, "in_place": True, **columns}
+    return _row(_broadcast, 2, meaning, **columns)
 
+
+def _reduction(
+    meaning: str,
+    numpy: str,
+    onnx_write: str = "add_reduction",
+    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result] = _reduce,
+) -> Operator:
+    c = C(write="reduction")
+    return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write=onnx_write)
+
+
+def _normalize(make: Parts, x: Operand, scale: Operand, bias: Operand, *, epsilon: float) -> Operand:
+    difference = make.add("Sub", x, make.add("ReduceMean", x, axis=-1, keepdims=True))
+    square = make.add("Mul", difference, difference)
+    mean = make.add("ReduceMean", square, axis=-1, keepdims=True)
+    deviation = make.add("Sqrt", make.add("Add", mean, make.constant("epsilon", epsilon)))
+    return make.add("Add", make.add("Mul", make.add("Div", difference, deviation), scale), bias)
+
+
+_ANY: Final = 2**31
+_COPY: Final = C(write="copy")
+_TANH: Final = """\
+        const float bounded = x < -7.90531111f ? -7.90531111f : x > 7.90531111f ? 7.90531111f : x;
+        const float square = bounded * bounded;
+        float above = -2.76076847742355e-16f, below = 1.19825839466702e-06f;
+        above = above * square + 2.00018790482477e-13f;
+        above = above * square - 8.60467152213735e-11f;
+        above = above * square + 5.12229709037114e-08f;
+        above = above * square + 1.48572235717979e-05f;
+        above = above * square + 6.37261928875436e-04f;
+        above = above * square + 4.89352455891786e-03f;
+        below = below * square + 1.18534705686654e-04f;
+        below = below * square + 2.26843463243900e-03f;
+        below = below * square + 4.89352518554385e-03f;
+"""
+"""tanh is x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients, with an error of 4e-7: ``tanhf`` takes ten times as
+long, because compilers do not vectorize it."""
 
 OPERATORS: Final[Mapping[str, Operator]] = {
-    "Identity": _unary("x", "Identity:1", "identity"),
-    "Cast": Operator(_cast, (1, 1), frozenset({"to"}), "x as another dtype", "Cast:9", "cast"),
-    "Add": _binary("x + y", "Add:7", "add"),
-    "Sub": _binary("x - y", "Sub:7", "subtract"),
-    "Mul": _binary("x * y", "Mul:7", "multiply"),
-    "Div": _binary("x / y", "Div:7", "divide"),
-    "Max": _binary("the greater of x and y", "Max:8", "maximum"),
-    "Min": _binary("the lesser of x and y", "Min:8", "minimum"),
-    "Greater": Operator(_compare, (2, 2), frozenset(), "x > y", "Greater:9", "greater"),
-    "Where": Operator(_where, (3, 3), frozenset(), "y where x is true, z elsewhere", "Where:9", "where"),
-    "Neg": _unary("-x", "Neg:6", "negative"),
-    "Abs": _unary("the absolute value", "Abs:6", "absolute"),
-    "Exp": _unary("e ** x", "Exp:6", "exp"),
-    "Log": _unary("the natural logarithm", "Log:6", "log"),
-    "Sqrt": _unary("the square root", "Sqrt:6", "sqrt"),
-    "Round": _unary("the nearest integer, halves to even", "Round:11", "round"),
-    "Relu": _unary("max(x, 0)", "Relu:6", "relu"),
-    "Tanh": _unary("the hyperbolic tangent", "Tanh:6", "tanh"),
-    "Sigmoid": _unary("1 / (1 + e ** -x)", "Sigmoid:6", "sigmoid"),
-    "Softplus": _unary("log(1 + e ** x)", "Softplus:1", "softplus"),
-    "Softsign": _unary("x / (1 + |x|)", "Softsign:1", "softsign"),
-    "Elu": _unary("x, or alpha * (e ** x - 1) below 0", "Elu:6", "elu", "alpha"),
-    "Celu": _unary("x, or alpha * (e ** (x / alpha) - 1) below 0", "Celu:12", "celu", "alpha"),
-    "Selu": _unary("gamma * x, or gamma * alpha * (e ** x - 1) below 0", "Selu:6", "selu", "alpha", "gamma"),
-    "LeakyRelu": _unary("x, or alpha * x below 0", "LeakyRelu:6", "leaky_relu", "alpha"),
-    "PRelu": _binary("x, or y * x below 0", "PRelu:9", "prelu"),
-    "Erf": _unary("the error function", "Erf:9", "erf"),
-    "HardSigmoid": _unary("alpha * x + beta, from 0 to 1", "HardSigmoid:6", "hard_sigmoid", "alpha", "beta"),
-    "Shrink": _unary("x - bias above lambd, x + bias below -lambd, else 0", "Shrink:9", "shrink", "lambd", "bias"),
-    "Softmax": _unary("e ** x over its sum along an axis", "Softmax:13", "softmax", "axis"),
-    "LogSoftmax": _unary("the logarithm of Softmax", "LogSoftmax:13", "log_softmax", "axis"),
-    "OneHot": Operator(
-        _one_hot, (1, 1), frozenset({"depth"}), "1 at the index, 0 elsewhere, along a new last axis", "OneHot:11",
-        "one_hot",
+    "Identity": _unary("x", numpy="identity", c=_COPY, onnx=1, view="same", moves=True),
+    "Cast": _row(
+        _cast, 1, "x as another dtype", "to", numpy="cast", c=C(write="cast"), onnx=9,
+        is_elementwise=True, view="cast", moves=True,
     ),
-    "Transpose": Operator(
-        _transpose, (1, 1), frozenset({"axes"}), "axes in another order, from 0, without the batch", "Transpose:1",
-        "transpose",
+    "Add": _binary("x + y", numpy="np.add", c=C("x + y", "({type})((uint32_t)x + (uint32_t)y)"), onnx=7),
+    "Sub": _binary(
+        "x - y", numpy="np.subtract", c=C("x - y", "({type})((uint32_t)x - (uint32_t)y)", doubles="x - y"),
+        onnx=7,
     ),
-    "Reshape": Operator(
-        _reshape, (1, 1), frozenset({"shape"}), "the same items, in C order, in another shape", "Reshape:5", "reshape"
+    "Mul": _binary("x * y", numpy="np.multiply", c=C("x * y", "({type})((uint32_t)x * (uint32_t)y)"), onnx=7),
+    "Div": _binary(
+        "x / y", numpy="divide", c=C("x / y", "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)"), onnx=7
     ),
-    "Concat": Operator(
-        _concat, (1, 2**31), frozenset({"axis"}), "operands one after another along an axis", "Concat:4", "concat"
+    "Max": _binary(
+        "the greater of x and y", numpy="maximum", onnx=8,
+        c=C("x >= y || x != x ? x : y", "({type})(x >= y ? x : y)", has_bools=True),
     ),
-    "Slice": Operator(
-        _slice, (1, 1), frozenset({"axis", "start", "end"}), "a range along an axis", "Slice:10", "slice_axis"
+    "Min": _binary(
+        "the lesser of x and y", numpy="minimum", onnx=8,
+        c=C("x <= y || x != x ? x : y", "({type})(x <= y ? x : y)", has_bools=True),
     ),
-    "Gemm": Operator(
-        _gemm, (2, 3), frozenset({"transB"}),
-        "a linear layer: x times the weights, (outputs, inputs) if transB, plus the bias", "Gemm:11", "gemm",
+    "Greater": _row(
+        _compare, 2, "x > y", numpy="np.greater", c=C("(uint8_t)(x > y)", "(uint8_t)(x > y)", has_bools=True),
+        onnx=9, is_elementwise=True,
     ),
-    "Conv": Operator(
-        _conv, (2, 3), frozenset({"strides", "pads"}),
-        "a convolution of an image, weights and a bias, see below", "Conv:11", "conv",
+    "Where": _row(
+        _where, 3, "y where x is true, z elsewhere", numpy="where", c=C(write="where", doubles="x ? y : z"),
+        onnx=9, is_elementwise=True,
     ),
-    "LayerNormalization": Operator(
-        _normalization, (3, 3), frozenset({"epsilon"}),
-        "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "LayerNormalization:17",
-        "layer_normalization",
+    "Neg": _unary("-x", numpy="negative", c=C("-x", "({type})(0u - (uint32_t)x)"), onnx=6),
+    "Abs": _unary(
+        "the absolute value", numpy="np.absolute", onnx=6,
+        c=C("fabsf(x)", "({type})(x < 0 ? 0u - (uint32_t)x : (uint32_t)x)", "x"),
     ),
-    "ReduceSum": _reduction(_reduce, "the sum along an axis", "ReduceSum:13", "reduce_sum"),
-    "ReduceMean": _reduction(_reduce, "the mean along an axis", "ReduceMean:13", "reduce_mean"),
-    "ReduceMin": _reduction(_reduce, "the least along an axis", "ReduceMin:13", "reduce_min"),
-    "ReduceLogSumExp": _reduction(
-        _reduce, "the logarithm of the sum of e ** x along an axis", "ReduceLogSumExp:13", "reduce_log_sum_exp"
+    "Exp": _unary("e ** x", numpy="np.exp", c=C("expf(x)"), onnx=6),
+    "Log": _unary("the natural logarithm", numpy="np.log", c=C("logf(x)"), onnx=6),
+    "Sqrt": _unary("the square root", numpy="np.sqrt", c=C("sqrtf(x)"), onnx=6),
+    "Round": _unary("the nearest integer, halves to even", numpy="np.rint", c=C("rintf(x)"), onnx=11),
+    "Relu": _unary(
+        "max(x, 0)", numpy="relu", c=C("x < 0.0f ? 0.0f : x", "({type})(x < 0 ? 0 : x)", "x"), onnx=6,
+        activation="ReLU",
     ),
-    "ArgMax": _reduction(_arg_max, "the index of the first greatest item", "ArgMax:13", "arg_max"),
-    "Call": Operator(
-        _call, (1, 2**31), frozenset({"function", "keys", "dtype", "shape"}),
-        "a function that the caller supplies, see below", "", "call",
+    "Tanh": _unary(
+        "the hyperbolic tangent", numpy="np.tanh", c=C("bounded * (above / below)", statements=_TANH), onnx=6,
+        activation="Tanh",
+    ),
+    "Sigmoid": _unary(
+        "1 / (1 + e ** -x)", numpy="sigmoid", c=C("1.0f / (1.0f + expf(-x))"), onnx=6,
+        activation="Sigmoid",
+    ),
+    "Softplus": _unary(
+        "log(1 + e ** x)", numpy="softplus", c=C("(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))"), onnx=1,
+        activation="Softplus",
+    ),
+    "Softsign": _unary(
+        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign"
+    ),
+    "Elu": _unary(
+        "x, or alpha * (e ** x - 1) below 0", "alpha", numpy="elu", c=C("x < 0.0f ? alpha * expm1f(x) : x"),
+        onnx=6, activation="ELU", arguments={"alpha": ("alpha", 1.0)},
+    ),
+    "Celu": _unary(
+        "x, or alpha * (e ** (x / alpha) - 1) below 0", "alpha", numpy="celu",
+        c=C("x < 0.0f ? alpha * expm1f(x / alpha) : x"), onnx=12,
+        activation="CELU", arguments={"alpha": ("alpha", 1.0)},
+    ),
+    "Selu": _unary(
+        "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="selu",
+        c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=6,
+        activation="SELU", arguments={"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
+    ),
+    "LeakyRelu": _unary(
+        "x, or alpha * x below 0", "alpha", numpy="leaky_relu", c=C("x < 0.0f ? alpha * x : x"), onnx=6,
+        activation="LeakyReLU", arguments={"alpha": ("negative_slope", 0.01)},
+    ),
+    "PRelu": _binary(
+        "x, or y * x below 0", numpy="prelu", c=C("x < 0.0f ? x * y : x"), onnx=9, onnx_write="add_slope",
+        activation="PReLU",
+    ),
+    "Erf": _unary("the error function", numpy="erf", c=C("erff(x)"), onnx=9),
+    "HardSigmoid": _unary(
+        "alpha * x + beta, from 0 to 1", "alpha beta", numpy="hard_sigmoid", onnx=6,
+        c=C("x * alpha + beta < 0.0f ? 0.0f : x * alpha + beta > 1.0f ? 1.0f : x * alpha + beta"),
+        activation="Hardsigmoid", arguments={"alpha": 1 / 6, "beta": 0.5},
+    ),
+    "Shrink": _unary(
+        "x - bias above lambd, x + bias below -lambd, else 0", "lambd bias", numpy="shrink", onnx=9,
+        c=C("fabsf(x) <= lambd ? 0.0f : x > 0.0f ? x - bias : x < 0.0f ? x + bias : x"),
+    ),
+    "Softmax": _row(
+        _same, 1, "e ** x over its sum along an axis", "axis", numpy="softmax", c=C(write="softmax"), onnx=13,
+        activation="Softmax", in_place=True,
+    ),
+    "LogSoftmax": _row(
+        _same, 1, "the logarithm of Softmax", "axis", numpy="log_softmax", c=C(write="softmax"), onnx=13,
+        activation="LogSoftmax", in_place=True,
+    ),
+    "OneHot": _row(
+        _one_hot, 1, "1 at the index, 0 elsewhere, along a new last axis", "depth", numpy="one_hot",
+        c=C(write="one_hot"), onnx=11, onnx_write="add_one_hot",
+    ),
+    "Transpose": _row(
+        _transpose, 1, "axes in another order, from 0, without the batch", "axes", numpy="transpose",
+        c=C(write="transpose"), onnx=1, onnx_write="add_transpose", view="transposed", moves=True,
+    ),
+    "Reshape": _row(
+        _reshape, 1, "the same items, in C order, in another shape", "shape", numpy="reshape", c=_COPY,
+        onnx=5, onnx_write="add_reshape", view="reshaped", moves=True,
+    ),
+    "Concat": _row(
+        _concat, (1, _ANY), "operands one after another along an axis", "axis", numpy="concat",
+        c=C(write="concat"), onnx=4, onnx_write="add_concat", moves=True, batch="all",
+    ),
+    "Slice": _row(
+        _slice, 1, "a range along an axis", "axis start end", numpy="slice_axis",
+        c=C(write="slice"), onnx=10, onnx_write="add_slice", view="slice", moves=True,
+    ),
+    "Gemm": _row(
+        _gemm, (2, 3), "a linear layer: x times the weights, (outputs, inputs) if transB, plus the bias", "transB",
+        numpy="gemm", c=C(write="linear"), onnx=11, batch="none", layer="linear",
+    ),
+    "Conv": _row(
+        _conv, (2, 3), "a convolution of an image, weights and a bias, see below", "strides pads", numpy="conv",
+        c=C(write="convolution"), onnx=11, batch="none",
+    ),
+    "LayerNormalization": _row(
+        _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",
+        numpy="layer_normalization", c=C(write="normalization"), onnx=17, onnx_write="add_normalization",
+        parts=_normalize, in_place=True, layer="layer normalization",
+    ),
+    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "add_sum"),
+    "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),
+    "ReduceMin": _reduction("the least along an axis", "reduce_min"),
+    "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
+    "ArgMax": _reduction("the index of the first greatest item", "arg_max", "add_arg_max", _arg_max),
+    "Call": _row(
+        _call, (1, _ANY), "a function that the caller supplies, see below", "function keys dtype shape", numpy="call",
+        batch="all",
     ),
 }  # fmt: skip
-"""The operators, by name."""
+"""The operators, by name. ``Call`` runs in Python alone, and is never exported."""
+
+
+# -- operators made of others -------------------------------------------------------------------------
+
+
+class Parts:
+    """The nodes that compute what one node computes, in order, and the numbers among their operands.
+
+    :param label: what their names begin with
+    :param dtype: of numbers
+    :param taken: names that they must not have
+    """
+
+    def __init__(self, label: str, dtype: str, taken: Container[str] = ()) -> None:
+        self.nodes: list[Node] = []
+        self.numbers: dict[str, tuple[str, float]] = {}
+        """By their names: what each is, and the number."""
+        self._label, self._dtype, self._taken = label, dtype, taken
+
+    def add(self, op: str, *operands: Operand, **attributes: Any) -> Operand:
+        """Add a node, and return its result."""
+        dtype, shape = OPERATORS[op].result(operands, attributes)
+        name, inputs = self._name(op), tuple(operand.name for operand in operands)
+        self.nodes.append(Node(name, op, inputs, FrozenDict(attributes), dtype, shape))
+        return Operand(dtype, shape, False, name)
+
+    def constant(self, what: str, number: float) -> Operand:
+        """Return a number as an operand."""
+        name = self._name(what)
+        self.numbers[name] = what, number
+        return Operand(self._dtype, (), True, name)
+
+    def _name(self, what: str) -> str:
+        own = {*self.numbers, *(node.name for node in self.nodes)}
+        names = (f"{self._label}/{what}" + f"_{at}" * (at > 1) for at in itertools.count(1))
+        return next(name for name in names if name not in own and name not in self._taken)
+
+
+def decompose(node: Node, operands: Sequence[Operand], back_end: str, taken: Container[str] = ()) -> Parts:
+    """Return the nodes that compute what a node computes; the last one has its name and module.
+
+    :param operands: with the names that the node has for them
+    :param back_end: which has no column for the operator, for the message
+    :param taken: names that the others must not have
+    :raises UnsupportedError: for an operator that is not made of others
+    """
+    make_parts = OPERATORS[node.op].parts
+    if make_parts is None:
+        message = f"{quote(node.op)} cannot be exported: {back_end} does not have it, and it has no parts here"
+        raise UnsupportedError(message)
+    named = [operand._replace(name=name) for operand, name in zip(operands, node.inputs)]
+    parts = Parts(node.name, node.dtype, taken)
+    make_parts(parts, *named, **node.attributes)
+    parts.nodes[-1] = parts.nodes[-1]._replace(name=node.name, module=node.module)
+    return parts

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.operators import OPERATORS
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_number
 
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
 
-_ACTIVATIONS: Final = {
-    "Relu": "ReLU", "Tanh": "Tanh", "Sigmoid": "Sigmoid", "Softplus": "Softplus", "Softsign": "Softsign", "Elu": "ELU",
-    "Celu": "CELU", "Selu": "SELU", "LeakyRelu": "LeakyReLU", "PRelu": "PReLU", "HardSigmoid": "Hardsigmoid",
-    "Softmax": "Softmax", "LogSoftmax": "LogSoftmax",
-}  # fmt: skip
+_ACTIVATIONS: Final = {op: row.activation for op, row in OPERATORS.items() if row.activation}
 """Operators that are activations of torch by themselves."""
 _COMPOSED: Final = {
     "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
@@ -234,17 +231,12 @@ class _Summarizer:
         )
 
     def _name_operation(self, group: _Group) -> str:
-        operators = {node.op for node in group.nodes}
-        if operators == {"Gemm"}:
-            return "linear"
-        if "Conv" in operators:
-            node = next(node for node in group.nodes if node.op == "Conv")
+        node = next((node for node in group.nodes if node.op == "Conv"), None)
+        if node is not None:
             kernel = self._shapes[node.inputs[1]][2:]
             strides, pads = node.attributes["strides"], node.attributes["pads"]
             padding = f", padding {_join_sizes(pads)}" if any(pads) else ""
             return f"convolution {_join_sizes(kernel, ' x ')}, stride {_join_sizes(strides)}{padding}"
-        if operators == {"LayerNormalization"}:
-            return "layer normalization"
         if any(tensor.rpartition(".")[2] in _MEANS for tensor in self._tensors(group)):
             return "batch normalization"
         return _list_operators(group)
@@ -300,7 +292,7 @@ def _group(nodes: Sequence[Node], apart: set[str]) -> list[_Group]:
 
 
 def _list_operators(group: _Group) -> str:
-    return ", ".join(dict.fromkeys("linear" if node.op == "Gemm" else node.op for node in group.nodes))
+    return ", ".join(dict.fromkeys(OPERATORS[node.op].layer or node.op for node in group.nodes))
 
 
 def _join_sizes(sizes: Sequence[int], separator: str = ", ") -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sbformat.immutable import FrozenDict
-from sbformat.policies.run.plan import Plan
-from sbformat.policies.run.program import Folded, fold_nodes
+from sbformat.policies.run.program import Folded, Plan, fold_nodes
 
 if TYPE_CHECKING:
     from sbformat import Policy

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sbformat import Policy
-    from sbformat.policies.export.files import ExportReport
-    from sbformat.policies.export.interface import Port
+    from sbformat.policies.export.files import ExportReport, Port
 
 ACTION: Final = "action"
 _CRITIC: Final = "critic_"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.policies.export.interface import NEXT, name_states
+from sbformat.policies.export.files import NEXT, name_states
 
 from .exported_policy import ExportedPolicy
 

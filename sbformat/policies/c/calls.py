@@ -1,34 +1,58 @@
-"""Nodes as calls of functions in C.
+"""Nodes as calls of functions in C, the memory of their results, and numbers as literals.
 
 :class:`Writer` turns one node after another into statements, and collects the functions and constants that these use.
 A node that works item by item over operands of other shapes, or moves items, becomes a call for each row of neighbours,
 within as many loops as are needed: axes that are neighbours in memory in all operands are one.
+
+:class:`Memory` decides where each value is: in an argument, in a constant, or in one of the arrays on the stack, which
+values share. There is one array for each type of C. Three rules make them small:
+
+- A node that moves nothing (a reshape, a range of a vector) has its result in the memory of its operand: a *view*.
+- A node that works item by item writes over an operand that nothing needs afterwards.
+- Memory is free again after the last use of all values in it. A value gets the first gap that is large enough.
+
+Worked example, ``a = Gemm(x); b = Tanh(a); c = Gemm(b)`` of 64 items each: ``b`` takes the memory of ``a``, and ``c``
+gets the next 64 items: 128 in all.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+import numpy as np
+
 from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.c import functions
-from sbformat.policies.c.memory import Place
-from sbformat.policies.c.numbers import C_TYPES, write_float
+from sbformat.policies.c.arguments import C_TYPES
+from sbformat.policies.operators import OPERATORS, C
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sbformat.policies.c.memory import Memory
     from sbformat.policies.graph import Node
     from sbformat.policies.operators import Result, Shape
+    from sbformat.policies.run.kernels import Array
 
 INDENT: Final = "    "
 LONGEST_SUM: Final = 64
 """Inputs of a layer that are added one after another; sums of more lose digits, and are made of several."""
 _NAMES: Final = ("x", "y")
 _REALS: Final = ("float", "double")
-_DOUBLES: Final = frozenset({"Sub", "Cast", "Where", "Identity", "Reshape", "Transpose", "Concat", "Slice"})
-"""Operators that have a function for double."""
+
+ARRAYS: Final = {
+    "float": "floats", "uint8_t": "bytes", "int8_t": "signed_bytes", "uint16_t": "words", "int16_t": "signed_words",
+    "uint32_t": "counts", "int32_t": "integers", "double": "doubles",
+}  # fmt: skip
+"""The array on the stack for each type: one for all types would be undefined behaviour."""
+
+_PER_LINE: Final = 8
+_CHUNK: Final = _PER_LINE << 10
+"""Items that are texts at the same time: numpy's array of texts has 128 bytes for each."""
+_PLAIN: Final = (np.float32(2e-4), np.float32(2e5))
+"""Where every release of numpy writes a float32 without an exponent."""
+_NOT_FINITE: Final = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
 
 
 class _Operand(NamedTuple):
@@ -59,20 +83,12 @@ class Writer:
 
         :raises UnsupportedError: for an operator over a type that has no function
         """
-        known: dict[str, Callable[[Node], list[str]]] = {
-            "Identity": self._write_copy, "Reshape": self._write_copy, "Cast": self._write_cast,
-            "Where": self._write_where, "OneHot": self._write_one_hot, "Transpose": self._write_transpose,
-            "Concat": self._write_concat, "Slice": self._write_slice, "Gemm": self._write_linear,
-            "Conv": self._write_convolution, "LayerNormalization": self._write_normalization,
-            "Softmax": self._write_softmax, "LogSoftmax": self._write_softmax,
-        }  # fmt: skip
-        if node.op not in _DOUBLES and any(self._types[name][0] == "float64" for name in node.inputs):
+        row = OPERATORS[node.op]
+        column = row.c or C()
+        if not (row.moves or column.doubles) and any(self._types[name][0] == "float64" for name in node.inputs):
             _refuse(node.op, "float64")
-        if node.op in known:
-            return known[node.op](node)
-        if node.op in functions.REDUCTIONS:
-            return self._write_reduction(node)
-        return self._write_elementwise(node)
+        write: Callable[[Node], list[str]] = getattr(self, f"write_{column.write}")
+        return write(node)
 
     def copy(self, kind: str, size: int, target: str, source: str) -> str:
         """Return the statement that copies neighbours."""
@@ -84,33 +100,33 @@ class Writer:
 
     # -- item by item ---------------------------------------------------------------------------------
 
-    def _write_elementwise(self, node: Node) -> list[str]:
+    def write_elementwise(self, node: Node) -> list[str]:
         dtype, _ = self._types[node.inputs[0]]
         kind = C_TYPES[dtype]
-        is_unary = len(node.inputs) == 1
-        table = _find_expressions(kind, is_unary=is_unary)
-        if node.op not in table or (dtype == "bool" and node.op not in ("Max", "Min", "Greater")):
-            _refuse(node.op, dtype)
+        column = OPERATORS[node.op].c or C()
+        expression = _find_expression(column, dtype) or _refuse(node.op, dtype)
         names = _NAMES[: len(node.inputs)]
-        function = self._define_elementwise(node, kind, table[node.op].format(type=kind), names)
+        function = self._define_elementwise(node, kind, expression.format(type=kind), names, column.statements)
         attributes = [write_float(node.attributes[name]) for name in sorted(node.attributes)]
         operands = [self._broadcast(node, name) for name in node.inputs]
-        if is_unary:
+        if len(operands) == 1:
             x = operands[0].place
             return [_call(function, prod(node.shape), self._memory.places[node.name], x, *attributes)]
         return self._loop(function, node.shape, [self._result(node), *operands])
 
-    def _define_elementwise(self, node: Node, kind: str, expression: str, names: Sequence[str]) -> str:
+    def _define_elementwise(
+        self, node: Node, kind: str, expression: str, names: Sequence[str], statements: str = ""
+    ) -> str:
         steps = len(names) > 1
         parameters = "".join(f", const {kind} *{name}s" + f", int32_t {name}_step" * steps for name in names)
         parameters += "".join(f", float {name}" for name in sorted(node.attributes) if node.op != "Cast")
         reads = "".join(f"        const {kind} {name} = {name}s[i{f' * {name}_step' * steps}];\n" for name in names)
         return self._use(
             _snake(node.op), functions.ELEMENTWISE_BODY, kind, result=C_TYPES[node.dtype], parameters=parameters,
-            operands=reads, preparation=functions.PREPARATIONS.get(node.op, ""), expression=expression,
+            operands=reads, preparation=statements, expression=expression,
         )  # fmt: skip
 
-    def _write_cast(self, node: Node) -> list[str]:
+    def write_cast(self, node: Node) -> list[str]:
         kind, target = C_TYPES[self._types[node.inputs[0]][0]], C_TYPES[node.dtype]
         x, out = self._memory.places[node.inputs[0]], self._memory.places[node.name]
         size = prod(node.shape)
@@ -127,7 +143,7 @@ class Writer:
         named = node._replace(op=f"To_{node.dtype if node.dtype == 'bool' else target.removesuffix('_t')}")
         return [_call(self._define_elementwise(named._replace(attributes={}), kind, expression, ("x",)), size, out, x)]
 
-    def _write_where(self, node: Node) -> list[str]:
+    def write_where(self, node: Node) -> list[str]:
         function = self._use("where", functions.FUNCTIONS["where"], C_TYPES[node.dtype])
         return self._loop(
             function, node.shape, [self._result(node), *(self._broadcast(node, name) for name in node.inputs)]
@@ -158,26 +174,26 @@ class Writer:
 
     # -- moved ----------------------------------------------------------------------------------------
 
-    def _write_copy(self, node: Node) -> list[str]:
+    def write_copy(self, node: Node) -> list[str]:
         source = self._memory.places[node.inputs[0]]
         return [self.copy(C_TYPES[node.dtype], prod(node.shape), str(self._memory.places[node.name]), str(source))]
 
     def _move(self, node: Node, shape: Shape, target: _Operand, source: _Operand) -> list[str]:
         return self._loop(self._use("copy", functions.FUNCTIONS["copy"], C_TYPES[node.dtype]), shape, [target, source])
 
-    def _write_transpose(self, node: Node) -> list[str]:
+    def write_transpose(self, node: Node) -> list[str]:
         name = node.inputs[0]
         strides = _strides(self._types[name][1])
         source = _Operand(self._memory.places[name], tuple(strides[axis] for axis in node.attributes["axes"]))
         return self._move(node, node.shape, self._result(node), source)
 
-    def _write_slice(self, node: Node) -> list[str]:
+    def write_slice(self, node: Node) -> list[str]:
         name = node.inputs[0]
         strides = _strides(self._types[name][1])
         start = self._memory.places[name].move(node.attributes["start"] * strides[node.attributes["axis"]])
         return self._move(node, node.shape, self._result(node), _Operand(start, strides))
 
-    def _write_concat(self, node: Node) -> list[str]:
+    def write_concat(self, node: Node) -> list[str]:
         lines = []
         target = self._result(node)
         for name in node.inputs:
@@ -189,7 +205,7 @@ class Writer:
             target = target._replace(place=target.place.move(moved))
         return lines
 
-    def _write_one_hot(self, node: Node) -> list[str]:
+    def write_one_hot(self, node: Node) -> list[str]:
         function = self._use("one_hot", functions.FUNCTIONS["one_hot"])
         depth = node.attributes["depth"]
         return [_call(function, prod(node.shape) // depth, depth, *self._in_and_out(node))]
@@ -206,7 +222,7 @@ class Writer:
         linear = self._use_linear()
         return self._use("long_linear", functions.FUNCTIONS["long_linear"], linear=linear, longest=str(LONGEST_SUM))
 
-    def _write_linear(self, node: Node) -> list[str]:
+    def write_linear(self, node: Node) -> list[str]:
         (inputs,), (outputs,) = self._types[node.inputs[0]][1], node.shape
         self.multiply_adds += inputs * outputs
         arguments = [inputs, outputs, *self._in_and_out(node), *self._layer(node)]
@@ -220,7 +236,7 @@ class Writer:
         weight = (self._turned if has_turned_weight(node) else places)[node.inputs[1]]
         return weight, places[node.inputs[2]] if len(node.inputs) > 2 else Place("0")
 
-    def _write_convolution(self, node: Node) -> list[str]:
+    def write_convolution(self, node: Node) -> list[str]:
         shape, (filters, _, *kernel) = self._types[node.inputs[0]][1], self._types[node.inputs[1]][1]
         down, across = node.shape[1:]
         top, left = node.attributes["pads"][:2]
@@ -230,26 +246,25 @@ class Writer:
         scratch = self._memory.scratch[node.name]
         return [_call(function, *sizes, *self._in_and_out(node), *self._layer(node), scratch)]
 
-    def _write_normalization(self, node: Node) -> list[str]:
+    def write_normalization(self, node: Node) -> list[str]:
         function = self._use("layer_normalization", functions.FUNCTIONS["layer_normalization"])
         parts = [self._memory.places[name] for name in node.inputs[1:]]
         epsilon = write_float(node.attributes["epsilon"])
         return [_call(function, node.shape[0], *self._in_and_out(node), *parts, epsilon)]
 
-    def _write_softmax(self, node: Node) -> list[str]:
+    def write_softmax(self, node: Node) -> list[str]:
         name = _snake(node.op)
         function = self._use(name, functions.FUNCTIONS[name])
         return [_call(function, *_split_axes(node.shape, node.attributes["axis"]), *self._in_and_out(node))]
 
-    def _write_reduction(self, node: Node) -> list[str]:
+    def write_reduction(self, node: Node) -> list[str]:
         dtype, shape = self._types[node.inputs[0]]
         kind = C_TYPES[dtype]
         parts = functions.FLOAT_PARTS if kind == "float" else functions.INTEGER_PARTS
         parts = {name: text.format(type=kind) for name, text in parts.items()}
-        body = functions.REDUCTIONS[node.op].format(type=kind, **parts)
-        function = self._use(
-            _snake(node.op), functions.FUNCTIONS["reduce"], kind, result=C_TYPES[node.dtype], body=body
-        )
+        name = _snake(node.op)
+        body = functions.REDUCTIONS[name].format(type=kind, **parts)
+        function = self._use(name, functions.FUNCTIONS["reduce"], kind, result=C_TYPES[node.dtype], body=body)
         return [_call(function, *_split_axes(shape, node.attributes["axis"]), *self._in_and_out(node))]
 
     # -- functions ------------------------------------------------------------------------------------
@@ -282,14 +297,14 @@ def _refuse(op: str, dtype: str) -> NoReturn:
     raise UnsupportedError(message)
 
 
-def _find_expressions(kind: str, *, is_unary: bool) -> Mapping[str, str]:
-    if kind == "double":
-        return functions.BINARY_DOUBLES
-    if not is_unary:
-        return functions.BINARY if kind == "float" else functions.BINARY_INTEGERS
-    if kind == "float":
-        return functions.UNARY
-    return functions.UNARY_UNSIGNED if kind.startswith("u") else functions.UNARY_SIGNED
+def _find_expression(column: C, dtype: str) -> str:
+    """Return the expression of an operator for a type; empty if there is none."""
+    kind = C_TYPES[dtype]
+    if kind in _REALS:
+        return column.floats if kind == "float" else column.doubles
+    if dtype == "bool":
+        return column.integers if column.has_bools else ""
+    return column.unsigned if column.unsigned and kind.startswith("u") else column.integers
 
 
 def _call(function: str, *arguments: object) -> str:
@@ -335,3 +350,217 @@ def _merge_axes(shape: Shape, strides: Sequence[Shape]) -> tuple[list[int], list
         for before in made:
             before.append(0)
     return sizes, made
+
+
+# -- memory -------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Memory of a value, as an expression of C and a number of items after it."""
+
+    base: str
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.base} + {self.offset}" if self.offset else self.base
+
+    def move(self, items: int) -> Place:
+        """Return the place of an item further on."""
+        return Place(self.base, self.offset + items)
+
+
+class _Block:
+    """A part of an array on the stack."""
+
+    __slots__ = ("end", "offset", "until")
+
+    def __init__(self, offset: int, size: int, until: int) -> None:
+        self.offset, self.end, self.until = offset, offset + size, until
+
+
+class Memory:
+    """The places of all values.
+
+    :param nodes: in order
+    :param given: the places of inputs and constants, by name
+    :param types: of all values: dtype and shape by name
+    :param results: values that are read after the last node
+    :param scratch: items of type float that a node needs while it runs, by its name
+    :param copied: nodes that must not be views
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        given: Mapping[str, Place],
+        types: Mapping[str, Result],
+        results: Iterable[str],
+        scratch: Mapping[str, int],
+        copied: frozenset[str],
+    ) -> None:
+        self.places: dict[str, Place] = dict(given)
+        self.scratch: dict[str, Place] = {}
+        self.sizes: dict[str, int] = defaultdict(int)
+        """Items of the array of each type that is needed."""
+        self.steps: list[Node] = []
+        """The nodes that compute or move something."""
+        self._types = types
+        self._blocks: dict[str, _Block] = {}
+        self._used: dict[str, list[_Block]] = defaultdict(list)
+        """Blocks by type, in order of their offsets."""
+        views = {node.name: find_view(node, *types[node.inputs[0]]) for node in nodes if node.name not in copied}
+        self._owners: dict[str, str] = {}
+        for node in nodes:
+            is_view = views.get(node.name) is not None
+            self._owners[node.name] = self._owner(node.inputs[0]) if is_view else node.name
+        self._last: dict[str, int] = {}
+        """The last use of any value in the memory of an owner."""
+        for at, node in enumerate(nodes):
+            self._last.update({self._owner(name): at for name in (*node.inputs, node.name)})
+        self._last.update({self._owner(name): len(nodes) for name in results})
+        for at, node in enumerate(nodes):
+            start = views.get(node.name)
+            if start is not None:
+                self.places[node.name] = self.places[node.inputs[0]].move(start)
+            elif prod(node.shape):
+                self.steps.append(node)
+                self._place(at, node, scratch.get(node.name, 0))
+            else:
+                self.places[node.name] = Place("0")
+
+    def _owner(self, name: str) -> str:
+        return self._owners.get(name, name)
+
+    def _place(self, at: int, node: Node, scratch: int) -> None:
+        operand = next((name for name in node.inputs if self._is_replaceable(at, node, name)), None)
+        if operand is not None:
+            block = self._blocks[self._owner(operand)]
+            block.until = self._last[node.name]
+            self.places[node.name] = self.places[operand]
+        else:
+            kind = C_TYPES[node.dtype]
+            block = self._claim(at, kind, prod(node.shape), self._last[node.name])
+            self.places[node.name] = Place(ARRAYS[kind], block.offset)
+        self._blocks[node.name] = block
+        if scratch:
+            self.scratch[node.name] = Place(ARRAYS["float"], self._claim(at, "float", scratch, at).offset)
+
+    def _is_replaceable(self, at: int, node: Node, operand: str) -> bool:
+        """Return whether a result may be written over an operand: item by item, and it is not read again."""
+        owner, (dtype, shape) = self._owner(operand), self._types[operand]
+        return (
+            OPERATORS[node.op].in_place
+            and owner in self._blocks
+            and self._last[owner] <= at
+            and C_TYPES[dtype] == C_TYPES[node.dtype]
+            and prod(shape) == prod(node.shape)
+            and all(self._owner(name) != owner for name in node.inputs if name != operand)
+        )
+
+    def _claim(self, at: int, kind: str, size: int, until: int) -> _Block:
+        """Return memory that is free from a node on."""
+        used = [block for block in self._used[kind] if block.until >= at]
+        offset = position = 0
+        while position < len(used) and used[position].offset - offset < size:
+            offset = used[position].end
+            position += 1
+        made = _Block(offset, size, until)
+        used.insert(position, made)
+        self._used[kind] = used
+        self.sizes[kind] = max(self.sizes[kind], made.end)
+        return made
+
+
+def find_view(node: Node, dtype: str, shape: Shape) -> int | None:
+    """Return where in its first operand a result is; None when it has to be computed or copied.
+
+    :param dtype: of the operand
+    :param shape: of the operand
+    """
+    view = OPERATORS[node.op].view
+    return _VIEWS[view](node, dtype, shape) if view else None
+
+
+def _view_same(*_: object) -> int:
+    return 0
+
+
+def _view_cast(node: Node, dtype: str, _: Shape) -> int | None:
+    is_same = C_TYPES[dtype] == C_TYPES[node.dtype]
+    return 0 if is_same and (node.dtype != "bool" or dtype == "bool") else None
+
+
+def _view_slice(node: Node, _: str, shape: Shape) -> int | None:
+    axis = len(shape) + node.attributes["axis"]
+    return node.attributes["start"] * prod(shape[axis + 1 :]) if prod(shape[:axis]) == 1 else None
+
+
+def _view_transposed(node: Node, _: str, shape: Shape) -> int | None:
+    axes = [axis for axis in node.attributes["axes"] if shape[axis] != 1]  # those of size 1 may be anywhere
+    return 0 if axes == sorted(axes) else None
+
+
+_VIEWS: Final[Mapping[str, Callable[[Node, str, Shape], int | None]]] = {
+    "same": _view_same,
+    "reshaped": _view_same,
+    "cast": _view_cast,
+    "slice": _view_slice,
+    "transposed": _view_transposed,
+}
+"""By the name in the table of operators."""
+
+
+# -- numbers ------------------------------------------------------------------------------------------
+
+
+def write_float(value: float) -> str:
+    """Return the shortest literal that is the same number in float32."""
+    return _write_floats(np.array([value]))[0]
+
+
+def _write_floats(array: Array) -> list[str]:
+    """Return the literals of a vector; they do not depend on the release of numpy."""
+    with np.errstate(over="ignore"):
+        floats = array.astype(np.float32)
+    texts: list[str] = floats.astype(np.str_).tolist()
+    magnitudes = np.abs(floats)
+    is_plain = (magnitudes == 0) | ((magnitudes >= _PLAIN[0]) & (magnitudes < _PLAIN[1]))
+    for at in np.flatnonzero(~is_plain).tolist():
+        texts[at] = np.format_float_scientific(floats[at], trim="-", exp_digits=2)
+    return [f"{text}f" for text in texts] if np.isfinite(floats).all() else list(map(_add_suffix, texts))
+
+
+def _write_doubles(array: Array) -> list[str]:
+    return [f"(double){_NOT_FINITE[text]}" if text in _NOT_FINITE else text for text in map(repr, array.tolist())]
+
+
+def _add_suffix(text: str) -> str:
+    return _NOT_FINITE.get(text) or f"{text}f"
+
+
+def write_array(name: str, array: Array) -> str:
+    """Return the definition of an array; an empty one has an item that nothing reads.
+
+    :param name: an identifier
+    :raises UnsupportedError: for an integer that 32 bits do not hold
+    """
+    size, items = max(1, array.size), array.reshape(-1) if array.size else np.zeros(1, np.uint8)
+    lines = [f"static const {C_TYPES[array.dtype.name]} {name}[{size}] = {{"]
+    for start in range(0, size, _CHUNK):
+        texts = _write_items(items[start : start + _CHUNK], name)
+        lines += [f"    {', '.join(texts[at : at + _PER_LINE])}," for at in range(0, len(texts), _PER_LINE)]
+    return "\n".join([*lines, "};", ""])
+
+
+def _write_items(array: Array, name: str) -> list[str]:
+    if array.dtype.kind == "f":
+        return _write_doubles(array) if array.dtype == np.float64 else _write_floats(array)
+    numbers = array.astype(object)
+    if array.dtype.itemsize == 8:
+        for number in numbers:
+            if not -(2**31) <= number < 2**31:
+                message = f"expected integers of 32 bits in {quote(name)}, got {number}: C source has no larger ones"
+                raise UnsupportedError(message)
+    return [
+        "(-2147483647 - 1)" if number == -(2**31) else f"{int(number)}{'u' * (number >= 2**31)}" for number in numbers
+    ]

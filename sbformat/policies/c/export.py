@@ -1,28 +1,87 @@
-"""``export_c``: a policy as C99 source, to compile where it runs."""
+"""``export_c``: a policy as C99 source, to compile where it runs, and its header.
+
+Theory of operation
+-------------------
+*In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: the text of the file and of its header.
+
+1. :class:`~sbformat.policies.c.calls.Memory` decides where each value is.
+2. :class:`~sbformat.policies.c.calls.Writer` turns nodes into calls, and collects the functions that they use.
+3. Of the constants, those that a statement names are written; weights of layers with the inputs first.
+4. Results are copied to the outputs after the last node, then next states to the state: nothing that a node reads has
+   been written before.
+
+At the end, within ``#ifdef``, is a program for tests: numbers from standard input, actions to its output.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from sbformat.errors import quote
-from sbformat.policies.c.arguments import name_arguments
-from sbformat.policies.c.names import check_name, refuse_clashes
-from sbformat.policies.c.numbers import C_DTYPES
-from sbformat.policies.c.source import write_source
-from sbformat.policies.export.files import ExportReport, write_files
-from sbformat.policies.export.lowering import lower, open_policy
+from sbformat.immutable import FrozenDict
+from sbformat.policies.c.arguments import (
+    C_DTYPES,
+    C_TYPES,
+    SIZES,
+    check_name,
+    escape_comment,
+    name_arguments,
+    refuse_clashes,
+    wrap_comment,
+)
+from sbformat.policies.c.calls import (
+    ARRAYS,
+    INDENT,
+    Memory,
+    Place,
+    Writer,
+    count_scratch,
+    has_turned_weight,
+    write_array,
+)
+from sbformat.policies.export.files import ExportReport, summarize_origin, write_files
+from sbformat.policies.export.lowering import expand, lower, open_policy, read_types
+from sbformat.policies.graph import Node
+from sbformat.policies.operators import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.export.interface import Port
+    from sbformat.policies.c.arguments import Argument, Arguments
+    from sbformat.policies.export.files import Port
+    from sbformat.policies.export.lowering import Lowered
+    from sbformat.policies.operators import Shape
+    from sbformat.policies.run.kernels import Array
     from sbformat.policies.run.policy import Policy
 
 _UNSAFE: Final = frozenset("\"'\\?<>")
 """Characters that an ``#include`` cannot have, or only with some compilers."""
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNFUSED: Final = """\
+/* A product is rounded before it is added, also where a processor has an instruction for both. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#elif defined(_MSC_VER) && !defined(__clang__)
+#pragma fp_contract(off)
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+"""
+_RESTRICT: Final = """\
+#if defined(__GNUC__) || defined(_MSC_VER)
+#define {name} __restrict
+#elif !defined(__cplusplus)
+#define {name} restrict
+#else
+#define {name}
+#endif
+"""
 
 
 def export_c(
@@ -105,3 +164,358 @@ def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:
 
 def _narrow_port(port: Port) -> Port:
     return port._replace(dtype=C_DTYPES.get(port.dtype, port.dtype))
+
+
+# -- the source ---------------------------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """The two files."""
+
+    code: str
+    header: str
+
+
+class _Constant(NamedTuple):
+    """An array of constants."""
+
+    identifier: str
+    name: str
+    array: Array
+
+
+def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name: str) -> Source:
+    """Return the C file and its header.
+
+    :param name: what all names begin with
+    :param header_name: the name of the header's file
+    :raises UnsupportedError: for an operator or a number that C source cannot have
+    """
+    lowered = expand(lowered, lambda node: OPERATORS[node.op].c is not None, "C")
+    nodes, results, copied = _separate_states(lowered)
+    types = read_types(lowered._replace(nodes=nodes))
+    constants, places, turned = _name_constants(lowered, name)
+    places.update({argument.port.value: Place(argument.name) for argument in arguments.inputs})
+    places.update({argument.port.value: Place(f"state->{argument.name}") for argument in arguments.states})
+    scratch = {node.name: count_scratch(node, types) for node in nodes}
+    memory = Memory(nodes, places, types, results.values(), scratch, copied)
+    writer = Writer(name, memory, types, turned)
+    body = [line for node in memory.steps for line in _write_node(node, writer)]
+    body += _write_results(arguments, writer, {name: memory.places[value] for name, value in results.items()})
+    reset = [writer.clear(state.type, state.size, f"state->{state.name}") for state in arguments.states if state.size]
+    used = {name for line in body if not line.startswith("/*") for name in _IDENTIFIER.findall(line)}
+    kept = [constant for constant in constants if constant.identifier in used]
+    arrays = {ARRAYS[kind]: (kind, size) for kind, size in memory.sizes.items()}
+    restrict = f"{name.upper()}_RESTRICT"
+    figures = _write_figures(kept, arrays.values(), writer.multiply_adds)
+    parts = [
+        _write_title(lowered, f"{name}_predict", header_name, figures),
+        f'#include "{header_name}"\n\n#include <math.h>\n#include <stdint.h>\n',
+        _UNFUSED,
+        *([_RESTRICT.format(name=restrict)] if any(restrict in text for text in writer.definitions.values()) else []),
+        *(_write_constant(constant) for constant in kept),
+        *writer.definitions.values(),
+        *([_write_function(declare_reset(name), [], reset or ["(void)state;"])] if arguments.states else []),
+        _write_function(
+            declare_function(arguments, name),
+            [f"{kind} {array}[{size}];" for array, (kind, size) in arrays.items()],
+            [*(f"(void){unused};" for unused in _find_unused(arguments, used)), *body],
+        ),
+        write_main(arguments, name),
+    ]
+    return Source("\n".join(parts), write_header(lowered, arguments, name, figures))
+
+
+def _write_results(arguments: Arguments, writer: Writer, sources: Mapping[str, Place]) -> list[str]:
+    """Return the statements that copy results to outputs, then next states to the state."""
+    copies = [(argument, argument.name, sources[argument.port.name]) for argument in arguments.outputs]
+    for state, port in zip(arguments.states, arguments.next_states):
+        copies.append((state, f"state->{state.name}", sources[port.name]))
+    return [writer.copy(item.type, item.size, target, str(source)) for item, target, source in copies if item.size]
+
+
+def _name_constants(lowered: Lowered, name: str) -> tuple[list[_Constant], dict[str, Place], dict[str, Place]]:
+    """Return all constants, and their places: as they are, and of layers with the inputs first."""
+    constants: list[_Constant] = []
+    places: dict[str, Place] = {}
+    turned: dict[str, Place] = {}
+    for at, (key, array) in enumerate(lowered.constants.items()):
+        constants.append(_Constant(f"{name}_constant_{at}", key, array))
+        places[key] = Place(constants[-1].identifier)
+    for node in lowered.nodes:
+        key = node.inputs[1] if has_turned_weight(node) else ""
+        if has_turned_weight(node) and key not in turned:
+            array = lowered.constants[key]
+            axes = (1, 0) if node.op == "Gemm" else (1, 2, 3, 0)
+            constants.append(
+                _Constant(f"{name}_weight_{len(turned)}", key, np.ascontiguousarray(array.transpose(axes)))
+            )
+            turned[key] = Place(constants[-1].identifier)
+    return constants, places, turned
+
+
+def _separate_states(lowered: Lowered) -> tuple[tuple[Node, ...], dict[str, str], frozenset[str]]:
+    """Return nodes, the value of each output by its name, and copies among the nodes.
+
+    A next state that is another state, or a part of one, is copied: that one may be overwritten first.
+    """
+    roots: dict[str, str] = {port.value: port.role for port in lowered.inputs}
+    for node in lowered.nodes:
+        if OPERATORS[node.op].view:
+            roots[node.name] = roots.get(node.inputs[0], "")
+    made, results = [], {}
+    taken = {*roots, *lowered.constants, *(node.name for node in lowered.nodes)}
+    for port in lowered.outputs:
+        results[port.name] = port.value
+        if roots.get(port.value) == "state":
+            name = f"copy of {port.value}"
+            while name in taken:
+                name += "'"
+            taken.add(name)
+            results[port.name] = name
+            made.append(Node(name, "Identity", (port.value,), FrozenDict(), port.dtype, port.shape))
+    return (*lowered.nodes, *made), results, frozenset(node.name for node in made)
+
+
+def _write_figures(constants: Iterable[_Constant], arrays: Iterable[tuple[str, int]], multiply_adds: int) -> list[str]:
+    """Return sentences about memory and time."""
+    flash = sum(constant.array.size * SIZES[C_TYPES[constant.array.dtype.name]] for constant in constants)
+    return [
+        f"Constants: {flash:,} bytes (flash).",
+        f"Intermediate values: {sum(SIZES[kind] * size for kind, size in arrays):,} bytes (stack).",
+        f"Multiply-adds of layers: {multiply_adds:,} per call.",
+    ]
+
+
+def _find_unused(arguments: Arguments, used: set[str]) -> list[str]:
+    names = [argument.name for argument in (*arguments.inputs, *arguments.outputs)]
+    return [name for name in (*names, *(["state"] if arguments.states else [])) if name not in used]
+
+
+def _write_title(lowered: Lowered, function: str, header_name: str, figures: Sequence[str]) -> str:
+    """Return the comment at the top: what it is, and where it comes from."""
+    precision = "float32 (means are subtracted in double)" if _has_doubles(lowered) else "float32"
+    metadata = [escape_comment(f"{key}: {text}") for key, text in lowered.metadata.items()]
+    return wrap_comment([
+        escape_comment(summarize_origin(lowered.metadata)), "",
+        f"{function} computes one step; {escape_comment(header_name)} describes its arguments.",
+        f"It is C99 and C++17, in {precision}, without allocation and without state of its own.", "",
+        *figures, "", *metadata,
+    ])  # fmt: skip
+
+
+def _has_doubles(lowered: Lowered) -> bool:
+    return any(node.dtype == "float64" for node in lowered.nodes)
+
+
+def _write_constant(constant: _Constant) -> str:
+    title = f"/* {escape_comment(constant.name[:80])}, {describe_shape(constant.array.shape)} */"
+    return f"{title}\n{write_array(constant.identifier, constant.array)}"
+
+
+def _write_node(node: Node, writer: Writer) -> list[str]:
+    return [f"/* {escape_comment(node.name[:80])}: {node.op} */", *writer.write(node)]
+
+
+def _write_function(declaration: str, variables: Sequence[str], body: Sequence[str]) -> str:
+    lines = [f"{INDENT}{line}" for line in (*variables, *body)]
+    return "\n".join([declaration, "{", *lines, "}", ""])
+
+
+# -- the header ---------------------------------------------------------------------------------------
+
+
+def write_header(lowered: Lowered, arguments: Arguments, name: str, figures: Sequence[str]) -> str:
+    """Return the text of the header.
+
+    :param figures: sentences about memory and time
+    """
+    guard = f"{name}_H".upper()
+    every = (*arguments.inputs, *arguments.states, *arguments.outputs)
+    return "\n".join([
+        wrap_comment([escape_comment(summarize_origin(lowered.metadata)), "", *figures]),
+        f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
+        "/* Items of each array. */",
+        *(f"#define {argument.size_name} {argument.size}" for argument in every),
+        '\n#ifdef __cplusplus\nextern "C" {\n#endif\n',
+        *(_declare_state(arguments, name) if arguments.states else []),
+        wrap_comment(_explain(arguments)) + f"{declare_function(arguments, name)};",
+        "\n#ifdef __cplusplus\n}\n#endif\n",
+        f"#endif /* {guard} */\n",
+    ])  # fmt: skip
+
+
+def declare_function(arguments: Arguments, name: str) -> str:
+    """Return the declaration of the function that predicts."""
+    parameters = [
+        *(f"const {argument.type} *{argument.name}" for argument in arguments.inputs),
+        *([f"{name}_state *state"] if arguments.states else []),
+        *(f"{argument.type} *{argument.name}" for argument in arguments.outputs),
+    ]
+    return f"void {name}_predict({', '.join(parameters)})"
+
+
+def declare_reset(name: str) -> str:
+    """Return the declaration of the function that starts an episode."""
+    return f"void {name}_reset({name}_state *state)"
+
+
+def describe_shape(shape: Shape) -> str:
+    """Return a shape for a comment."""
+    return f"({', '.join(map(str, shape))})"
+
+
+def _declare_state(arguments: Arguments, name: str) -> list[str]:
+    return [
+        f"/* What the policy remembers from step to step: one for each environment; {name}_reset starts it. */",
+        "typedef struct {",
+        *(f"    {state.type} {state.name}[{max(1, state.size)}];" for state in arguments.states),
+        f"}} {name}_state;\n",
+        "/* Makes a state that of the start of an episode: zeros. */",
+        f"{declare_reset(name)};\n",
+    ]
+
+
+def _explain(arguments: Arguments) -> list[str]:
+    lines = ["Computes one step. Arrays are in C order: the last index changes fastest.", ""]
+    lines += [f"{argument.name}: {_describe_argument(argument)}" for argument in arguments.inputs]
+    if arguments.states:
+        lines.append("state: read, and replaced by the state after this step")
+    return [*lines, *(f"{argument.name}, written: {_describe_argument(argument)}" for argument in arguments.outputs)]
+
+
+def _describe_argument(argument: Argument) -> str:
+    shape = argument.port.shape
+    items = f"an array of the shape {describe_shape(shape)}" if shape else "a number"
+    dtype = f"{argument.port.dtype} in Python" if argument.port.dtype in ("int64", "uint64") else ""
+    return "; ".join(filter(None, (items, dtype, argument.meaning)))
+
+
+# -- the program for tests ----------------------------------------------------------------------------
+
+
+_RANGES: Final = {
+    "uint8_t": ("0.0", "255.0"),
+    "int8_t": ("-128.0", "127.0"),
+    "uint16_t": ("0.0", "65535.0"),
+    "int16_t": ("-32768.0", "32767.0"),
+    "uint32_t": ("0.0", "4294967295.0"),
+    "int32_t": ("-2147483648.0", "2147483647.0"),
+}
+_CODES: Final = {"float": "%f", "double": "%lf"}
+_DIGITS: Final = {"float": 9, "double": 17}
+
+_READ: Final = """\
+/* Reads numbers: 1 if there are any, 0 at the end of the input before the first, -1 for something else. */
+static int {name}_read_{short}(int32_t n, {type} *out, const char *argument)
+{{
+    int32_t i;
+    for (i = 0; i < n; i++) {{
+        {scanned} number;
+        const int found = scanf("{code}", &number);
+        if (found == EOF && i == 0) {{
+            return 0;
+        }}
+        if (found != 1{range}) {{
+            fprintf(stderr, "expected {what} as item %ld of %s\\n", (long)i, argument);
+            return -1;
+        }}
+        out[i] = {converted};
+    }}
+    return 1;
+}}
+"""
+
+_MAIN: Final = """\
+#ifdef {upper}_MAIN
+/* For tests: reads the numbers of all inputs in order, call after call, and prints the outputs of each on a line. */
+#include <stdio.h>
+
+{readers}
+/* At the end of the input: 0 if all of it was read, and all outputs are written. */
+static int {name}_finish(void)
+{{
+    if (ferror(stdin)) {{
+        fprintf(stderr, "cannot read the input\\n");
+        return 1;
+    }}
+    if (fflush(stdout) || ferror(stdout)) {{
+        fprintf(stderr, "cannot write the output\\n");
+        return 1;
+    }}
+    return 0;
+}}
+
+int main(void)
+{{
+{variables}
+{start}    for (;;) {{
+        int found;
+{body}    }}
+}}
+#endif
+"""
+
+
+def write_main(arguments: Arguments, name: str) -> str:
+    """Return the program, within ``#ifdef``."""
+    inputs = [argument for argument in arguments.inputs if argument.size]
+    readers = {argument.type: _write_reader(argument.type, name) for argument in inputs}
+    variables = [
+        f"    static {argument.type} {argument.name}[{max(1, argument.size)}];"
+        for argument in (*arguments.inputs, *arguments.outputs)
+    ]
+    names = [argument.name for argument in (*arguments.inputs, *arguments.outputs)]
+    start = ""
+    if arguments.states:
+        variables.append(f"    static {name}_state state;")
+        names.insert(len(arguments.inputs), "&state")
+        start = f"    {name}_reset(&state);\n"
+    body = [line for at, argument in enumerate(inputs) for line in _write_read(argument, name, is_first=not at)]
+    if not inputs:
+        body += ["found = getchar();", "if (found == EOF) {", f"    return {name}_finish();", "}"]
+    body.append(f"{name}_predict({', '.join(names)});")
+    for at, argument in enumerate(arguments.outputs):
+        body += _write_print(argument, is_first=not at)
+    body.append('printf("\\n");')
+    return _MAIN.format(
+        upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables), start=start,
+        body="".join(f"        {line}\n" for line in body),
+    )  # fmt: skip
+
+
+def _write_reader(kind: str, name: str) -> str:
+    short = kind.removesuffix("_t")
+    if kind in _CODES:
+        return _READ.format(
+            name=name, short=short, type=kind, scanned=kind, code=_CODES[kind], range="", what="a number",
+            converted="number",
+        )  # fmt: skip
+    low, high = _RANGES[kind]
+    return _READ.format(
+        name=name, short=short, type=kind, scanned="double", code="%lf",
+        what=f"an integer from {low[:-2]} to {high[:-2]}", converted=f"({kind})number",
+        range=f" || !(number >= {low} && number <= {high}) || floor(number) != number",
+    )  # fmt: skip
+
+
+def _write_read(argument: Argument, name: str, *, is_first: bool) -> list[str]:
+    reader = f"{name}_read_{argument.type.removesuffix('_t')}"
+    lines = [f'found = {reader}({argument.size_name}, {argument.name}, "{argument.name}");']
+    if is_first:
+        return [*lines, "if (found != 1) {", f"    return found ? 1 : {name}_finish();", "}"]
+    lines += ["if (found != 1) {"]
+    lines += [f'    fprintf(stderr, "%s", found ? "" : "expected more numbers, for {argument.name}\\n");']
+    return [*lines, "    return 1;", "}"]
+
+
+def _write_print(argument: Argument, *, is_first: bool) -> list[str]:
+    if not argument.size:
+        return []
+    separator = '""' if is_first else '" "'
+    digits = _DIGITS.get(argument.type, 10)
+    return [
+        f"for (int32_t i = 0; i < {argument.size_name}; i++) {{",
+        f'    printf("%s%.{digits}g", i ? " " : {separator}, (double){argument.name}[i]);',
+        "}",
+    ]

@@ -1,4 +1,6 @@
-"""The operators in C: the text of one function for each operator and type that a policy uses.
+"""The functions of C source, as texts: one for each operator and type that a policy uses.
+
+Those of elementwise operators have the expressions of :data:`~sbformat.policies.operators.OPERATORS`.
 
 The contract of all functions: ``n`` items of the result ``out``; operands are not written, but elementwise functions
 allow ``out`` to be one of them. An operand with a step is read at ``i * step``: 1, 0 for one number, or another stride.
@@ -14,73 +16,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-UNARY: Final[Mapping[str, str]] = {
-    "Neg": "-x",
-    "Abs": "fabsf(x)",
-    "Exp": "expf(x)",
-    "Log": "logf(x)",
-    "Sqrt": "sqrtf(x)",
-    "Round": "rintf(x)",
-    "Relu": "x < 0.0f ? 0.0f : x",
-    "Tanh": "bounded * (above / below)",
-    "Sigmoid": "1.0f / (1.0f + expf(-x))",
-    "Softplus": "(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))",
-    "Softsign": "x / (1.0f + fabsf(x))",
-    "Elu": "x < 0.0f ? alpha * expm1f(x) : x",
-    "Celu": "x < 0.0f ? alpha * expm1f(x / alpha) : x",
-    "Selu": "gamma * (x < 0.0f ? alpha * expm1f(x) : x)",
-    "LeakyRelu": "x < 0.0f ? alpha * x : x",
-    "Erf": "erff(x)",
-    "HardSigmoid": "x * alpha + beta < 0.0f ? 0.0f : x * alpha + beta > 1.0f ? 1.0f : x * alpha + beta",
-    "Shrink": "fabsf(x) <= lambd ? 0.0f : x > 0.0f ? x - bias : x < 0.0f ? x + bias : x",
-}
-"""Expressions of the item ``x`` and the attributes, for floats."""
-PREPARATIONS: Final[Mapping[str, str]] = {
-    "Tanh": """\
-        const float bounded = x < -7.90531111f ? -7.90531111f : x > 7.90531111f ? 7.90531111f : x;
-        const float square = bounded * bounded;
-        float above = -2.76076847742355e-16f, below = 1.19825839466702e-06f;
-        above = above * square + 2.00018790482477e-13f;
-        above = above * square - 8.60467152213735e-11f;
-        above = above * square + 5.12229709037114e-08f;
-        above = above * square + 1.48572235717979e-05f;
-        above = above * square + 6.37261928875436e-04f;
-        above = above * square + 4.89352455891786e-03f;
-        below = below * square + 1.18534705686654e-04f;
-        below = below * square + 2.26843463243900e-03f;
-        below = below * square + 4.89352518554385e-03f;
-""",
-}
-"""What is computed before the expression. tanh is x * P(x ** 2) / Q(x ** 2) with Eigen's coefficients, with an error of
-4e-7: ``tanhf`` takes ten times as long, because compilers do not vectorize it."""
-UNARY_SIGNED: Final[Mapping[str, str]] = {
-    "Neg": "({type})(0u - (uint32_t)x)",
-    "Abs": "({type})(x < 0 ? 0u - (uint32_t)x : (uint32_t)x)",
-    "Relu": "({type})(x < 0 ? 0 : x)",
-}
-UNARY_UNSIGNED: Final[Mapping[str, str]] = {**UNARY_SIGNED, "Abs": "x", "Relu": "x"}
-BINARY: Final[Mapping[str, str]] = {
-    "Add": "x + y",
-    "Sub": "x - y",
-    "Mul": "x * y",
-    "Div": "x / y",
-    "Max": "x >= y || x != x ? x : y",
-    "Min": "x <= y || x != x ? x : y",
-    "Greater": "(uint8_t)(x > y)",
-    "PRelu": "x < 0.0f ? x * y : x",
-}
-"""Expressions of the items ``x`` and ``y``, for floats."""
-BINARY_INTEGERS: Final[Mapping[str, str]] = {
-    "Add": "({type})((uint32_t)x + (uint32_t)y)",
-    "Sub": "({type})((uint32_t)x - (uint32_t)y)",
-    "Mul": "({type})((uint32_t)x * (uint32_t)y)",
-    "Div": "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)",
-    "Max": "({type})(x >= y ? x : y)",
-    "Min": "({type})(x <= y ? x : y)",
-    "Greater": "(uint8_t)(x > y)",
-}
-BINARY_DOUBLES: Final[Mapping[str, str]] = {"Sub": "x - y"}
-"""A mean is subtracted in double; nothing else is computed in it."""
 CASTS: Final[Mapping[str, str]] = {
     "uint32_t": "x >= 0.0{f} && x < 4294967296.0{f} ? (uint32_t)x : (uint32_t)({whole})",
     "": "({type})({whole})",
@@ -291,21 +226,21 @@ static void {function}(int32_t outer, int32_t n, int32_t inner, {result} *out, c
 """Other functions, by name. ``{type}`` is that of the items, ``{restrict}`` a macro."""
 
 REDUCTIONS: Final[Mapping[str, str]] = {
-    "ReduceSum": """\
+    "reduce_sum": """\
         {type} sum = 0;
         for (i = 0; i < n; i++) {{
             sum {add};
         }}
         out[at] = sum;
 """,
-    "ReduceMean": """\
+    "reduce_mean": """\
         {type} sum = 0;
         for (i = 0; i < n; i++) {{
             sum {add};
         }}
         out[at] = ({type})({mean});
 """,
-    "ReduceMin": """\
+    "reduce_min": """\
         {type} least = items[0];
         for (i = 1; i < n; i++) {{
             const {type} item = items[i * inner];
@@ -313,7 +248,7 @@ REDUCTIONS: Final[Mapping[str, str]] = {
         }}
         out[at] = least;
 """,
-    "ReduceLogSumExp": """\
+    "reduce_log_sum_exp": """\
         float greatest = items[0], sum = 0.0f;
         for (i = 1; i < n; i++) {{
             greatest = items[i * inner] > greatest ? items[i * inner] : greatest;
@@ -323,7 +258,7 @@ REDUCTIONS: Final[Mapping[str, str]] = {
         }}
         out[at] = logf(sum) + greatest;
 """,
-    "ArgMax": """\
+    "arg_max": """\
         int32_t found = 0;
         for (i = 1; i < n; i++) {{
             const {type} item = items[i * inner], greatest = items[found * inner];
@@ -332,7 +267,7 @@ REDUCTIONS: Final[Mapping[str, str]] = {
         out[at] = found;
 """,
 }
-"""What a reduction does with the items, ``inner`` apart."""
+"""What a reduction does with the items, ``inner`` apart, by the name of the function."""
 FLOAT_PARTS: Final[Mapping[str, str]] = {
     "add": "+= items[i * inner]",
     "mean": "sum / (float)n",

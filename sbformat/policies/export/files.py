@@ -1,19 +1,142 @@
-"""``write_files``: the files of an export, all of them or none; and the report of what was written."""
+"""What every exported file needs: names of inputs and outputs, metadata, and how files are written.
+
+An observation is ``observation``; of a Dict space each part has the name of its key, or ``observation.KEY`` where
+another input or output has that name. A recurrent state is ``hidden``, ``cell``, ``critic_hidden``, ``critic_cell``
+(``state`` in Stable Baselines 2) as an input, and ``next_hidden``, ... as an output; of several layers ``hidden.0``,
+``hidden.1``, ... The others have the names of the graph: ``action_masks``, ``episode_start``, ``action``, ``value``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import sbformat
+from sbformat.errors import UnsupportedError, quote
 from sbformat.io.atomic import new_file
+from sbformat.rendering import write_numbers
+from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from sbformat.policies.export.interface import Port
+    from sbformat.policies.graph import Graph
+    from sbformat.policies.operators import Shape
+    from sbformat.policies.run.policy import Policy
+
+NEXT: Final = "next_"
+"""What the names of states begin with as outputs."""
+
+
+class Port(NamedTuple):
+    """An input or output of an exported policy."""
+
+    name: str
+    """In the exported file."""
+    value: str
+    """In the graph."""
+    dtype: str
+    """numpy's name."""
+    shape: Shape
+    """Of one item, without the batch."""
+    role: Literal["observation", "state", "episode_start", "action_masks", "output"]
+    key: str | None = None
+    """The key of a Dict observation."""
+
+
+def name_inputs(graph: Graph, needed: Iterable[str], outputs: Iterable[str]) -> tuple[Port, ...]:
+    """Return the inputs of an exported policy: every observation, and what else is needed.
+
+    :param needed: names of inputs of the graph
+    :param outputs: the names of all outputs of the file, which no input may have
+    :raises UnsupportedError: when keys of a Dict cannot be told from other names
+    """
+    wanted = set(needed)
+    states = name_states(graph)
+    others = {item.name for item in graph.inputs if item.role != "observation"} | set(states.values()) | set(outputs)
+    made = []
+    for item in graph.inputs:
+        if item.role != "observation" and item.name not in wanted:
+            continue
+        name = states.get(item.name, item.name)
+        if item.role == "observation":
+            name = "observation" if item.key is None else item.key
+            if item.key is not None and (name in others or not name):
+                name = f"observation.{name}"
+        made.append(Port(name, item.name, item.dtype, item.shape, item.role, item.key))
+    require_distinct([*(port.name for port in made), *outputs])
+    return tuple(made)
+
+
+def name_states(graph: Graph) -> Mapping[str, str]:
+    """Return the name in the file of each state that is an input, by its name in the graph."""
+    counts = Counter(state.name for state in graph.states)
+    seen: Counter[str] = Counter()
+    made = {}
+    for state in graph.states:
+        made[state.input] = state.name if counts[state.name] == 1 else f"{state.name}.{seen[state.name]}"
+        seen[state.name] += 1
+    return made
+
+
+def require_distinct(names: Iterable[str]) -> None:
+    """Refuse two inputs or outputs of one name.
+
+    :raises UnsupportedError: with the name
+    """
+    for name, count in Counter(names).items():
+        if count > 1:
+            message = f"expected inputs and outputs of different names, got {quote(name, 80)} twice"
+            raise UnsupportedError(message)
+
+
+# -- metadata -----------------------------------------------------------------------------------------
+
+
+def describe_origin(policy: Policy) -> Mapping[str, str]:
+    """Return what is known of an agent: names, and JSON or texts (POLICIES.md 20.1).
+
+    ``algorithm``; ``stable_baselines3_version``; ``observation_space`` and ``action_space``, as JSON; ``sha256`` of the
+    file; ``inferred``, a JSON list of sentences; ``normalized``, whether VecNormalize's statistics are applied;
+    ``sbformat_version``. What is not known is left out.
+
+    :param policy: a loaded policy
+    :raises ContainerError: when the file has changed since it was loaded
+    """
+    archive = policy.archive
+    found = {
+        "algorithm": policy.algorithm,
+        "stable_baselines3_version": None if archive is None else archive.stable_baselines3_version,
+        "observation_space": _write_json(render_json(policy.observation_space)),
+        "action_space": _write_json(render_json(policy.action_space)),
+        "sha256": None if archive is None else archive.sha256(),
+        "inferred": _write_json(list(policy.inferred)) if policy.inferred else None,
+        "normalized": _write_json(policy.vecnormalize is not None and policy.vecnormalize.norm_obs),
+        "sbformat_version": sbformat.__version__,
+    }
+    return {name: text.strip() for name, text in found.items() if text is not None}
+
+
+def summarize_origin(metadata: Mapping[str, str]) -> str:
+    """Return a sentence about where an exported file comes from."""
+    algorithm = metadata.get("algorithm", "unknown")
+    release = metadata.get("stable_baselines3_version")
+    of = f" of Stable-Baselines3 {release}" if release else ""
+    digest = metadata.get("sha256")
+    source = f", from a file with the SHA-256 {digest}" if digest else ""
+    return f"{algorithm} policy{of}{source}; exported by sbformat {metadata['sbformat_version']}"
+
+
+def _write_json(value: object) -> str:
+    return json.dumps(write_numbers(value), ensure_ascii=True, allow_nan=False)
+
+
+# -- files --------------------------------------------------------------------------------------------
 
 
 class ExportedFile(NamedTuple):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.arrayfiles.writer import encode_safetensors
 from sbformat.errors import UnsupportedError, quote, require_type
-from sbformat.policies.export.files import ExportReport, write_files
-from sbformat.policies.export.interface import Port
+from sbformat.policies.export.files import ExportReport, Port, describe_origin, write_files
 from sbformat.policies.export.lowering import (
     check_outputs,
     close_over_states,
@@ -19,7 +18,6 @@ from sbformat.policies.export.lowering import (
     open_policy,
     refuse_calls,
 )
-from sbformat.policies.export.metadata import describe_origin
 from sbformat.policies.graph import Graph, Sampling
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ operator and need nothing else. The stages:
 1. **Choose**: the outputs; with ``raw`` the action before it is clipped or scaled to the bounds of the space. A
    recurrent state that an output depends on is an input, and its next value an output.
 2. **Prune** what they do not need.
-3. **Clip** an action that is scaled to its bounds (:mod:`~sbformat.policies.export.bounds`), and **fold** nodes that
-   depend on weights alone, in float64 (:mod:`~sbformat.policies.export.folding`).
-4. **Narrow** float64 to float32 (:mod:`~sbformat.policies.export.float32`).
+3. **Clip** an action that is scaled to its bounds (:func:`clip_to_bounds`), and **fold** nodes that depend on weights
+   alone, in float64 (:func:`fold_constants`).
+4. **Narrow** float64 to float32 (:class:`Narrowed`).
 5. **Drop** nodes that change nothing: copies, casts to the same dtype, one of two reshapes.
 
 Worked example, SAC with one action between -2 and 2::
@@ -26,26 +26,32 @@ are inputs, constants or results of earlier nodes; a constant does not have a ba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from sbformat.errors import UnsupportedError, quote, require_names
-from sbformat.policies.export.bounds import clip_to_bounds
-from sbformat.policies.export.float32 import Narrowed
-from sbformat.policies.export.folding import fold_constants
-from sbformat.policies.export.interface import NEXT, Port, name_inputs, name_states, require_distinct
-from sbformat.policies.export.metadata import describe_origin
-from sbformat.policies.graph import BOUNDS
+from sbformat.immutable import FrozenDict
+from sbformat.policies.export.files import NEXT, Port, describe_origin, name_inputs, name_states, require_distinct
+from sbformat.policies.graph import BOUNDS, Node
 from sbformat.policies.loading import load_policy
+from sbformat.policies.operators import OPERATORS, Operand, decompose
 from sbformat.policies.run.policy import Policy
-from sbformat.policies.run.program import prune_nodes
+from sbformat.policies.run.program import fold_nodes, prune_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.graph import Graph, Node
-    from sbformat.policies.run.steps import Array
+    from sbformat.policies.graph import Graph, Input
+    from sbformat.policies.operators import Result
+    from sbformat.policies.run.kernels import Array
+
+_DOUBLE: Final = "float64"
+SINGLE: Final = "float32"
+_WIDE_INTEGERS: Final = frozenset({"int32", "uint32", "int64", "uint64"})
+"""Integers that float32 does not represent from 2**24."""
 
 
 class Lowered(NamedTuple):
@@ -60,7 +66,7 @@ class Lowered(NamedTuple):
     constants: Mapping[str, Array]
     """The constants that nodes and outputs use, by name; C-contiguous."""
     metadata: Mapping[str, str]
-    """See :func:`~sbformat.policies.export.metadata.describe_origin`."""
+    """See :func:`~sbformat.policies.export.files.describe_origin`."""
 
     @property
     def constant_count(self) -> int:
@@ -203,3 +209,270 @@ def _drop_unused(nodes: Sequence[Node], outputs: set[str]) -> tuple[Node, ...]:
             kept.append(node)
             wanted.update(node.inputs)
     return tuple(reversed(kept))
+
+
+def expand(lowered: Lowered, has: Callable[[Node], bool], back_end: str) -> Lowered:
+    """Replace the nodes that a back end cannot write by the parts of their operators.
+
+    :param has: whether it can write a node
+    :param back_end: its name, for the message
+    :raises UnsupportedError: for an operator that is not made of others
+    """
+    if all(map(has, lowered.nodes)):
+        return lowered
+    types = read_types(lowered)
+    constants, nodes = dict(lowered.constants), []
+    pending = list(reversed(lowered.nodes))
+    while pending:
+        node = pending.pop()
+        if has(node):
+            nodes.append(node)
+            types[node.name] = node.dtype, node.shape
+            continue
+        operands = [Operand(*types[name], name in constants) for name in node.inputs]
+        parts = decompose(node, operands, back_end, types)
+        constants.update({name: np.array(number, node.dtype) for name, (_, number) in parts.numbers.items()})
+        types.update(dict.fromkeys(parts.numbers, (node.dtype, ())))
+        pending += reversed(parts.nodes)
+    return lowered._replace(nodes=tuple(nodes), constants=constants)
+
+
+def read_types(lowered: Lowered) -> dict[str, Result]:
+    """Return the dtype and shape of each value."""
+    types: dict[str, Result] = {port.value: (port.dtype, port.shape) for port in lowered.inputs}
+    types.update({name: (array.dtype.name, array.shape) for name, array in lowered.constants.items()})
+    types.update({node.name: (node.dtype, node.shape) for node in lowered.nodes})
+    return types
+
+
+# -- bounds -------------------------------------------------------------------------------------------
+
+
+def clip_to_bounds(nodes: Sequence[Node], constants: dict[str, Array]) -> tuple[Node, ...]:
+    """Add what clips an action after it is scaled; one that is clipped alone remains.
+
+    SB3 and SB2 compute ``low + 0.5 * (x + 1) * (high - low)``, and so does an exported file, in that order: any other
+    loses digits where one bound is much larger than the other. Rounding may take the sum beyond a bound, and the
+    ``Tanh`` of onnxruntime is up to 1.0000002.
+
+    Components whose bounds are an infinite distance apart remain as well: they are infinite or NaN, as in SB3.
+
+    :param nodes: in order
+    :param constants: by name; the bounds are added
+    """
+    places = [at for at, node in enumerate(nodes) if node.module == BOUNDS]
+    width = next((nodes[at] for at in places if nodes[at].op == "Sub"), None)
+    if width is None:
+        return tuple(nodes)
+    at = places[-1]
+    last = nodes[at]
+    high, low = (constants[name].astype(last.dtype) for name in width.inputs)
+    with np.errstate(all="ignore"):
+        is_finite = np.isfinite(high - low)
+    made = [last._replace(name=f"{last.name}/scaled")]
+    for op, choose, end in (("Max", np.minimum, -np.inf), ("Min", np.maximum, np.inf)):  # bounds may be reversed
+        name = last.name if op == "Min" else f"{last.name}/{op}"
+        constants[f"{last.name}/{op} by bounds"] = np.where(is_finite, choose(low, high), end).astype(last.dtype)
+        inputs = (made[-1].name, f"{last.name}/{op} by bounds")
+        made.append(Node(name, op, inputs, FrozenDict(), last.dtype, last.shape, BOUNDS))
+    return (*nodes[:at], *made, *nodes[at + 1 :])
+
+
+# -- constants ----------------------------------------------------------------------------------------
+
+
+def fold_constants(nodes: Sequence[Node], constants: dict[str, Array]) -> tuple[Node, ...]:
+    """Compute the nodes that depend on weights alone, and return the others.
+
+    They are computed in float64 and rounded once: numpy's functions of float32 differ in the last bit between
+    processors, and the same agent gives the same bytes everywhere.
+
+    :param constants: by name; the results of the other nodes are added, in their dtype
+    """
+    known, kept, folded = set(constants), [], []
+    for node in nodes:
+        if known.issuperset(node.inputs):
+            folded.append(node)
+            known.add(node.name)
+        else:
+            kept.append(node)
+    results = compute_in_float64(folded, constants)
+    with np.errstate(all="ignore"):
+        constants.update({node.name: results[node.name].astype(node.dtype) for node in folded})
+    return tuple(kept)
+
+
+def compute_in_float64(nodes: Sequence[Node], constants: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Return the results of nodes whose operands are constants, or results of others, in float64 instead of float32.
+
+    :param nodes: in order
+    """
+    used = {name for node in nodes for name in node.inputs}
+    known = {name: _widen(constants[name]) for name in used if name in constants}
+    fold_nodes([node._replace(dtype=_DOUBLE) if node.dtype == SINGLE else node for node in nodes], known)
+    return known
+
+
+def _widen(array: Array) -> Array:
+    return array.astype(_DOUBLE) if array.dtype == SINGLE else array
+
+
+# -- float32 ------------------------------------------------------------------------------------------
+
+
+class Narrowed:
+    """Nodes and constants in float32 that compute the same as float64 within float32's precision.
+
+    A graph has float64 where SB3 computes with numpy: in VecNormalize, and with the bounds of an action. Runtimes for
+    devices do not have it, and others are slow. Rounding every constant is not enough: the difference of an observation
+    and a mean of 1000 that deviates by 0.1 would lose four digits. So a mean that float32 does not represent is
+    subtracted in two parts, ``(x - high) - low``: near the mean the first difference is exact, and the second has the
+    digits that ``high`` lacks. An input of float64 keeps its dtype, and its mean is subtracted before it is cast; an
+    input of integers that float32 does not represent is cast to float64 for that.
+
+    Bounds are rounded inwards, so that a clipped action is never outside of the space. Nodes that change nothing are
+    left out.
+
+    :param nodes: in order; no operand of all constants
+    :param inputs: of the graph; they keep their dtype
+    :param constants: by name
+
+    Example::
+
+        narrowed = Narrowed(nodes, graph.inputs, constants)
+        narrowed.nodes, narrowed.constants, narrowed.find(graph.outputs["action"])
+    """
+
+    def __init__(self, nodes: Sequence[Node], inputs: Iterable[Input], constants: Mapping[str, Array]) -> None:
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Array] = {name: narrow_array(array) for name, array in constants.items()}
+        self._exact = constants
+        self._names: dict[str, str] = {}
+        """The value that has replaced another one, by its name."""
+        self._dtypes: dict[str, str] = {item.name: item.dtype for item in inputs}
+        self._shapes: dict[str, tuple[int, ...]] = {item.name: item.shape for item in inputs}
+        self._made: dict[str, Node] = {}
+        self._doubles = frozenset(item.name for item in inputs if item.dtype == _DOUBLE)
+        self._integers = frozenset(item.name for item in inputs if item.dtype in _WIDE_INTEGERS)
+        for node in nodes:
+            self._add(node)
+
+    def find(self, name: str) -> str:
+        """Return the name of the value that a value has become."""
+        return self._names.get(name, name)
+
+    def _add(self, node: Node) -> None:
+        operands = [self.find(name) for name in node.inputs]
+        dtype = SINGLE if node.dtype == _DOUBLE else node.dtype
+        first = operands[0]
+        if self._changes_nothing(node, first, dtype):
+            self._names[node.name] = first
+        elif node.op == "Sub" and node.dtype == _DOUBLE and node.inputs[1] in self._exact:
+            self._require_range(node)
+            self._subtract(node, first)
+        elif node.op == "Cast":
+            self._emit(node, [first], dtype, to=dtype)
+        elif node.op == "Reshape" and first in self._made and self._made[first].op == "Reshape":
+            self._emit(node, [self._made[first].inputs[0]], dtype, **node.attributes)
+        else:
+            if node.op == "Div" and node.dtype == _DOUBLE:
+                self._require_range(node)
+            if node.module == BOUNDS and node.op in ("Max", "Min"):
+                operands[1] = self._round_inwards(node)
+            self._emit(node, [self._single(name) for name in operands], dtype, **node.attributes)
+
+    def _changes_nothing(self, node: Node, first: str, dtype: str) -> bool:
+        if first in self.constants:
+            return False
+        if self._dtypes[first] != dtype or self._shapes[first] != node.shape:
+            return False
+        axes = node.attributes.get("axes", ())
+        return bool(OPERATORS[node.op].view) and axes == tuple(range(len(axes)))
+
+    def _subtract(self, node: Node, first: str) -> None:
+        """Subtract a constant of float64: in float64 from an input, in two parts from another value."""
+        exact = self._exact[node.inputs[1]]
+        first = self._widen(first)
+        if self._dtypes[first] == _DOUBLE:
+            wide = f"{node.inputs[1]}/float64"
+            self.constants[wide] = np.ascontiguousarray(exact)
+            difference = node._replace(name=f"{node.name}/float64", inputs=(first, wide))
+            self._keep(difference)
+            self._emit(node._replace(op="Cast"), [difference.name], SINGLE, to=SINGLE)
+            return
+        high = self.constants[node.inputs[1]]
+        with np.errstate(all="ignore"):
+            rest = exact - high.astype(np.float64)
+        low = narrow_array(np.where(np.isfinite(rest), rest, 0))
+        first = self._single(first)
+        if low.any():
+            rough, part = f"{node.name}/rough", f"{node.inputs[1]}/rest"
+            self.constants[part] = low
+            self._emit(node._replace(name=rough), [first, node.inputs[1]], SINGLE)
+            self._emit(node, [rough, part], SINGLE)
+        else:
+            self._emit(node, [first, node.inputs[1]], SINGLE)
+
+    def _require_range(self, node: Node) -> None:
+        """Refuse a mean that is infinite as float32, and a deviation that is 0.
+
+        :raises UnsupportedError: with the number
+        """
+        name = node.inputs[1]
+        if name not in self._exact:
+            return
+        exact, rounded = self._exact[name], self.constants[name]
+        is_lost = (rounded == 0) & (exact != 0) if node.op == "Div" else np.isinf(rounded) & np.isfinite(exact)
+        if is_lost.any():
+            message = f"{quote(node.module or name, 80)}: expected numbers that float32 has, got {exact[is_lost][0]}"
+            raise UnsupportedError(message)
+
+    def _widen(self, name: str) -> str:
+        """Return the name of a value as float64 if it was an input of large integers, which is cast to float32."""
+        made = self._made.get(name)
+        if made is None or made.op != "Cast" or made.inputs[0] not in self._integers:
+            return name
+        wide = made._replace(name=f"{name}/float64", dtype=_DOUBLE, attributes=FrozenDict({"to": _DOUBLE}))
+        if wide.name not in self._made:
+            self._keep(wide)
+        return wide.name
+
+    def _round_inwards(self, node: Node) -> str:
+        """Return the name of a bound as float32 that is not beyond the bound of float64."""
+        name = node.inputs[1]
+        inner = round_inwards(self._exact[name], is_low=node.op == "Max")
+        if (inner == self.constants[name]).all():
+            return name
+        self.constants[f"{name}/inner"] = inner
+        return f"{name}/inner"
+
+    def _single(self, name: str) -> str:
+        """Return the name of an operand that is not float64."""
+        if name not in self._doubles:
+            return name
+        cast = f"{name}/float32"
+        if cast not in self._made:
+            self._keep(Node(cast, "Cast", (name,), FrozenDict({"to": SINGLE}), SINGLE, self._shapes[name]))
+        return cast
+
+    def _emit(self, node: Node, operands: Sequence[str], dtype: str, **attributes: object) -> None:
+        self._keep(node._replace(inputs=tuple(operands), dtype=dtype, attributes=FrozenDict(attributes)))
+
+    def _keep(self, node: Node) -> None:
+        self.nodes.append(node)
+        self._made[node.name] = node
+        self._dtypes[node.name], self._shapes[node.name] = node.dtype, node.shape
+
+
+def round_inwards(bound: Array, *, is_low: bool) -> Array:
+    """Return a bound as float32: the least that is not below a lower bound, or the greatest not above an upper one."""
+    rounded = narrow_array(bound)
+    is_beyond = rounded < bound if is_low else rounded > bound
+    inner = np.nextafter(rounded, np.float32(np.inf if is_low else -np.inf), dtype=np.float32)
+    return np.asarray(np.where(is_beyond, inner, rounded))
+
+
+def narrow_array(array: Array) -> Array:
+    """Return an array in C order, as float32 if it is float64; what is too large becomes infinite."""
+    with np.errstate(all="ignore"):
+        return np.asarray(array, np.float32 if array.dtype == np.float64 else array.dtype, order="C")

@@ -1,23 +1,30 @@
-"""``export_onnx``: a policy as an ONNX model."""
+"""``export_onnx``: a policy as an ONNX model, which the ``onnx`` package makes and checks."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import UnsupportedError, quote, require_type
+import sbformat
+from sbformat.errors import UnsupportedError, escape, quote, require_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.export.files import ExportReport
+    from sbformat.policies.export.files import ExportReport, Port
+    from sbformat.policies.export.lowering import Lowered
+    from sbformat.policies.onnx.translate import Step, Writer
     from sbformat.policies.run.policy import Policy
 
 OPSETS: Final = range(13, 22)
 """The opsets that are tested. Before 13, axes of Squeeze and Softmax mean something else."""
 _LARGEST_BATCH: Final = 2**31 - 1
+MOST_BYTES: Final = 2**31 - 2**24
+"""Of weights, in a file of protobufs, which is less than 2 GiB (https://protobuf.dev/programming-guides/proto-limits)."""
+_FAULT: Final = 500
+"""Characters of a message of the checker."""
 
 
 def export_onnx(
@@ -71,9 +78,7 @@ def export_onnx(
     _require_onnx()
     from sbformat.policies.export.files import ExportReport, write_files
     from sbformat.policies.export.lowering import lower
-    from sbformat.policies.onnx.model import write_model
-    from sbformat.policies.onnx.names import require_text
-    from sbformat.policies.onnx.translate import translate
+    from sbformat.policies.onnx.translate import require_text, translate
 
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
     for port in (*lowered.inputs, *lowered.outputs):
@@ -115,3 +120,85 @@ def _require_onnx() -> None:
     except ImportError:
         message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
         raise UnsupportedError(message) from None
+
+
+# -- the model ----------------------------------------------------------------------------------------
+
+
+def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
+    """Return the file of a model, checked by the ``onnx`` package.
+
+    :param lowered: inputs, outputs and metadata
+    :param writer: steps and initializers
+    :param batch: the name or the size of the first axis
+    :raises UnsupportedError: for more weights than a file has room for, and when the check fails
+    """
+    import onnx
+
+    size = sum(array.nbytes for array in writer.initializers.values())
+    if size > MOST_BYTES:
+        message = f"expected at most {MOST_BYTES:,} bytes of weights in an ONNX file, got {size:,}"
+        raise UnsupportedError(message)
+    content: bytes = _make_model(lowered, writer, batch).SerializeToString(deterministic=True)
+    try:
+        onnx.checker.check_model(content, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
+        raise UnsupportedError(message) from error
+    return content
+
+
+def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
+    from onnx import helper, numpy_helper
+
+    from sbformat.policies.export.files import summarize_origin
+
+    graph = helper.make_graph(
+        [_make_node(step) for step in writer.steps],
+        _encode(lowered.metadata.get("algorithm", "policy")),
+        _describe_ports(lowered.inputs, batch),
+        _describe_ports(lowered.outputs, batch),
+    )
+    opset = helper.make_opsetid("", writer.opset)
+    model = helper.make_model(
+        graph,
+        opset_imports=[opset],
+        ir_version=helper.find_min_ir_version_for([opset]),
+        producer_name="sbformat",
+        producer_version=sbformat.__version__,
+        doc_string=_encode(summarize_origin(lowered.metadata)),
+    )
+    helper.set_model_props(model, {name: _encode(text) for name, text in lowered.metadata.items()})
+    for name, array in writer.initializers.items():  # not before, because a model has copies of its parts
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    return model
+
+
+def _make_node(step: Step) -> Any:
+    import numpy as np
+    from onnx import helper
+
+    attributes: dict[str, Any] = dict(step.attributes)
+    for name, value in attributes.items():
+        if isinstance(value, bool):
+            attributes[name] = int(value)
+    if step.op == "Cast":
+        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
+    return helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes)
+
+
+def _describe_ports(ports: Iterable[Port], batch: str | int) -> list[Any]:
+    import numpy as np
+    from onnx import helper
+
+    return [
+        helper.make_tensor_value_info(
+            port.name, helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype)), [batch, *port.shape]
+        )
+        for port in ports
+    ]
+
+
+def _encode(text: str) -> str:
+    """Return a text of a file without what UTF-8 does not have."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -17,32 +17,35 @@ Worked example, for x of the shape (batch, 3) and y of (batch, 2, 3)::
     sum  Add(x, y)                  sum/Unsqueeze  Unsqueeze(x, [1])            (batch, 1, 3)
                                     sum            Add(sum/Unsqueeze, y)        (batch, 2, 3)
 
+:class:`Writer` has the steps and initializers of the model, as plain data that ``export`` makes protobufs of.
+
 Sources: https://onnx.ai/onnx/operators; ``docs/OperatorKernels.md`` of onnxruntime.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sbformat.policies.onnx.clips import find_clips
-from sbformat.policies.onnx.writer import Value, Writer
-from sbformat.policies.operators import OPERATORS
-from sbformat.policies.run.kernels import ELEMENTWISE
+from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.policies.export.lowering import read_types
+from sbformat.policies.operators import OPERATORS, Operand, decompose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node
+    from sbformat.policies.operators import Shape
+    from sbformat.policies.run.kernels import Array
 
-_AXES_AS_OPERAND: Final = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMin": 18, "ReduceLogSumExp": 18}
-"""The opset since which the axes of a reduction are an operand."""
-
-_MOVING: Final = frozenset({"Identity", "Cast", "Transpose", "Reshape", "Concat", "Slice"})
-"""Operators that runtimes have for all dtypes."""
-
+AXES_AS_OPERAND: Final = 18
+"""The opset since which the axes of all reductions are an operand."""
+SHAPE_WITH_RANGE: Final = 15
+"""The opset since which Shape returns a range of axes."""
+_MOST_CHARACTERS: Final = 120
 _WIDER: Final = {
     "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
 }  # fmt: skip
@@ -72,32 +75,44 @@ def translate(lowered: Lowered, opset: int, batch: int | None) -> Writer:
 
 def _translate_node(writer: Writer, node: Node) -> None:
     values = [writer.find(name) for name in node.inputs]
-    op, _, since = OPERATORS[node.op].onnx.partition(":")
-    wide = None if op in _MOVING else _WIDER.get(values[-1].dtype)
+    row = OPERATORS[node.op]
+    wide = None if row.moves else _WIDER.get(values[-1].dtype)
     if 0 in node.shape:
         _make_empty(writer, node)
+    elif row.onnx > writer.opset:
+        _add_parts(writer, node, values)
     elif wide is not None:
         _compute_wide(writer, node, values, wide)
-    elif int(since) > writer.opset:
-        _COMPOSED[op](writer, node, values)
-    elif op in _SPECIAL:
-        _SPECIAL[op](writer, node, values)
     else:
-        _add_plain(writer, node, values)
+        globals()[row.onnx_write](writer, node, values)
 
 
-def _add_plain(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def _add_parts(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """Translate the parts of an operator that the opset does not have.
+
+    :raises UnsupportedError: if it has none
+    """
+    operands = [Operand(value.dtype, value.shape, value.array is not None) for value in values]
+    parts = decompose(node, operands, f"opset {writer.opset} of ONNX", writer.types)
+    for value in values:
+        writer.refer(value)
+    for name, (what, number) in parts.numbers.items():
+        writer.add_number(name, np.array(number, node.dtype), what)
+    *inner, last = parts.nodes
+    for part in inner:
+        writer.name_part(part.name, f"{_label(node)}/{part.op}")
+        _translate_node(writer, part._replace(module=_label(node)))
+    _translate_node(writer, last)
+
+
+def add_plain(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """Add a step of the same operands and attributes."""
-    writer.add_result(node, _name(node), _refer(writer, node, values), **node.attributes)
-
-
-def _name(node: Node) -> str:
-    return OPERATORS[node.op].onnx.partition(":")[0]
+    writer.add_result(node, node.op, _refer(writer, node, values), **node.attributes)
 
 
 def _refer(writer: Writer, node: Node, values: Sequence[Value]) -> list[str]:
     """Return the names of operands; those of an elementwise operator have as many axes as the result, or broadcast."""
-    is_elementwise = node.op in ELEMENTWISE
+    is_elementwise = OPERATORS[node.op].is_elementwise
     return [_add_axes(writer, node, value) if is_elementwise else writer.refer(value) for value in values]
 
 
@@ -125,22 +140,23 @@ def _compute_wide(writer: Writer, node: Node, values: Sequence[Value], wide: str
             made.append(value._replace(name=f"{value.name}/{wide}", array=value.array.astype(wide), dtype=wide))
         else:
             made.append(value._replace(name=writer.add_part(node, "Cast", [value.name], to=wide), dtype=wide))
+    add: Callable[..., None] = globals()[OPERATORS[node.op].onnx_write]
     if node.dtype != narrow:
-        _SPECIAL.get(node.op, _add_plain)(writer, node, made)
+        add(writer, node, made)
         return
     inner = node._replace(name=f"{node.name}/{wide}", dtype=wide)
-    _SPECIAL.get(node.op, _add_plain)(writer, inner, made)
+    add(writer, inner, made)
     writer.add_result(node, "Cast", [writer.find(inner.name).name], to=narrow)
 
 
 # -- operators that differ ----------------------------------------------------------------------------
 
 
-def _slope(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_slope(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """PRelu; the slope of ONNX does not change the shape of x."""
     x, slope = values
     if x.array is None and x.shape == node.shape:
-        _add_plain(writer, node, values)
+        add_plain(writer, node, values)
         return
     names = _refer(writer, node, [x, slope])
     zero = writer.add_numbers(np.zeros((), node.dtype), "number")
@@ -149,24 +165,26 @@ def _slope(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     writer.add_result(node, "Where", [is_below, below, names[0]])
 
 
-def _one_hot(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_one_hot(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """An index that is too large gives zeros; ONNX counts a negative one from the end, but no space contains one."""
     depth = writer.add_numbers(np.array(node.attributes["depth"], np.int64), "depth")
     items = writer.add_numbers(np.array([0, 1], node.dtype), "off and on")
     writer.add_result(node, "OneHot", [writer.refer(values[0]), depth, items], axis=-1)
 
 
-def _transpose(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_transpose(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """The axes count the batch."""
     axes = (0, *(axis + 1 for axis in node.attributes["axes"]))
     writer.add_result(node, "Transpose", [writer.refer(values[0])], perm=axes)
 
 
-def _reshape(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_reshape(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """The size 0 means that of the operand: the batch."""
     writer.add_result(node, "Reshape", [writer.refer(values[0]), writer.add_axes((0, *node.shape), "shape")])
 
 
-def _concat(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_concat(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """Every operand has a batch axis of the same size."""
     names = [_repeat(writer, node, value) if value.array is not None else value.name for value in values]
     writer.add_result(node, "Concat", names, **node.attributes)
 
@@ -176,76 +194,286 @@ def _repeat(writer: Writer, node: Node, value: Value) -> str:
     return writer.add_part(node, "Expand", [writer.refer(value), writer.add_shape(value.shape, node.name)])
 
 
-def _slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """Start, end and axis are operands."""
     ends = [writer.add_axes([node.attributes[name]], name) for name in ("start", "end", "axis")]
     writer.add_result(node, "Slice", [writer.refer(values[0]), *ends])
 
 
-def _reduce(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_sum(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """The axes are an operand; by default ONNX keeps them."""
     axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    name = writer.refer(values[0])
-    if node.op == "ReduceMean" and np.dtype(node.dtype).kind != "f":  # runtimes have it for floats
-        total = writer.add_part(node, "ReduceSum", [name, writer.add_axes([axis])], keepdims=keepdims)
-        count = writer.add_numbers(np.array(values[0].shape[axis], node.dtype), "count")
-        writer.add_result(node, "Div", [total, count])
-    elif writer.opset >= _AXES_AS_OPERAND[node.op]:
-        writer.add_result(node, node.op, [name, writer.add_axes([axis])], keepdims=keepdims)
+    writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
+
+
+def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """The axes are an attribute, and since an opset an operand."""
+    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
+    if writer.opset >= AXES_AS_OPERAND:
+        add_sum(writer, node, values)
     else:
-        writer.add_result(node, node.op, [name], axes=[axis], keepdims=keepdims)
+        writer.add_result(node, node.op, [writer.refer(values[0])], axes=[axis], keepdims=keepdims)
 
 
-def _arg_max(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_mean(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """ReduceMean; runtimes have that of floats."""
+    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
+    if np.dtype(node.dtype).kind == "f":
+        add_reduction(writer, node, values)
+        return
+    total = writer.add_part(node, "ReduceSum", [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
+    count = writer.add_numbers(np.array(values[0].shape[axis], node.dtype), "count")
+    writer.add_result(node, "Div", [total, count])
+
+
+def add_arg_max(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+    """By default ONNX keeps the axis."""
     keepdims = node.attributes.get("keepdims", False)
     writer.add_result(node, "ArgMax", [writer.refer(values[0])], axis=node.attributes["axis"], keepdims=keepdims)
 
 
-def _normalize(writer: Writer, node: Node, values: Sequence[Value]) -> None:
+def add_normalization(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """LayerNormalization; scale and bias of ONNX do not have a batch axis."""
-    x, *parts = values
-    if x.array is None and all(part.array is not None for part in parts):
-        _add_plain(writer, node, values)
-    else:
-        _compose_normalization(writer, node, values)
+    x, *weights = values
+    is_plain = x.array is None and all(weight.array is not None for weight in weights)
+    (add_plain if is_plain else _add_parts)(writer, node, values)
 
 
-# -- operators composed of others ---------------------------------------------------------------------
+# -- clips --------------------------------------------------------------------------------------------
 
 
-def _compose_normalization(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    x, scale, bias = (writer.refer(value) for value in values)
-    epsilon = writer.add_numbers(np.array(node.attributes["epsilon"], node.dtype), "epsilon")
-    difference = writer.add_part(node, "Sub", [x, _mean(writer, node, x)])
-    square = writer.add_part(node, "Mul", [difference, difference])
-    variance = writer.add_part(node, "Add", [_mean(writer, node, square), epsilon])
-    deviation = writer.add_part(node, "Sqrt", [variance])
-    quotient = writer.add_part(node, "Div", [difference, deviation])
-    scaled = writer.add_part(node, "Mul", [quotient, scale])
-    writer.add_result(node, "Add", [scaled, bias])
+class Clip(NamedTuple):
+    """Two nodes as one."""
+
+    inner: str
+    """The node that is computed first, which nothing else uses."""
+    value: str
+    """What it is computed of."""
+    low: Array
+    high: Array
 
 
-def _mean(writer: Writer, node: Node, name: str) -> str:
-    if writer.opset >= _AXES_AS_OPERAND["ReduceMean"]:
-        return writer.add_part(node, "ReduceMean", [name, writer.add_axes([-1])], keepdims=True)
-    return writer.add_part(node, "ReduceMean", [name], axes=[-1], keepdims=True)
+def find_clips(lowered: Lowered) -> Mapping[str, Clip]:
+    """Return the clips of a graph, by the name of the second node of each."""
+    uses = Counter(name for node in lowered.nodes for name in node.inputs)
+    uses.update(port.value for port in lowered.outputs)
+    bounded: dict[str, tuple[Node, str, Array]] = {}
+    """Nodes with a bound that is one number, with the other operand and the number."""
+    clips = {}
+    for node in lowered.nodes:
+        found = _find_bound(node, lowered.constants)
+        if found is None:
+            continue
+        value, bound = found
+        bounded[node.name] = (node, value, bound)
+        inner = bounded.get(value)
+        if inner is None or inner[0].op == node.op or uses[value] > 1 or value in clips or inner[0].shape != node.shape:
+            continue
+        low, high = (inner[2], bound) if node.op == "Min" else (bound, inner[2])
+        if node.op == "Min" or low <= high:  # a Clip has its upper bound last
+            clips[node.name] = Clip(value, inner[1], low, high)
+    return clips
 
 
-_SPECIAL: Final[Mapping[str, Callable[[Writer, Node, Sequence[Value]], None]]] = {
-    "PRelu": _slope,
-    "OneHot": _one_hot,
-    "Transpose": _transpose,
-    "Reshape": _reshape,
-    "Concat": _concat,
-    "Slice": _slice,
-    "ReduceSum": _reduce,
-    "ReduceMean": _reduce,
-    "ReduceMin": _reduce,
-    "ReduceLogSumExp": _reduce,
-    "ArgMax": _arg_max,
-    "LayerNormalization": _normalize,
-}
-"""Operators with other operands or attributes than in a graph."""
+def _find_bound(node: Node, constants: Mapping[str, Array]) -> tuple[str, Array] | None:
+    """Return the operand that is bounded and the bound, if that is one number that does not change the shape."""
+    if node.op not in ("Max", "Min") or node.dtype != "float32":
+        return None
+    for value, bound in (node.inputs, node.inputs[::-1]):
+        array = constants.get(bound)
+        if array is None or value in constants or not array.size or array.ndim > len(node.shape):
+            continue
+        number = array.reshape(-1)[0]
+        if (array == number).all():
+            return value, np.array(number)
+    return None
 
-_COMPOSED: Final[Mapping[str, Callable[[Writer, Node, Sequence[Value]], None]]] = {
-    "LayerNormalization": _compose_normalization,
-}
-"""What replaces operators that are newer than the opset."""
+
+# -- the model ----------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """A node of the model."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    name: str
+    attributes: Mapping[str, Any]
+
+
+class Value(NamedTuple):
+    """An operand."""
+
+    name: str
+    """In the model; of a constant, in the lowered graph."""
+    dtype: str
+    shape: Shape
+    """Of one item; of a constant the whole."""
+    array: Array | None
+    """Of a constant, which does not have a batch axis."""
+
+
+class Writer:
+    """Steps and initializers.
+
+    :param lowered: inputs, outputs and constants
+    :param opset: the version of ONNX's operators
+    :param batch: the size of a batch; None when it is not fixed
+
+    Example::
+
+        writer = Writer(lowered, 17, None)
+        hidden = writer.add_part(node, "Mul", [x, weight])
+        writer.add_result(node, "Add", [hidden, bias])
+    """
+
+    def __init__(self, lowered: Lowered, opset: int, batch: int | None) -> None:
+        self.opset = opset
+        self.types = read_types(lowered)
+        """Of all values of the graph."""
+        self.steps: list[Step] = []
+        self.initializers: dict[str, Array] = {}
+        self._lowered, self._batch = lowered, batch
+        ports = [port.name for port in (*lowered.inputs, *lowered.outputs)]
+        self._names, self._step_names = Names(ports), Names()
+        self._values = {port.value: Value(port.name, port.dtype, port.shape, None) for port in lowered.inputs}
+        self._results: dict[str, str] = {}
+        """The first output that has each value, by the value's name."""
+        for port in lowered.outputs:
+            self._results.setdefault(port.value, port.name)
+        self._initializer_names: dict[str, str] = {}
+        self._numbers: dict[tuple[str, Shape, bytes], str] = {}
+        self._batch_size = ""
+
+    def find(self, name: str) -> Value:
+        """Return an operand.
+
+        :param name: in the lowered graph
+        """
+        array = self._lowered.constants.get(name)
+        return self._values[name] if array is None else Value(name, array.dtype.name, array.shape, array)
+
+    def refer(self, value: Value) -> str:
+        """Return the name of an operand in the model; a constant becomes an initializer."""
+        if value.array is None:
+            return value.name
+        if value.name not in self._initializer_names:
+            made = self._initializer_names[value.name] = self._names.choose(value.name)
+            self.initializers[made] = value.array
+        return self._initializer_names[value.name]
+
+    def add_numbers(self, array: Array, what: str) -> str:
+        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one.
+
+        :param what: they are, for the name
+        """
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = self._names.choose(f"{what} {array.tolist()}")
+            self.initializers[self._numbers[key]] = array
+        return self._numbers[key]
+
+    def add_number(self, name: str, number: Array, what: str) -> None:
+        """Make a number that the agent does not have an operand.
+
+        :param name: of the operand
+        """
+        self._initializer_names[name] = self.add_numbers(number, what)
+        self._values[name] = Value(name, number.dtype.name, (), number)
+
+    def name_part(self, name: str, wanted: str) -> None:
+        """Choose a readable name in the model for the result of a node that the graph does not have."""
+        self._results[name] = self._names.choose(wanted)
+
+    def add_axes(self, axes: Sequence[int], what: str = "axes") -> str:
+        """Return the name of an initializer of integers."""
+        return self.add_numbers(np.array(axes, np.int64), what)
+
+    def add_part(self, node: Node, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Add a step that computes a part of a node, and return the name of its result."""
+        label = f"{_label(node)}/{op}"
+        return self._add(op, inputs, self._names.choose(label), label, attributes)
+
+    def add_result(self, node: Node, op: str, inputs: Sequence[str], **attributes: Any) -> None:
+        """Add the step whose result is that of a node."""
+        output = self._results.get(node.name) or self._names.choose(node.name)
+        self._values[node.name] = Value(output, node.dtype, node.shape, None)
+        self._add(op, inputs, output, _label(node, op), attributes)
+
+    def add_outputs(self) -> None:
+        """Add what makes outputs of inputs, of constants, and of values that are another output already."""
+        for port in self._lowered.outputs:
+            value = self.find(port.value)
+            if value.array is not None:
+                self._add("Expand", [self.refer(value), self.add_shape(port.shape, port.name)], port.name, port.name)
+            elif value.name != port.name:
+                self._add("Identity", [value.name], port.name, port.name)
+
+    def add_shape(self, shape: Shape, label: str) -> str:
+        """Return the name of the shape of a batch of items."""
+        if self._batch is not None:
+            return self.add_axes((self._batch, *shape), "shape")
+        parts = [self._add_batch_size()]
+        if not shape:
+            return parts[0]
+        parts.append(self.add_axes(shape, "shape"))
+        return self._add("Concat", parts, self._names.choose(f"{label}/shape"), f"{label}/shape", {"axis": 0})
+
+    def _add_batch_size(self) -> str:
+        """Return the name of the size of the batch, with one axis."""
+        if not self._batch_size:
+            port, label = self._lowered.inputs[0], "batch size"
+            output = self._names.choose(label)
+            if self.opset >= SHAPE_WITH_RANGE:
+                self._add("Shape", [port.name], output, label, {"start": 0, "end": 1})
+            else:
+                whole = self._add("Shape", [port.name], self._names.choose("shape of the batch"), "shape of the batch")
+                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], output, label)
+            self._batch_size = output
+        return self._batch_size
+
+    def _add(
+        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] | None = None
+    ) -> str:
+        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes or {}))
+        return output
+
+
+def _label(node: Node, op: str = "") -> str:
+    """Return a readable name: the module and the operator."""
+    return f"{node.module}/{op or node.op}" if node.module else node.name
+
+
+# -- names --------------------------------------------------------------------------------------------
+
+
+class Names:
+    """The names that a model has so far.
+
+    :param taken: names that nothing else may have
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+        """The last number that was appended to a name."""
+
+    def choose(self, wanted: str) -> str:
+        """Return a name that is not taken, and take it. An empty name means "none" in ONNX, and is never chosen."""
+        base = made = escape(wanted, _MOST_CHARACTERS) or "unnamed"
+        while made in self._taken:
+            self._numbers[base] = self._numbers.get(base, 1) + 1
+            made = f"{base}_{self._numbers[base]}"
+        self._taken.add(made)
+        return made
+
+
+def require_text(name: str) -> None:
+    """Refuse the name of an input or output that runtimes cannot have.
+
+    :raises UnsupportedError: when it cannot be encoded as UTF-8, or ends early in C
+    """
+    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+        message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
+        raise UnsupportedError(message)

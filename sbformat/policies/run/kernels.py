@@ -1,4 +1,4 @@
-"""The operators in numpy: one function for each row of :data:`~sbformat.policies.operators.OPERATORS`.
+"""The operators in numpy: the functions that :data:`~sbformat.policies.operators.OPERATORS` names.
 
 A kernel computes nothing when it is called. It gets the arrays that its node reads and writes, and returns *steps*:
 calls of numpy functions with all arguments bound, which do the work each time they are called. So a step has no
@@ -15,39 +15,44 @@ The contract of all kernels:
 - The first argument is the array of the result. The others are the operands; keywords are the node's attributes.
 - Each has a batch axis, also operands that are weights (theirs has size 1), except those that can only be weights: the
   matrix and bias of ``gemm`` and ``conv``. An ``axis`` counts from the end, and so does not depend on the batch.
-- Elementwise kernels (:data:`ELEMENTWISE`) accept any shapes that broadcast to that of the result.
-- ``out`` may be the first operand, for operators in :data:`IN_PLACE`. Other operands are never written.
+- Elementwise kernels accept any shapes that broadcast to that of the result.
+- ``out`` may be the first operand, where the operator works in place. Other operands are never written.
 - Overflow, infinities and NaN give what torch gives. Whoever calls the steps switches numpy's warnings off.
+
+A function ``view_NAME`` returns the result as a view of the operand, or None when its items have to be copied.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from sbformat.policies.run.layers import call, conv, gemm  # noqa: F401 -- the table of operators names them
-from sbformat.policies.run.steps import make_number
+from sbformat.errors import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from sbformat.policies.run.steps import Array, Steps
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Step: TypeAlias = Callable[[], object]
+"""A call of a numpy function with all arguments bound."""
+Steps: TypeAlias = Iterator[Step]
 
-ELEMENTWISE: Final = frozenset({
-    "Identity", "Cast", "Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "Where", "Neg", "Abs", "Exp", "Log",
-    "Sqrt", "Round", "Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "Elu", "Celu", "Selu", "LeakyRelu", "PRelu",
-    "Erf", "HardSigmoid", "Shrink",
-})  # fmt: skip
-"""Operators whose result has an item for each item of the operands: their arrays may have any shape."""
 
-IN_PLACE: Final = (ELEMENTWISE - {"Cast", "Greater", "Where"}) | {"Softmax", "LogSoftmax", "LayerNormalization"}
-"""Operators whose result may replace the first operand."""
+def make_number(value: float, like: Array) -> Array:
+    """Return a number as an array without axes, of the dtype of another array, which no kernel writes."""
+    number = np.asarray(value, dtype=like.dtype)
+    number.flags.writeable = False
+    return number
+
 
 _FEW_ITEMS: Final = 512
 """Up to here a comparison and a masked copy are faster than ``numpy.maximum``, which resets the state of the processor
 for floating-point errors."""
+_PIECE_ITEMS: Final = 1 << 17
+"""Items of the patches of a convolution that are in memory together, where one pixel's are not more."""
 
 
 # -- elementwise --------------------------------------------------------------------------------------
@@ -62,21 +67,6 @@ def identity(out: Array, x: Array) -> Steps:
 def cast(out: Array, x: Array, *, to: str) -> Steps:  # noqa: ARG001 -- it is the dtype of out
     """Convert, as C does."""
     yield partial(np.copyto, out, x, casting="unsafe")
-
-
-def add(out: Array, x: Array, y: Array) -> Steps:
-    """Add."""
-    yield partial(np.add, x, y, out)
-
-
-def subtract(out: Array, x: Array, y: Array) -> Steps:
-    """Subtract."""
-    yield partial(np.subtract, x, y, out)
-
-
-def multiply(out: Array, x: Array, y: Array) -> Steps:
-    """Multiply."""
-    yield partial(np.multiply, x, y, out)
 
 
 def divide(out: Array, x: Array, y: Array) -> Steps:
@@ -106,11 +96,6 @@ def _bound(out: Array, x: Array, y: Array, is_beyond: np.ufunc, choose: np.ufunc
     yield partial(np.putmask, out, mask, y)
 
 
-def greater(out: Array, x: Array, y: Array) -> Steps:
-    """Compare."""
-    yield partial(np.greater, x, y, out)
-
-
 def where(out: Array, condition: Array, x: Array, y: Array) -> Steps:
     """Choose by a condition."""
     yield partial(np.copyto, out, y)
@@ -128,39 +113,9 @@ def negative(out: Array, x: Array) -> Steps:
         yield partial(np.multiply, x, np.asarray(-1).astype(out.dtype), out)
 
 
-def absolute(out: Array, x: Array) -> Steps:
-    """Drop the sign."""
-    yield partial(np.absolute, x, out)
-
-
-def exp(out: Array, x: Array) -> Steps:
-    """Raise e to a power."""
-    yield partial(np.exp, x, out)
-
-
-def log(out: Array, x: Array) -> Steps:
-    """Take the natural logarithm."""
-    yield partial(np.log, x, out)
-
-
-def sqrt(out: Array, x: Array) -> Steps:
-    """Take the square root."""
-    yield partial(np.sqrt, x, out)
-
-
-def round(out: Array, x: Array) -> Steps:  # noqa: A001 -- the operator's name
-    """Round, halves to even."""
-    yield partial(np.rint, x, out)
-
-
 def relu(out: Array, x: Array) -> Steps:
     """Replace negative items by 0; NaN remains."""
     return maximum(out, x, make_number(0, out))
-
-
-def tanh(out: Array, x: Array) -> Steps:
-    """Take the hyperbolic tangent."""
-    yield partial(np.tanh, x, out)
 
 
 def sigmoid(out: Array, x: Array) -> Steps:
@@ -377,6 +332,113 @@ def one_hot(out: Array, x: Array, *, depth: int) -> Steps:
     yield partial(np.copyto, out, mask)
 
 
+# -- layers, and functions of the caller ---------------------------------------------------------------
+
+
+def gemm(out: Array, x: Array, weight: Array, bias: Array | None = None, *, transB: bool) -> Steps:  # noqa: N803
+    """Multiply by a matrix, and add the bias."""
+    matrix = weight.T if transB else weight
+    if len(x) == 1:  # a product with a vector takes half the time of one with a matrix of one row
+        out, x = out[0], x[0]
+        yield partial(matrix.T.dot, x, out)
+    else:
+        yield partial(x.dot, matrix, out)
+    if bias is not None:  # repeated for all rows it is added in a third of the time
+        yield partial(np.add, out, np.ascontiguousarray(np.broadcast_to(bias, out.shape)), out)
+
+
+def conv(
+    out: Array, x: Array, weight: Array, bias: Array | None = None, *, strides: tuple[int, int], pads: tuple[int, ...]
+) -> Steps:
+    """Multiply patches of the image by the filters: a copy (im2col) and one matrix product for all pixels.
+
+    The fastest order in memory is (batch, height, width, channels): the rows of a patch are contiguous then, and the
+    product has its result in the same order. An image in another order is copied.
+    """
+    if any(pads) or not x.transpose(0, 2, 3, 1).flags.c_contiguous:
+        top, left, bottom, right = pads
+        count, channels, height, width = x.shape
+        padded = np.zeros((count, height + top + bottom, width + left + right, channels), x.dtype).transpose(0, 3, 1, 2)
+        yield partial(np.copyto, padded[:, :, top : top + height, left : left + width], x)
+        x = padded
+    windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], (2, 3))
+    patches = windows[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 4, 5, 1)
+    matrix = np.ascontiguousarray(weight.transpose(2, 3, 1, 0)).reshape(-1, len(weight))
+    target = out.transpose(0, 2, 3, 1)
+    yield from _multiply_patches(target, patches, matrix)
+    if bias is not None:
+        yield partial(np.add, target, bias, target)
+
+
+def _multiply_patches(target: Array, patches: Array, matrix: Array) -> Steps:
+    """Multiply in pieces: many images, rows of an image, or parts of a row, so that the copies are bounded.
+
+    :param target: (batch, height, width, filters)
+    :param patches: a view (batch, height, width, kernel height, kernel width, channels)
+    :param matrix: (items of a patch, filters)
+    """
+    count, height, width = patches.shape[:3]
+    pixels = max(1, _PIECE_ITEMS // len(matrix))
+    across = min(width, pixels)
+    down = min(height, max(1, pixels // width))
+    images = min(count, max(1, pixels // (width * height)))
+    copied = np.empty(images * down * across * len(matrix), matrix.dtype)
+    flat = None if target.flags.c_contiguous else np.empty(images * down * across * len(matrix.T), matrix.dtype)
+
+    def multiply_piece(begin: int, top: int, left: int) -> Steps:
+        where_ = (slice(begin, begin + images), slice(top, top + down), slice(left, left + across))
+        piece, result = patches[where_], target[where_]
+        rows = piece.shape[0] * piece.shape[1] * piece.shape[2]
+        columns = copied[: rows * len(matrix)]
+        yield partial(np.copyto, columns.reshape(piece.shape), piece)
+        if result.flags.c_contiguous:
+            yield partial(columns.reshape(rows, len(matrix)).dot, matrix, result.reshape(rows, matrix.shape[1]))
+            return
+        product = np.empty((rows, matrix.shape[1]), matrix.dtype) if flat is None else flat[: rows * matrix.shape[1]]
+        yield partial(columns.reshape(rows, len(matrix)).dot, matrix, product.reshape(rows, matrix.shape[1]))
+        yield partial(np.copyto, result, product.reshape(result.shape))
+
+    def multiply_all() -> None:
+        for begin in range(0, count, images):
+            for top in range(0, height, down):
+                for left in range(0, width, across):
+                    for step in multiply_piece(begin, top, left):
+                        step()
+
+    if (images, down, across) == (count, height, width):
+        yield from multiply_piece(0, 0, 0)
+    else:
+        yield multiply_all
+
+
+def call(
+    out: Array,
+    *operands: Array,
+    function: Callable[..., Any],
+    name: str,
+    keys: Sequence[str] = (),
+    **_: object,
+) -> Steps:
+    """Call a function of the caller's with copies, which it may keep, and check what it returns.
+
+    :param name: of the function, for messages
+    :param keys: when not empty, the function receives one dict of the operands by these
+    """
+
+    def call_function() -> None:
+        copies = [operand.copy() for operand in operands]
+        result = np.asarray(function(dict(zip(keys, copies))) if keys else function(*copies))
+        if result.shape != out.shape or not np.can_cast(result.dtype, out.dtype, "same_kind"):
+            message = (
+                f"expected an array of {out.dtype} of the shape {out.shape} from the function for {quote(name)}, "
+                f"got {result.dtype} of {result.shape}"
+            )
+            raise ValueError(message)
+        np.copyto(out, result, casting="same_kind")
+
+    yield call_function
+
+
 # -- rearranged ---------------------------------------------------------------------------------------
 
 
@@ -400,6 +462,16 @@ def slice_axis(out: Array, x: Array, *, axis: int, start: int, end: int) -> Step
     yield partial(np.copyto, out, view_slice(x, axis=axis, start=start, end=end))
 
 
+def view_same(x: Array) -> Array:
+    """Return the operand."""
+    return x
+
+
+def view_cast(x: Array, *, to: str) -> Array | None:
+    """Return the operand if it has the dtype."""
+    return x if x.dtype == to else None
+
+
 def view_transposed(x: Array, *, axes: tuple[int, ...]) -> Array:
     """Return a view with axes in another order, the batch first."""
     made: Array = x.transpose(0, *(axis + 1 for axis in axes))
@@ -417,12 +489,3 @@ def view_slice(x: Array, *, axis: int, start: int, end: int) -> Array:
     where_: tuple[Any, ...] = (..., slice(start, end), *(slice(None),) * (-1 - axis))
     made: Array = x[where_]
     return made
-
-
-VIEWS: Final[dict[str, Callable[..., Array | None]]] = {
-    "Identity": lambda x: x,
-    "Transpose": view_transposed,
-    "Reshape": view_reshaped,
-    "Slice": view_slice,
-}
-"""Operators that move no item, by functions that return the result as a view of the operand, or None."""

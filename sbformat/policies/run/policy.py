@@ -27,9 +27,8 @@ import numpy as np
 from sbformat.errors import escape
 from sbformat.limits import Budget
 from sbformat.policies.run.observations import NUMBERS, make_array, make_reader, widen_inputs
-from sbformat.policies.run.program import Program
+from sbformat.policies.run.program import Program, Weights
 from sbformat.policies.run.sampling import EpsilonGreedy, GsdeSampler, make_sampler
-from sbformat.policies.run.weights import Weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ Theory of operation
    caller supplies instead (``given``): a drawn action, say.
 2. **Fold** (:func:`fold_nodes`): nodes whose operands are weights alone are computed now. An input that has a default
    and is not given is such a weight; so there is one folded form for each set of optional inputs that is used.
-3. **Bind** (:class:`~sbformat.policies.run.plan.Plan`): memory is allocated for a number of rows (observations), and
+3. **Bind** (:class:`Plan`): memory is allocated for a number of rows (observations), and
    each node becomes steps over that memory, by its kernel. To run is to copy the inputs in, do the steps, and copy the
    results out.
 
@@ -29,22 +29,31 @@ what it gives alone, but for rounding.
 from __future__ import annotations
 
 import sys
-from math import prod
+from contextvars import Context
+from functools import partial
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.policies.graph import Input
-from sbformat.policies.run.plan import Plan, bind_node, shape_constant
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.graph import Input, find_users
+from sbformat.policies.operators import OPERATORS, Operand, decompose
+from sbformat.policies.run import kernels
+from sbformat.pth.arrays import to_array
+from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sbformat.policies.graph import Graph, Node
-    from sbformat.policies.run.steps import Array
-    from sbformat.policies.run.weights import Weights
+    from sbformat.limits import Budget
+    from sbformat.policies.graph import Graph, Node, Weight
+    from sbformat.policies.run.kernels import Array, Step
 
+_FILTER_RANK: Final = 4
+_PATCH_ORDER: Final = (2, 3, 1, 0)
+"""The axes of filters (filters, channels, height, width), in the order that ``kernels.conv`` has them in memory."""
 _BLOCK_BYTES: Final = 1 << 19
 """Values of a block of rows: a part of the cache that each core has (1 to 2 MiB today)."""
 _FEW_ROWS: Final = 16
@@ -252,3 +261,268 @@ class _Form:
                 if name not in self._folded.constants:
                     whole[start:end] = result
         return made
+
+
+# -- plans: memory and steps ---------------------------------------------------------------------------
+
+
+class Plan:
+    """Memory for a number of rows, and the steps over it. One thread at a time may run it.
+
+    :param folded: the graph
+    :param rows: the size of the batch
+    """
+
+    def __init__(self, folded: Folded, rows: int) -> None:
+        memory = _Memory(folded, rows)
+        steps: list[Step] = []
+        for at, node in enumerate(folded.nodes):
+            out, operands = memory.allocate(at, node)
+            if operands is not None:
+                steps += bind_node(node, out, operands, folded.functions)
+        self._steps = tuple(steps)
+        arrays = memory.arrays
+        self._loads = tuple((item.name, arrays[item.name].shape, arrays[item.name]) for item in folded.inputs)
+        self._results = [
+            folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
+        ]
+        has_calls = any(node.op == "Call" for node in folded.nodes)
+        self._context = None if has_calls else _make_quiet_context()
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Compute the outputs of one block of rows.
+
+        :raises ValueError: when an input is missing or has another shape
+        """
+        if self._context is not None:
+            return self._context.run(self._compute, inputs)
+        with np.errstate(all="ignore"):
+            return self._compute(inputs)
+
+    def _compute(self, inputs: Mapping[str, Array]) -> list[Array]:
+        for name, shape, buffer in self._loads:
+            array = inputs.get(name)
+            if array is None or array.shape != shape:
+                got = "none" if array is None else f"one of {array.shape}"
+                message = f"expected an array of the shape {shape} as {name}, got {got}"
+                raise ValueError(message)
+            buffer[...] = array
+        for step in self._steps:
+            step()
+        return [result.copy() for result in self._results]
+
+
+def _make_quiet_context() -> Context | None:
+    """Return a context in which numpy does not warn: it is entered in a tenth of the time of ``numpy.errstate``.
+
+    Only one thread can be in it, as in a plan. numpy keeps this setting in the context since 2.0.
+    """
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        return None
+    context = Context()
+    context.run(partial(np.seterr, all="ignore"))
+    return context
+
+
+class _Memory:
+    """The arrays of a plan. A result shares those of its operand when it is a view, or when nothing else needs them."""
+
+    def __init__(self, folded: Folded, rows: int) -> None:
+        self._constants, self._rows = folded.constants, rows
+        users = find_users(folded.nodes)
+        self.arrays = {
+            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
+            for item in folded.inputs
+        }
+        self._owners = {name: name for name in self.arrays}
+        """The value that memory was allocated for, by the values that are in it."""
+        self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
+        self._last_uses.update(dict.fromkeys(folded.outputs, inf))
+        self._used_until = {name: self._last_uses.get(name, -1) for name in self.arrays}
+        """The last use of any value that is in the memory of an owner."""
+
+    def allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
+        """Return the array of a result and those of the operands; no operands when the result is a view of one."""
+        name, first = node.name, node.inputs[0]
+        view = OPERATORS[node.op].view
+        made = getattr(kernels, f"view_{view}")(self.arrays[first], **node.attributes) if view else None
+        operands = None
+        owner = self._owners.get(first, name)
+        if made is None:
+            operands = [self._shape_operand(node, position) for position in range(len(node.inputs))]
+            if self._is_replaceable(at, node):
+                made = self.arrays[first]
+            else:
+                made, owner = _empty_result(node, operands, self._rows), name
+        self.arrays[name], self._owners[name] = made, owner
+        self._used_until[owner] = max(self._used_until.get(owner, -1), self._last_uses.get(name, -1))
+        return made, operands
+
+    def _shape_operand(self, node: Node, position: int) -> Array:
+        constant = self._constants.get(node.inputs[position])
+        if constant is not None:
+            return shape_constant(node, position, constant, self._rows)
+        return _add_axes(self.arrays[node.inputs[position]], node)
+
+    def _is_replaceable(self, at: int, node: Node) -> bool:
+        """Return whether the result may be written over the first operand."""
+        first, *others = node.inputs
+        array, row = self.arrays.get(first), OPERATORS[node.op]
+        if array is None or not (row.in_place and row.numpy):
+            return False
+        if array.shape[1:] != node.shape or array.dtype != node.dtype:
+            return False
+        owner = self._owners[first]
+        if any(self._owners.get(other) == owner for other in others):
+            return False
+        return self._used_until[owner] <= at
+
+
+def _choose_dtype(item: Input, folded: Folded, users: Sequence[Node]) -> str:
+    """Return the dtype that an input is converted to when it is copied in: that of a cast, if nothing else uses it."""
+    if item.name in folded.outputs or len(users) != 1 or users[0].op != "Cast":
+        return item.dtype
+    narrow = users[0].dtype
+    return narrow if (item.dtype, narrow) == ("float64", "float32") else item.dtype
+
+
+def _empty_result(node: Node, operands: Sequence[Array], rows: int) -> Array:
+    """Allocate a result; images are in memory with the channels last, as convolutions make them."""
+    if node.op == "Conv":
+        channels, height, width = node.shape
+        image: Array = np.empty((rows, height, width, channels), node.dtype).transpose(0, 3, 1, 2)
+        return image
+    if OPERATORS[node.op].is_elementwise and operands[0].shape == (rows, *node.shape):
+        return np.empty_like(operands[0], node.dtype)
+    return np.empty((rows, *node.shape), node.dtype)
+
+
+def shape_constant(node: Node, position: int, constant: Array, rows: int) -> Array:
+    """Return an operand that does not depend on the observation, as a kernel expects it: with a batch axis.
+
+    :param position: among the operands
+    """
+    batch = OPERATORS[node.op].batch
+    if batch == "none" and position:
+        return constant
+    value = constant[np.newaxis]
+    return np.broadcast_to(value, (rows, *constant.shape)) if batch == "all" else _add_axes(value, node)
+
+
+def _add_axes(value: Array, node: Node) -> Array:
+    """Return an operand; where items broadcast, with new axes after that of the batch, up to the rank of the result."""
+    missing = len(node.shape) + 1 - value.ndim if OPERATORS[node.op].is_elementwise else 0
+    return value.reshape(len(value), *(1,) * missing, *value.shape[1:]) if missing else value
+
+
+def bind_node(
+    node: Node, out: Array, operands: Sequence[Array], functions: Mapping[str, Callable[..., Any]]
+) -> Iterable[Step]:
+    """Return the steps of a node.
+
+    :param out: memory for the result
+    :param operands: as the kernel expects them
+    :param functions: for ``Call``, by name
+    """
+    attributes: dict[str, Any] = dict(node.attributes)
+    if node.op == "Call":
+        attributes["name"] = attributes["function"]
+        attributes["function"] = functions[attributes["function"]]
+    row = OPERATORS[node.op]
+    if not row.numpy:
+        return _bind_parts(node, out, operands)
+    if row.is_elementwise:
+        out, *operands = _drop_axes(out, *operands)
+    if row.numpy.startswith("np."):
+        return [partial(getattr(np, row.numpy[len("np.") :]), *operands, out)]
+    steps: Iterable[Step] = getattr(kernels, row.numpy)(out, *operands, **attributes)
+    return steps
+
+
+def _bind_parts(node: Node, out: Array, operands: Sequence[Array]) -> Iterable[Step]:
+    """Return the steps of an operator that numpy computes as others."""
+    described = [Operand(operand.dtype.name, operand.shape[1:], False) for operand in operands]
+    parts = decompose(node, described, "numpy", node.inputs)
+    arrays = dict(zip(node.inputs, operands))
+    arrays.update({name: np.full(1, number, node.dtype) for name, (_, number) in parts.numbers.items()})
+    for part in parts.nodes:
+        made = out if part is parts.nodes[-1] else np.empty((len(out), *part.shape), part.dtype)
+        arrays[part.name] = made
+        yield from bind_node(part, made, [_add_axes(arrays[name], part) for name in part.inputs], {})
+
+
+def _drop_axes(out: Array, *operands: Array) -> list[Array]:
+    """Return views without the axes of size 1, which slow numpy down; ``out`` stays the same object as an operand."""
+    axes = tuple(axis for axis, size in enumerate(out.shape) if size == 1)
+    if not axes:
+        return [out, *operands]
+    made = np.squeeze(out, axes)
+    return [made, *(made if operand is out else np.squeeze(operand, axes) for operand in operands)]
+
+
+# -- weights -------------------------------------------------------------------------------------------
+
+
+class Weights:
+    """The weights of a graph by name, read once: several programs over one graph share them.
+
+    Arrays are read-only. One is a view of the archive unless it would be slow: numpy's matrix product copies an operand
+    that is not aligned, or has no axis without gaps, at each call. Such a tensor is copied once, and so are filters of
+    convolutions, into the order in memory that the product of patches needs.
+
+    :param graph: whose weights
+    :param budget: charged when bytes are copied
+    """
+
+    def __init__(self, graph: Graph, budget: Budget) -> None:
+        self._described, self._budget = graph.weights, budget
+        self._made: dict[str, Array] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._described
+
+    def __getitem__(self, name: str) -> Array:
+        """Return an array of the weight's dtype and shape.
+
+        :raises ContainerError: when the CRC of its record is wrong
+        :raises TensorError: for bytes that are not valid items
+        """
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._read(self._described[name])
+        return made
+
+    def _read(self, weight: Weight) -> Array:
+        dtype = np.dtype(weight.dtype)
+        read: Array
+        if isinstance(weight.source, TensorInfo):
+            read = _read_tensor(weight.source, self._budget)
+        elif isinstance(weight.source, ArrayInfo):
+            read = np.asarray(weight.source.to_numpy())
+        else:
+            items = np.array(weight.source, dtype)
+            read = items.reshape(weight.shape) if items.size != 1 else np.broadcast_to(items.reshape(()), weight.shape)
+        if read.dtype == dtype and _is_fast(read):
+            read = read.view()
+        else:
+            self._budget.inflate(read.size * dtype.itemsize)
+            order = _PATCH_ORDER if read.ndim == _FILTER_RANK else tuple(range(read.ndim))
+            read = np.array(read.transpose(order), dtype, order="C").transpose(np.argsort(order))
+        read.flags.writeable = False
+        return read
+
+
+def _is_fast(array: Array) -> bool:
+    """Return whether numpy's matrix product takes an array as it is."""
+    is_dense = array.flags.c_contiguous or array.flags.f_contiguous
+    return array.flags.aligned and is_dense and array.ndim != _FILTER_RANK
+
+
+def _read_tensor(info: TensorInfo, budget: Budget) -> Array:
+    """Return the array of a tensor; bfloat16, which numpy does not have, as float32 (its upper half)."""
+    if info.dtype != "bfloat16":
+        return to_array(info, budget)
+    budget.inflate(4 * info.numel)
+    wide = to_array(info._replace(dtype="uint16", conj=False, neg=False), budget).astype(np.uint32) << np.uint32(16)
+    array: Array = wide.view(np.float32)
+    return -array if info.neg else array

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from sbformat.known.spaces import Space
     from sbformat.policies.graph import Graph, Node, Sampling, Tensor
+    from sbformat.policies.run.kernels import Array
     from sbformat.policies.run.program import Program
-    from sbformat.policies.run.steps import Array
 
 _LARGE: Final = 1e30
 """Standard deviations from here may overflow when they are multiplied."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import sbformat
-from sbformat.policies.c.arguments import name_arguments
-from sbformat.policies.c.numbers import C_DTYPES
-from sbformat.policies.c.source import write_source
+from sbformat.policies.c.arguments import C_DTYPES, name_arguments
+from sbformat.policies.c.export import write_source
 from tests.helpers.c_policy import C99, CPolicy, compile_c, load_library
 from tests.nets.agents import make_agent
 from tests.policies.run.graphs import lower_graph

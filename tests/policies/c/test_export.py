@@ -14,11 +14,10 @@ import pytest
 import sbformat
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder
-from sbformat.policies.c.arguments import name_arguments
-from sbformat.policies.c.names import KEYWORDS, escape_comment, name_parameters, wrap_comment
-from sbformat.policies.c.numbers import write_array, write_float
-from sbformat.policies.c.source import write_source
-from sbformat.policies.export.interface import Port
+from sbformat.policies.c.arguments import KEYWORDS, escape_comment, name_arguments, name_parameters, wrap_comment
+from sbformat.policies.c.calls import write_array, write_float
+from sbformat.policies.c.export import write_source
+from sbformat.policies.export.files import Port
 from sbformat.policies.graph import Input, Sampling
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.c_policy import C99, compile_c

@@ -10,11 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sbformat import UnsupportedError
-from sbformat.policies.operators import OPERATORS
 from tests.helpers.c_policy import CPLUSPLUS, find_program
 from tests.helpers.sampling import with_exhaustive
 from tests.policies.c.models import QUICK, Case, run_cases
-from tests.policies.run.graphs import OTHERS, UNARY, interpret, make_graph, run_graph
+from tests.policies.run.graphs import UNARY, interpret, make_graph, run_graph
 from tests.policies.run.test_kernels import PARAMETERS, numbers
 from tests.policies.run.test_random_graphs import draw_inputs, graphs
 
@@ -46,10 +45,6 @@ def check(*cases: Case, flags: Sequence[str] = QUICK) -> None:
 
 def positive(op: str, x: np.ndarray) -> np.ndarray:
     return np.abs(x) if op in ("Log", "Sqrt") else x
-
-
-def test_every_operator_is_tested_here() -> None:
-    assert set(OPERATORS) == {*UNARY, *OTHERS, "Call"}
 
 
 def test_elementwise() -> None:

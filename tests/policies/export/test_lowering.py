@@ -13,13 +13,10 @@ import sbformat
 from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
 from sbformat.immutable import FrozenDict
 from sbformat.limits import Budget
-from sbformat.policies.export.folding import fold_constants
-from sbformat.policies.export.interface import name_inputs
-from sbformat.policies.export.lowering import Lowered, find_raw_action, lower
-from sbformat.policies.export.metadata import describe_origin, summarize_origin
+from sbformat.policies.export.files import describe_origin, name_inputs, summarize_origin
+from sbformat.policies.export.lowering import Lowered, find_raw_action, fold_constants, lower
 from sbformat.policies.graph import Graph, Input, Node, Sampling, Weight
-from sbformat.policies.run.program import Program
-from sbformat.policies.run.weights import Weights
+from sbformat.policies.run.program import Program, Weights
 from tests.helpers import policy_vectors
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.recursion import allow_calls_within_one_another

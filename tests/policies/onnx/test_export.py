@@ -18,7 +18,7 @@ import pytest
 
 import sbformat
 from sbformat.known.spaces import Box
-from sbformat.policies.onnx import model
+from sbformat.policies.onnx import export as exporter
 from sbformat.policies.onnx.export import OPSETS
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.onnx_policy import OnnxPolicy
@@ -309,14 +309,14 @@ def test_the_package_onnx_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_more_weights_than_a_file_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "MOST_BYTES", 500)
+    monkeypatch.setattr(exporter, "MOST_BYTES", 500)
     with pytest.raises(sbformat.UnsupportedError, match="expected at most 500 bytes of weights in an ONNX file, got"):
         sbformat.export_onnx(PPO, tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_model_that_the_check_refuses_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "_encode", lambda _: "")  # a graph needs a name
+    monkeypatch.setattr(exporter, "_encode", lambda _: "")  # a graph needs a name
     with pytest.raises(sbformat.UnsupportedError, match="the onnx package refuses the model: .*name"):
         sbformat.export_onnx(PPO, tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat.policies.onnx.export import OPSETS
-from sbformat.policies.operators import OPERATORS
 from tests.helpers.many_cases import check_all
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.policies.onnx.models import run_model
-from tests.policies.run.graphs import OTHERS, UNARY, make_graph, run_graph
+from tests.policies.run.graphs import UNARY, make_graph, run_graph
 from tests.policies.run.test_kernels import ALONG, BINARY, PARAMETERS, SHAPES, numbers
 from tests.policies.run.test_random_graphs import draw_inputs, graphs
 
@@ -45,12 +44,6 @@ def check(
         (found,) = run_model(graph, inputs, opset)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
-
-
-def test_every_operator_is_translated() -> None:
-    """Those with a row here and no other translation have ONNX's operands and attributes."""
-    assert set(OPERATORS) == {*UNARY, *OTHERS, "Call"}
-    assert all(int(row.onnx.partition(":")[2]) <= 17 for name, row in OPERATORS.items() if name != "Call")
 
 
 def check_elementwise(op: str, shape: tuple[int, ...]) -> None:

@@ -12,11 +12,10 @@ import numpy as np
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.builder import GraphBuilder, Value
-from sbformat.policies.export.interface import Port
+from sbformat.policies.export.files import Port
 from sbformat.policies.export.lowering import Lowered
 from sbformat.policies.graph import Graph, Input, Node, Sampling
-from sbformat.policies.run.program import Program, fold_nodes
-from sbformat.policies.run.weights import Weights
+from sbformat.policies.run.program import Program, Weights, fold_nodes
 
 
 def describe(array: np.ndarray) -> ArrayInfo:

@@ -16,8 +16,7 @@ from sbformat.errors import ContainerError, LimitError, UnsupportedError
 from sbformat.limits import Budget, Limits
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.graph import Graph, Input, Sampling
-from sbformat.policies.run.program import Program
-from sbformat.policies.run.weights import Weights
+from sbformat.policies.run.program import Program, Weights
 from sbformat.pth.values import Storage, TensorInfo, contiguous
 from tests.helpers import thresholds
 from tests.policies.run.graphs import interpret, random_value, run_graph

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.graph import Graph, Input, Sampling
-from sbformat.policies.run.program import Program
-from sbformat.policies.run.weights import Weights
+from sbformat.policies.run.program import Program, Weights
 from tests.helpers import thresholds
 from tests.helpers.sampling import more_examples
 from tests.policies.run.graphs import describe, interpret
