@@ -70,9 +70,10 @@ class Network:
         """Results that several modules use, by what they are."""
         self._entry = entry
 
-    def weight(self, name: str) -> Value:
+    def weight(self, name: str, dtype: str = FLOAT) -> Value:
         """Add a tensor as a weight, in float32 as SB3 loads it.
 
+        :param dtype: another dtype of its variable
         :raises ValidationError: when it is missing
         :raises UnsupportedError: for a dtype that is not known in a network
         """
@@ -84,7 +85,7 @@ class Network:
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
         made = self.builder.weight(name, source, f"{self._entry}:{name}")
-        return made if made.dtype == FLOAT else self.builder.add("Cast", made, to=FLOAT, module=name)
+        return made if made.dtype == dtype else self.builder.add("Cast", made, to=dtype, module=name)
 
     def identify(self, module: str) -> object:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
@@ -134,6 +135,8 @@ class Module:
         """Return the modules that it consists of, by name."""
         return {name: part for name, part in vars(self).items() if isinstance(part, Module)}
 
+    is_group = False
+    """Whether it has no name of its own: its parts are beside those of the module that it is part of."""
     is_opaque = False
     """Whether tensors below its name are not compared: it is not known, or a function of the caller replaces it."""
 
@@ -156,7 +159,7 @@ class Module:
                 same_as = None if first == start else first + name
                 made.append(Parameter(start + name, tensor.shape, tensor.is_buffer, same_as))
         for name, part in self.parts().items():
-            part._collect(f"{start}{name}.", made, starts)  # noqa: SLF001 -- of the same class
+            part._collect(start if part.is_group else f"{start}{name}.", made, starts)  # noqa: SLF001
 
     def forward(self, scope: Scope, value: Value) -> Value:
         """Add the nodes that compute the module's result.

@@ -14,11 +14,11 @@ from sbformat.formats.normalized import was_normalized
 from sbformat.formats.sbx import SbxArchive
 from sbformat.known.spaces import Space
 from sbformat.nets.arguments import NetworkError, choice_counts, read_number, require_choices
-from sbformat.nets.distributions import finish_action, require_outputs
+from sbformat.nets.distributions import add_choices, finish_action, require_outputs
+from sbformat.nets.modules import Network, Scope
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
 from sbformat.policies.model import PolicyModel
-from sbformat.policies.sb2.actions import add_choice, add_choices
 from sbformat.policies.sbx.agents import Agent, open_branch
 from sbformat.policies.sbx.branches import Branch, Weights
 from sbformat.policies.sbx.critics import add_critics
@@ -191,19 +191,15 @@ def _add_greedy(agent: Agent, values: Value) -> _Acting:
 
 
 def _add_choices(agent: Agent, logits: Value) -> _Acting:
-    outputs: dict[str, Value] = {}
     space = agent.action_space
     if space.distribution == "categorical":
         require_outputs(logits, space.flat_size())
-        sampling = add_choice(agent.builder, logits, outputs)
     elif space.distribution:
         sizes = choice_counts(space, "action_space")
         if not sizes:
-            sizes = (_DRAWN_BITS,) * (logits.shape[0] // _DRAWN_BITS)
             require_outputs(logits, _DRAWN_BITS * prod(space.shape))
-        require_outputs(logits, *sizes)
-        sampling = add_choices(agent.builder, sizes, logits, outputs)
     else:
         message = f"SBX has no {space.class_name} actions"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    return _Acting({"action": outputs["action"], "logits": logits, **outputs}, sampling, None)
+    scope = Scope(Network(agent.builder, {}, _POLICY))
+    return _Acting(*add_choices(scope, space, logits, masked=False, is_normalized=False), None)  # type: ignore[arg-type]
