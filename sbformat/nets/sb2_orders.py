@@ -187,7 +187,7 @@ def _list_actor_critics(
             yield chain.from_iterable(_list_part(part, net, hidden) for part in parts)
 
 
-def _list_part(part: str, net: ActorCriticPolicy | Mlp, hidden: Shape) -> VariableList:
+def _list_part(part: str, net: ActorCriticPolicy, hidden: Shape) -> VariableList:
     """Return the variables of a part.
 
     :param hidden: the width of the adversary's layers, if there is one

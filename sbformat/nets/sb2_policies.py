@@ -209,8 +209,10 @@ def list_networks(
     shapes: Sequence[Shape],
     *,
     has_lstm_arch: bool = True,
-) -> Iterator[ActorCriticPolicy | Mlp]:
+) -> Iterator[Any]:
     """Yield the networks that a file may have: the one that SB2's class determines, or those that shapes allow.
+
+    Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
 
     :param rule: None for a user's class
     :param settings: its keywords
