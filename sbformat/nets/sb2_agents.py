@@ -273,7 +273,8 @@ def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.
     # DQN's first parameter is its rate of exploration
     listed = ((), *shapes.values()) if agent.learner == "DQN" and not agent.has_known_class else tuple(shapes.values())
     rule = agent.policy.rule if agent.has_known_class else None
-    for made in list_networks(agent.learner, rule, agent.policy.settings, agent.data, listed):
+    settings, most = agent.policy.settings, len(shapes)
+    for made in list_networks(agent.learner, rule, settings, agent.data, listed, most=most):
         if isinstance(made, Mlp):
             yield from (form(made) for form in POLICIES[agent.learner])
         else:

@@ -181,10 +181,13 @@ def _list_actor_critics(
         start = _ADVERSARY_VARIABLES * (parts[0] == _ADVERSARY)
         hidden = shapes[0 if start else -_ADVERSARY_VARIABLES][-1:] if _ADVERSARY in parts else ()
         listed = shapes[start : start + block]
-        # The LSTM policies had no net_arch before 2.4.
-        nets = list_networks(algorithm, policy.rule, policy.settings, data, listed, has_lstm_arch=_SINCE_2_4 in data)
-        for net in nets:
+        for net in _list_networks(algorithm, data, policy, listed):
             yield chain.from_iterable(_list_part(part, net, hidden) for part in parts)
+
+
+def _list_networks(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[Any]:
+    most, has_arch = len(shapes) // 2, _SINCE_2_4 in data  # the LSTM policies had no net_arch before 2.4
+    return list_networks(algorithm, policy.rule, policy.settings, data, shapes, most=most, has_lstm_arch=has_arch)
 
 
 def _list_part(part: str, net: ActorCriticPolicy, hidden: Shape) -> VariableList:
@@ -205,7 +208,7 @@ def _list_mlps(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, 
     files = tuple(_LISTS[algorithm](data))
     if find_head(data).is_gaussian is (algorithm == "DQN"):
         refuse(f"{algorithm} does not support this action space")
-    for net, file in product(list_networks(algorithm, policy.rule, policy.settings, data, shapes), files):
+    for net, file in product(_list_networks(algorithm, data, policy, shapes), files):
         yield file(net)
 
 

@@ -208,6 +208,7 @@ def list_networks(
     data: Mapping[str, object],
     shapes: Sequence[Shape],
     *,
+    most: int,
     has_lstm_arch: bool = True,
 ) -> Iterator[Any]:
     """Yield the networks that a file may have: the one that SB2's class determines, or those that shapes allow.
@@ -218,6 +219,7 @@ def list_networks(
     :param settings: its keywords
     :param data: of the file, with its spaces
     :param shapes: of the parameters, in order; of an off-policy algorithm, they may be those of more networks
+    :param most: maximum number of hidden layers
     :param has_lstm_arch: whether the release has LSTM policies with a ``net_arch``
     :raises UncertainError: when a keyword is unknown, or has a value that SB2 does not accept, and when there are too
         many parameters to try every network
@@ -230,9 +232,9 @@ def list_networks(
             else guess_actor_critics(shapes, shape, head, has_lstm_arch=has_lstm_arch)
         )
     elif is_mlp:
-        yield make_mlp(algorithm, rule, settings, shape, head, len(shapes))
+        yield make_mlp(algorithm, rule, settings, shape, head, most)
     else:
-        yield make_actor_critic(rule, settings, shape, head, len(shapes))
+        yield make_actor_critic(rule, settings, shape, head, most)
 
 
 def make_actor_critic(
@@ -463,13 +465,17 @@ def guess_mlps(algorithm: str, shapes: Sequence[Shape], shape: Shape, head: Head
         _list_inputs(shape), (False, True), (False, True) if is_dqn else (False,)
     ):
         start = _CNN_VARIABLES if inputs.cnn else 0
+        outputs = actions
         if is_dqn:
             start += 3 if inputs.cnn else 1  # eps, and after a CNN the action scores
+            outputs = 1 if inputs.cnn else actions
             yield Mlp(inputs, (), is_normed, actions, is_dueling)
-        widths, last = [], inputs.width
+        widths: list[int] = []
+        last = inputs.width
         for weights in shapes[start :: 4 if is_normed else 2]:
+            if widths and weights == (last, outputs):  # the head
+                yield Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)
             if len(weights) != _MATRIX or weights[0] != last:
                 break
             last = weights[1]
             widths.append(last)
-            yield Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)
