@@ -126,24 +126,18 @@ class Function(Module):
         return scope.add(self._op, value, **self._attributes)
 
 
+_OF_TORCH: Final = {
+    "elu": "ELU", "identity": "Identity", "linear": "Identity", "relu": "ReLU", "relu6": "ReLU6", "selu": "SELU",
+    "sigmoid": "Sigmoid", "softplus": "Softplus", "softsign": "Softsign", "swish": "SiLU", "tanh": "Tanh",
+}  # fmt: skip
 ACTIVATIONS: Final[Mapping[str, Activation | Function]] = {
-    "elu": Activation(Spec("ELU")),
+    **{name: Activation(Spec(torch)) for name, torch in _OF_TORCH.items()},
+    "leaky_relu": Activation(Spec("LeakyReLU", {"negative_slope": 0.2})),
+    "log_softmax": Activation(Spec("LogSoftmax", {"dim": -1})),
+    "softmax": Activation(Spec("Softmax", {"dim": -1})),
     "exp": Function("Exp"),
     "exponential": Function("Exp"),
     "hard_sigmoid": Function("HardSigmoid", alpha=0.2, beta=0.5),
-    "identity": Activation(Spec("Identity")),
-    "leaky_relu": Activation(Spec("LeakyReLU", {"negative_slope": 0.2})),
-    "linear": Activation(Spec("Identity")),
-    "log_softmax": Activation(Spec("LogSoftmax", {"dim": -1})),
-    "relu": Activation(Spec("ReLU")),
-    "relu6": Activation(Spec("ReLU6")),
-    "selu": Activation(Spec("SELU")),
-    "sigmoid": Activation(Spec("Sigmoid")),
-    "softmax": Activation(Spec("Softmax", {"dim": -1})),
-    "softplus": Activation(Spec("Softplus")),
-    "softsign": Activation(Spec("Softsign")),
-    "swish": Activation(Spec("SiLU")),
-    "tanh": Activation(Spec("Tanh")),
 }
 """By the name of TensorFlow's function: torch's activation with its arguments, or what torch does not have."""
 
@@ -323,36 +317,6 @@ class Features(Group):
         return (scope / "fc1").add("Relu", layers["fc1"].forward(scope / "fc1", value))
 
 
-class Hidden(Group):
-    """Hidden layers, each with layer normalization or without, and the activation.
-
-    :param name: the name of a layer with ``{}`` for its number; ``fully_connected`` is numbered by TensorFlow
-    :param joined: number of actions that are concatenated with the output of the first layer, in DDPG's critic
-    """
-
-    def __init__(self, name: str, words: tuple[str, str], inputs: int, widths: Sequence[int], *,
-                 is_normed: bool, joined: int = 0) -> None:  # fmt: skip
-        layers: dict[str, Module] = {}
-        self.names = [name.format(at) if "{" in name else numbered(name, at) for at in range(len(widths))]
-        self.is_normed = is_normed
-        for at, (layer, width) in enumerate(zip(self.names, widths)):
-            layers[layer] = Linear(inputs, width, words)
-            if is_normed:
-                layers[numbered("LayerNorm", at)] = LayerNorm(width)
-            inputs = width if at else width + joined
-        self.outputs = inputs
-        super().__init__(layers)
-
-    def activate(self, scope: Scope, value: Value, activation: Module) -> Value:
-        """Add all layers."""
-        for at, name in enumerate(self.names):
-            value = self.parts()[name].forward(scope / name, value)
-            norm = numbered("LayerNorm", at)
-            value = self.parts()[norm].forward(scope / norm, value) if self.is_normed else value
-            value = activation.forward(scope / name, value)
-        return value
-
-
 # -- policies of A2C, ACER, ACKTR, GAIL, PPO1, PPO2, TRPO ---------------------------------------------
 
 
@@ -461,7 +425,7 @@ class Adversary(Module):
             setattr(self, numbered("fully_connected", at), Linear(*size, CONNECTED))
 
 
-# -- the policies of DQN ------------------------------------------------------------------------------
+# -- the policies of DQN, SAC, TD3 and DDPG -----------------------------------------------------------
 
 
 class Mlp(NamedTuple):
@@ -474,41 +438,64 @@ class Mlp(NamedTuple):
     is_dueling: bool = False
     """For DQN only."""
 
-    @property
-    def own_layers(self) -> tuple[int, ...]:
-        """The hidden layers of DQN's scores: after a CNN there are none."""
-        return () if self.inputs.cnn else self.layers
-
 
 class Tower(Module):
-    """Hidden layers and a head; the features are in its scope, or are given."""
+    """Features, hidden layers, each with layer normalization or without, and heads, all in one scope.
 
-    def __init__(self, mlp: Mlp, layers: Sequence[int], outputs: int, *, has_features: bool) -> None:
-        if has_features:
+    :param name: the name of a hidden layer with ``{}`` for its number; without, TensorFlow numbers them
+    :param heads: the number of outputs by name
+    :param layers: the hidden layers, if not those of the policy
+    :param with_features: whether the features are in its scope
+    :param more: the number of inputs beside the features
+    :param joined: number of actions that are concatenated with the output of the first layer
+    """
+
+    def __init__(
+        self, mlp: Mlp, name: str, words: tuple[str, str], heads: Mapping[str, int], *,
+        layers: Sequence[int] | None = None, with_features: bool = True, more: int = 0, joined: int = 0,
+    ) -> None:  # fmt: skip
+        self.mlp, self.inputs, self.heads = mlp, mlp.inputs, tuple(heads)
+        widths = mlp.layers if layers is None else layers
+        if with_features:
             self.features = Features(mlp.inputs)
-        self.hidden = Hidden("fully_connected", CONNECTED, mlp.inputs.width, layers, is_normed=mlp.is_normed)
-        self.head = numbered("fully_connected", len(layers))
-        setattr(self, self.head, Linear(self.hidden.outputs, outputs, CONNECTED))
+        self.names = [name.format(at) if "{" in name else numbered(name, at) for at in range(len(widths))]
+        hidden: dict[str, Module] = {}
+        inputs = mlp.inputs.width + more
+        for at, width in enumerate(widths):
+            hidden[self.names[at]] = Linear(inputs, width, words)
+            if mlp.is_normed:
+                hidden[numbered("LayerNorm", at)] = LayerNorm(width)
+            inputs = width if at else width + joined
+        self.hidden = Group(hidden)
+        for head, outputs in heads.items():
+            setattr(self, head, Linear(inputs, outputs, words))
 
-    def activate(self, scope: Scope, value: Value, activation: Module, name: str = "") -> Value:
-        """Add the hidden layers and the head, whose result gets a name."""
-        value = self.hidden.activate(scope, value, activation)
-        made: Value = getattr(self, self.head).forward(scope / self.head, value, name=name)
-        return made
+    def layer(self, name: str) -> Linear:
+        """Return a hidden layer or a head."""
+        return getattr(self, name) if name in self.heads else self.hidden.parts()[name]  # type: ignore[return-value]
+
+    def add_hidden(self, scope: Scope, value: Value, activation: Module) -> Value:
+        """Add the hidden layers.
+
+        :param value: features
+        """
+        for at, name in enumerate(self.names):
+            value = self.layer(name).forward(scope / name, value)
+            norm = numbered("LayerNorm", at)
+            value = self.hidden.parts()[norm].forward(scope / norm, value) if self.mlp.is_normed else value
+            value = activation.forward(scope / name, value)
+        return value
+
+    def add_head(self, scope: Scope, latent: Value, head: str, name: str = "") -> Value:
+        """Add a head, whose result gets a name."""
+        return self.layer(head).forward(scope / head, latent, name=name)
 
 
 class DQNPolicy(Policy):
     """A policy of DQN, which chooses the action of the greatest value."""
 
     scope = "deepq/model"
-
-    def __init__(self, mlp: Mlp) -> None:
-        self.mlp, self.inputs = mlp, mlp.inputs
-        self.make(mlp)
-
-    def make(self, mlp: Mlp) -> None:
-        """Set the modules."""
-        raise NotImplementedError
+    mlp: Mlp
 
     def evaluate(self, scope: Place, observation: Value, activation: Module) -> Value:
         """Add the values of all actions."""
@@ -517,73 +504,60 @@ class DQNPolicy(Policy):
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
         values = self.evaluate(scope, observation, activation)
         outputs, sampling = add_choices(scope.top, agent.action_space, values, masked=False, is_normalized=False)
-        made = {"action": outputs["action"], "probabilities": outputs["probabilities"], "q_values": values}
-        return Head(made, self.explore(scope, agent, outputs["action"], sampling))
-
-    def explore(self, scope: Place, agent: Agent, action: Value, sampling: Sampling) -> Sampling:  # noqa: ARG002
-        """Return how an action is drawn.
-
-        :param sampling: by the probabilities
-        """
-        return sampling
+        return Head({**{name: outputs[name] for name in ("action", "probabilities")}, "q_values": values}, sampling)
 
 
 class QNetwork(DQNPolicy):
     """Since 2.1; a dueling one has a value that the mean of the scores is shifted to."""
 
-    def make(self, mlp: Mlp) -> None:
-        self.action_value = Tower(mlp, mlp.own_layers, mlp.actions, has_features=True)
+    def __init__(self, mlp: Mlp) -> None:
+        self.mlp, self.inputs = mlp, mlp.inputs
+        scored = () if mlp.inputs.cnn else mlp.layers  # after a CNN the scores have no hidden layers of their own
+        self.action_value = self._make_tower(scored, mlp.actions, with_features=True)
         if mlp.is_dueling:
-            self.state_value = Tower(mlp, mlp.layers, 1, has_features=False)
+            self.state_value = self._make_tower(mlp.layers, 1, with_features=False)
+
+    def _make_tower(self, layers: Sequence[int], outputs: int, *, with_features: bool) -> Tower:
+        word = "fully_connected"
+        heads = {numbered(word, len(layers)): outputs}
+        return Tower(self.mlp, word, CONNECTED, heads, layers=layers, with_features=with_features)
 
     def evaluate(self, scope: Place, observation: Value, activation: Module) -> Value:
-        actions, top = scope / "action_value", scope.top
-        features = self.action_value.features.forward(actions, observation)
+        place, tower, top = scope / "action_value", self.action_value, scope.top
+        features = tower.features.forward(place, observation)
+        latent = tower.add_hidden(place, features, activation)
+        scores = tower.add_head(place, latent, tower.heads[0], name="" if self.mlp.is_dueling else "q_values")
         if not self.mlp.is_dueling:
-            return self.action_value.activate(actions, features, activation, "q_values")
-        scores = self.action_value.activate(actions, features, activation)
-        value = self.state_value.activate(scope / "state_value", features, activation)
+            return scores
+        place, tower = scope / "state_value", self.state_value
+        value = tower.add_head(place, tower.add_hidden(place, features, activation), tower.heads[0])
         centered = top.add("Sub", scores, top.add("ReduceMean", scores, axis=-1, keepdims=True))
         return top.add("Add", value, centered, name="q_values")
 
 
-class FirstQNetwork(DQNPolicy):
+class FirstQNetwork(Tower, DQNPolicy):
     """In 2.0: the heads are those of the actor-critic policies."""
 
-    def make(self, mlp: Mlp) -> None:
-        self.features = Features(mlp.inputs)
-        self.hidden = Hidden("pi_fc{}", LINEAR, mlp.inputs.width, mlp.own_layers, is_normed=mlp.is_normed)
-        self.pi = self.q = Linear(self.hidden.outputs, mlp.actions)
+    def __init__(self, mlp: Mlp) -> None:
+        heads = {"pi": mlp.actions, "q": mlp.actions}
+        super().__init__(mlp, "pi_fc{}", LINEAR, heads, layers=() if mlp.inputs.cnn else None)
 
     def evaluate(self, scope: Place, observation: Value, activation: Module) -> Value:
-        features = self.features.forward(scope, observation)
-        hidden = self.hidden.activate(scope, features, activation)
-        return self.pi.forward(scope / "pi", hidden, name="q_values")
+        latent = self.add_hidden(scope, self.features.forward(scope, observation), activation)
+        return self.add_head(scope, latent, "pi", "q_values")
 
-    def explore(self, scope: Place, agent: Agent, action: Value, sampling: Sampling) -> Sampling:  # noqa: ARG002
-        """Return a random action at the rate that training had reached, otherwise the greatest."""
+    def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
+        """Draw a random action at the rate that training had reached, otherwise the greatest."""
+        outputs, _ = super().act(scope, agent, observation, activation)
         if _EPSILON not in agent.tensors or agent.tensors[_EPSILON].shape:
-            return Sampling("none")
-        top = scope.top
+            return Head(outputs, Sampling("none"))
+        top, action = scope.top, outputs["action"]
         rate = scope.network.weight(_EPSILON)
         greatest = top.add("OneHot", action, depth=agent.action_space.flat_size())
         chosen = top.add("Mul", greatest, top.add("Sub", top.constant(1.0), rate))
         spread = top.add("Div", rate, top.constant(float(greatest.shape[0])))
         logits = top.add("Log", top.add("Add", chosen, spread))
-        return Sampling("categorical", action.name, {"logits": logits.name}, logits.shape)
-
-
-# -- the policies of SAC, TD3 and DDPG ----------------------------------------------------------------
-
-
-class Critic(Module):
-    """Hidden layers, and a head that has the name of its scope."""
-
-    def __init__(self, name: str, mlp: Mlp) -> None:
-        inputs = mlp.inputs.width + (0 if name == "vf" else mlp.actions)
-        self.hidden = Hidden("fc{}", DENSE, inputs, mlp.layers, is_normed=mlp.is_normed)
-        self.name = name
-        setattr(self, name, Linear(self.hidden.outputs, 1, DENSE))
+        return Head(outputs, Sampling("categorical", action.name, {"logits": logits.name}, logits.shape))
 
 
 class Critics(Module):
@@ -591,52 +565,44 @@ class Critics(Module):
 
     def __init__(self, mlp: Mlp, names: Sequence[str]) -> None:
         self.features = Features(mlp.inputs)
-        for name in names:
-            setattr(self, name, Critic(name, mlp))
+        self.critics = {
+            name: Tower(mlp, "fc{}", DENSE, {name: 1}, with_features=False, more=0 if name == "vf" else mlp.actions)
+            for name in names
+        }
+        self.towers = Group(self.critics)
 
 
-class DDPGCritic(Module):
+class DDPGCritic(Tower):
     """Gets the actions beside the output of its first layer."""
 
     def __init__(self, mlp: Mlp) -> None:
-        self.features = Features(mlp.inputs)
-        self.hidden = Hidden("fc{}", DENSE, mlp.inputs.width, mlp.layers, is_normed=mlp.is_normed, joined=mlp.actions)
-        self.qf_output = Linear(self.hidden.outputs, 1, DENSE)
+        super().__init__(mlp, "fc{}", DENSE, {"qf_output": 1}, joined=mlp.actions)
 
 
-class Actor(Policy):
+class Actor(Tower, Policy):
     """Features, hidden layers, and heads of one output for each action."""
 
     scope = "model/pi"
-    heads: ClassVar[tuple[str, ...]] = ("dense",)
+    outputs: ClassVar[tuple[str, ...]] = ("dense",)
+    """The names of its heads."""
 
     def __init__(self, mlp: Mlp) -> None:
-        self.mlp, self.inputs = mlp, mlp.inputs
-        self.features = Features(mlp.inputs)
-        self.hidden = Hidden("fc{}", DENSE, mlp.inputs.width, mlp.layers, is_normed=mlp.is_normed)
-        for name in self.heads:
-            setattr(self, name, Linear(self.hidden.outputs, mlp.actions, DENSE))
-
-    def add_head(self, scope: Scope, latent: Value, head: str, name: str = "") -> Value:
-        """Add a head, whose result gets a name."""
-        made: Value = getattr(self, head).forward(scope / head, latent, name=name)
-        return made
+        super().__init__(mlp, "fc{}", DENSE, dict.fromkeys(self.outputs, mlp.actions))
 
     def add_squashed(self, scope: Scope, observation: Value, activation: Module) -> Value:
         """Add the whole actor, up to the action from -1 to 1."""
-        latent = self.hidden.activate(scope, self.features.forward(scope, observation), activation)
-        head = self.heads[0]
-        return (scope / head).add("Tanh", self.add_head(scope, latent, head))
+        latent = self.add_hidden(scope, self.features.forward(scope, observation), activation)
+        return (scope / self.heads[0]).add("Tanh", self.add_head(scope, latent, self.heads[0]))
 
 
 class SACActor(Actor):
     """A Gaussian policy, squashed by ``tanh``."""
 
-    heads = ("dense", "dense_1")
+    outputs = ("dense", "dense_1")
 
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
         top, builder = scope.top, scope.network.builder
-        latent = self.hidden.activate(scope, self.features.forward(scope, observation), activation)
+        latent = self.add_hidden(scope, self.features.forward(scope, observation), activation)
         mean = self.add_head(scope, latent, "dense", "mean")
         least, most = map(top.constant, _LOG_STD_RANGE)
         log_std = top.add("Max", self.add_head(scope, latent, "dense_1"), least)
@@ -645,9 +611,9 @@ class SACActor(Actor):
         outputs = {"action": action, "mean": mean, "log_std": log_std}
         critics, place = Critics(self.mlp, ("vf",)), Place(scope.network, "model/values_fn")
         if agent.has_variables(list_variables(place.path, critics)):
-            critic: Critic = critics.vf  # type: ignore[attr-defined]
-            latent = critic.hidden.activate(place / "vf", critics.features.forward(place, observation), activation)
-            outputs["value"] = critic.vf.forward_number(place / "vf" / "vf", latent)  # type: ignore[attr-defined]
+            critic, features = critics.critics["vf"], critics.features.forward(place, observation)
+            latent = critic.add_hidden(place / "vf", features, activation)
+            outputs["value"] = critic.layer("vf").forward_number(place / "vf" / "vf", latent)
         return Head(outputs, add_gaussian(mean, log_std).sampling)
 
 
@@ -683,7 +649,7 @@ class TD3Actor(Actor):
 class DDPGActor(TD3Actor):
     """A deterministic policy; with parameter noise, actions are drawn by a copy of it."""
 
-    heads = ("pi",)
+    outputs = ("pi",)
 
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
         squashed, perturbed = self.add_squashed(scope, observation, activation), None
@@ -725,7 +691,7 @@ def _read_numbers(attributes: Mapping[str, Any], name: str, size: int) -> list[f
     return items * size if len(items) == 1 else items
 
 
-POLICIES: Final[Mapping[str, tuple[type[DQNPolicy | Actor], ...]]] = {
+POLICIES: Final[Mapping[str, tuple[type[QNetwork | FirstQNetwork | Actor], ...]]] = {
     "DQN": (QNetwork, FirstQNetwork), "SAC": (SACActor,), "TD3": (TD3Actor,), "DDPG": (DDPGActor,),
 }  # fmt: skip
 """The networks that act, by algorithm: one for each form that a release has. All others have ActorCriticPolicy."""

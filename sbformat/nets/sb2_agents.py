@@ -139,7 +139,7 @@ class Agent(NamedTuple):
         if isinstance(value, str) and value in ACTIVATIONS:
             return value
         shown = ".".join(pair) if pair else getattr(value, "name", None) or type(value).__name__
-        message = f"the activation {quote(shown, 120)} is not known; available: {', '.join(ACTIVATIONS)}"
+        message = f"the activation {quote(shown, 120)} is not known; available: {', '.join(sorted(ACTIVATIONS))}"
         raise UnsupportedError(message)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sbformat.nets.sb2 import Actor, Critic, Critics, list_variables
+from sbformat.nets.sb2 import Actor, Critics, list_variables
 from sbformat.nets.sb2_agents import find_network
 from sbformat.tools.rebuild.sb2.folding import Layers, Row, Signal, add_plain
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
@@ -75,8 +75,7 @@ class _Network:
         within = f"{scope}/{_VALUES}"
         made = self.inputs.convert_cnn(self.agent, within, module)
         for number, name in enumerate(_CRITICS):
-            critic: Critic = getattr(self.critics, name)
-            network = read_tower(self.agent, f"{within}/{name}", critic, name)
+            network = read_tower(self.agent, f"{within}/{name}", self.critics.critics[name])
             layers = Layers(self.inputs.size + self.mlp.actions, self.activation)
             actions = np.arange(self.mlp.actions) + self.inputs.size
             add_plain(layers, Signal.select(np.concatenate([self.inputs.columns, actions])), network)
@@ -102,7 +101,7 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
     network = _Network(agent)
     scope = f"{_MODEL}/{_PI}"
     require_variables(agent, network.list_critics(_MODEL))
-    *hidden, mean, log_std = read_tower(agent, scope, network.actor, *network.actor.heads)
+    *hidden, mean, log_std = read_tower(agent, scope, network.actor)
     hidden, heads = _convert_first(network, hidden), [mean, log_std]
     if not hidden:
         heads = [_reorder(network, head) for head in heads]
@@ -140,7 +139,7 @@ def convert_td3(agent: Sb2Agent) -> ConvertedNetwork:
     scopes = {"": _MODEL, "_target": _TARGET if has_target else _MODEL}
     arrays: dict[str, np.ndarray] = {}
     for suffix, scope in scopes.items():
-        layers = read_tower(agent, f"{scope}/{_PI}", network.actor, *network.actor.heads)
+        layers = read_tower(agent, f"{scope}/{_PI}", network.actor)
         arrays |= network.inputs.convert_cnn(agent, f"{scope}/{_PI}", f"actor{suffix}")
         arrays |= name_layers(f"actor{suffix}.mu", _convert_first(network, layers))
     for suffix, scope in scopes.items():

@@ -132,7 +132,7 @@ def _convert_actor(network: _Network, scope: str) -> Layers:
     signal = network.observe()
     if network.clips:
         (signal,) = clip(layers, signal, *network.bounds)
-    add_plain(layers, signal, read_tower(network.agent, scope, network.actor, "pi"))
+    add_plain(layers, signal, read_tower(network.agent, scope, network.actor))
     return layers
 
 
@@ -142,7 +142,7 @@ def _convert_critic(network: _Network, scope: str) -> Layers:
     signal, actions = network.observe(), Signal.select(range(size, size + count))
     if network.clips:
         signal, actions = clip(layers, signal, *network.bounds, layers.carry(actions, -1.0))
-    *hidden, head = read_tower(network.agent, scope, network.critic, "qf_output")
+    *hidden, head = read_tower(network.agent, scope, network.critic)
     if network.returns is not None:
         mean, deviation = network.returns
         head = Linear(head.weight * deviation, head.bias * deviation + mean)

@@ -64,11 +64,11 @@ def _add_network(agent: Sb2Agent, layers: Layers, net: QNetwork | FirstQNetwork,
     if isinstance(net, FirstQNetwork):
         add_plain(layers, features, read_tower(agent, scope, net, "pi"))
         return
-    actions = read_tower(agent, f"{scope}/action_value", net.action_value, net.action_value.head)
+    actions = read_tower(agent, f"{scope}/action_value", net.action_value)
     if not net.mlp.is_dueling:
         add_plain(layers, features, actions)
         return
-    value = read_tower(agent, f"{scope}/state_value", net.state_value, net.state_value.head)
+    value = read_tower(agent, f"{scope}/state_value", net.state_value)
     join_towers(layers, features, actions, value)
 
 

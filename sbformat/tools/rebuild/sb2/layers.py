@@ -75,18 +75,14 @@ def read_linear(agent: Sb2Agent, scope: str, layer: sb2.Linear, images: Images |
     return Linear(np.ascontiguousarray(weight.T), bias.reshape(-1))
 
 
-def read_tower(
-    agent: Sb2Agent, scope: str, network: sb2.Tower | sb2.FirstQNetwork | sb2.Actor | sb2.Critic | sb2.DDPGCritic,
-    *heads: str,
-) -> list[Linear]:  # fmt: skip
+def read_tower(agent: Sb2Agent, scope: str, tower: sb2.Tower, *heads: str) -> list[Linear]:
     """Return the hidden layers of a network, then its heads.
 
     :param scope: of the network
+    :param heads: by default all
     """
-    hidden = network.hidden.parts()
-    layers = [(name, hidden[name]) for name in network.hidden.names]
-    layers += [(head, getattr(network, head)) for head in heads]
-    return [read_linear(agent, f"{scope}/{name}", layer) for name, layer in layers]  # type: ignore[arg-type]
+    names = (*tower.names, *(heads or tower.heads))
+    return [read_linear(agent, f"{scope}/{name}", tower.layer(name)) for name in names]
 
 
 def convert_branches(
