@@ -14,6 +14,8 @@ is read: sizes are Python ints, so a forged size costs nothing.
 3. ``reading.match_network`` compares the tree's parameters with the stored tensors; optimizers are compared with them.
 4. ``building.build_sb3_policy`` lets the tree add its nodes to a graph.
 
+Agents of SB2 are read by :mod:`~sbformat.nets.sb2_agents`; their trees are in :mod:`~sbformat.nets.sb2`.
+
 Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete actions, ``net_arch=[8]``::
 
     ActorCriticPolicy
