@@ -14,6 +14,7 @@ is read: sizes are Python ints, so a forged size costs nothing.
 3. ``reading.match_network`` compares the tree's parameters with the stored tensors; optimizers are compared with them.
 4. ``building.build_sb3_policy`` lets the tree add its nodes to a graph.
 
+Agents of SB2 are read by :mod:`~sbformat.nets.sb2_agents`; their trees are in :mod:`~sbformat.nets.sb2`.
 ``sbx.build_sbx_policy`` does the same for SBX, whose layers have the names and kernels of flax.
 
 Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete actions, ``net_arch=[8]``::
@@ -30,6 +31,6 @@ Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete act
 
 and the size 8 has the key ``policy_kwargs/net_arch``.
 
-Where to change it: a policy class is a row of ``sb3.POLICIES`` and a class of modules; a layer that has another name in
-a release, one line of the constructor that creates it; what a release changed is in :mod:`sbformat.known.changes`.
+Where to change it: a network is a class of modules and its row in ``sb3.NETWORKS``; the name of a module that a release
+changed, and whatever else it changed, is a row of :mod:`sbformat.known.changes`.
 """

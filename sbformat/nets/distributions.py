@@ -42,19 +42,19 @@ class Head(NamedTuple):
 # -- choices ------------------------------------------------------------------------------------------
 
 
-def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, normalizes: bool = True) -> Head:
+def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_normalized: bool = True) -> Head:
     """Add categorical distributions, of which each takes its part of the logits.
 
     :param logits: those of all components, one after another
     :param space: of actions; that of a Discrete has no axis
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
-    :param normalizes: whether logits are normalized before the greatest is taken, as torch does
+    :param is_normalized: whether the greatest logit is found as torch does, which normalizes them first
     """
     sizes = component_sizes(space, logits)
     require_outputs(logits, *sizes)
     is_single = space.distribution == "categorical"
     parts = [logits] if is_single else _split(scope, logits, sizes)
-    scores = [_normalize(scope, part) for part in parts] if normalizes else parts
+    scores = [_normalize(scope, part) for part in parts] if is_normalized else parts
     if masked:
         masks = scope.network.builder.input(
             Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")

@@ -85,7 +85,7 @@ def _preprocess(
     scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
     value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
     if space.observed == "one-hot":
-        return _one_hot(scope, value, space)
+        return add_one_hot(scope, value, space)
     if value.dtype != FLOAT:
         value = scope.add("Cast", value, to=FLOAT)
     if space.is_image() and agent.arguments.flag("normalize_images", default=True):
@@ -93,8 +93,8 @@ def _preprocess(
     return value
 
 
-def _one_hot(scope: Scope, value: Value, space: Space) -> Value:
-    """Integers from 0, whatever ``start`` is, which SB3 does not subtract."""
+def add_one_hot(scope: Scope, value: Value, space: Space) -> Value:
+    """Add integers one-hot, from 0 whatever ``start`` is, which SB3 does not subtract."""
     counts = choice_counts(space, OBSERVATIONS)
     if not space.shape:
         return scope.add("OneHot", value, depth=counts[0])

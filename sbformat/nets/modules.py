@@ -84,9 +84,10 @@ class Network:
         self._origins = origins
         self._renamed = list_renamed(release)
 
-    def weight(self, name: str) -> Value:
+    def weight(self, name: str, dtype: str = FLOAT) -> Value:
         """Add a tensor as a weight, in float32 as SB3 loads it.
 
+        :param dtype: another dtype of its variable
         :raises ValidationError: when it is missing
         :raises UnsupportedError: for a dtype that is not known in a network
         """
@@ -99,7 +100,7 @@ class Network:
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
         made = self.builder.weight(name, source, f"{self._entry}:{self._origins.get(name, name)}")
-        return made if made.dtype == FLOAT else self.builder.add("Cast", made, to=FLOAT, module=name)
+        return made if made.dtype == dtype else self.builder.add("Cast", made, to=dtype, module=name)
 
     def find(self, module: str) -> dict[str, TensorInfo]:
         """Return the tensors of a module, by their names within it."""
@@ -153,6 +154,8 @@ class Module:
         """Return the modules that it consists of, by name."""
         return {name: part for name, part in vars(self).items() if isinstance(part, Module)}
 
+    is_group = False
+    """Whether it has no name of its own: its parts are beside those of the module that it is part of."""
     is_opaque = False
     """Whether tensors below its name are not compared: it is not known, or a function of the caller replaces it."""
 
@@ -175,7 +178,7 @@ class Module:
                 same_as = None if first == start else first + name
                 made.append(Parameter(start + name, tensor.shape, tensor.is_buffer, same_as))
         for name, part in self.parts().items():
-            part._collect(f"{start}{name}.", made, starts)  # noqa: SLF001 -- of the same class
+            part._collect(start if part.is_group else f"{start}{name}.", made, starts)  # noqa: SLF001
 
     def forward(self, scope: Scope, value: Value) -> Value:
         """Add the nodes that compute the module's result.

@@ -93,13 +93,13 @@ class Variables(Network):
         self.start, self._statistics = _find_parameters(tensors, state) + part, f"{state}/batch_stats/{part}"
         self._axes, self.critic = (critics,) * bool(critics), 0
 
-    def weight(self, name: str) -> Value:
+    def weight(self, name: str, dtype: str = FLOAT) -> Value:
         """Add an array of float32 as a weight; of several critics, its part for the one that is added.
 
         :param name: as if statistics were parameters
         """
         full = name if name in self.tensors else self._statistics + name[len(self.start) :]
-        made, module, start = super().weight(full), name.rpartition("/")[0], self.critic
+        made, module, start = super().weight(full, dtype), name.rpartition("/")[0], self.critic
         if self.tensors[full].dtype != FLOAT:
             message = f"expected {quote(full, 120)} to be of float32, got {self.tensors[full].dtype}"
             raise UnsupportedError(message)
@@ -482,7 +482,7 @@ class Policy:
         if role == "q":
             return self._act_greedily(raw), None
         if not is_box:
-            return add_choices(Scope(network.variables), space, raw, masked=False, normalizes=False), None
+            return add_choices(Scope(network.variables), space, raw, masked=False, is_normalized=False), None
         place = network.place / network.heads[0]
         if role == "deterministic":
             scaled = place.add("Tanh", raw, name="mean")

@@ -198,7 +198,7 @@ def _build_model(
         require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
         given = given._replace(vecnormalize=statistics)
     if archive.format in ("sb2-zip", "sb2-pickle"):
-        from sbformat.policies.sb2 import build_sb2_policy
+        from sbformat.nets.sb2_agents import build_sb2_policy
 
         model = build_sb2_policy(archive, given, budget)
     elif archive.format == "sbx":

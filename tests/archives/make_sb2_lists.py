@@ -8,7 +8,7 @@ Releases before 2.4 need ``async`` renamed, a keyword of Python since. Without m
 is alone will do: nothing is trained. Each model is made and saved; the session that ``save`` asks for values gives
 names and shapes instead. At last the rows of all releases are joined where they are equal:
 
-    python tests/archives/make_sb2_lists.py join < rows > tests/formats/sb2_lists.txt
+    python tests/archives/make_sb2_lists.py join < rows > tests/nets/sb2_lists.txt
 """
 
 # ruff: noqa: BLE001, T201 -- a program; what a release cannot make is told and left out
@@ -190,7 +190,7 @@ def made(name: str, policy: str, keywords: Any, seen: str, action: str, settings
 
 
 def shortened(rows: Any) -> str:
-    """Write a list as ``tests/formats/sb2_lists.txt`` has it."""
+    """Write a list as ``tests/nets/sb2_lists.txt`` has it."""
     words: list = []
     at, parent = 0, ""
     while at < len(rows):

@@ -20,7 +20,7 @@ from tests.helpers.old_archives import OLD
 if TYPE_CHECKING:
     from pathlib import Path
 
-SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
+SB2 = ROOT / "tests" / "nets" / "archives" / "sb2"
 AGENTS = [OLD, *(SB2 / f"{name}.zip" for name in ("dqn-noise", "ppo2-elu-box64", "sac-auto", "td3-noise", "ddpg-walk"))]
 GREEN = "\x1b[32m"
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")

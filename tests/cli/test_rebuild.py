@@ -22,7 +22,7 @@ from tests.helpers.old_archives import BASES, OLD, blob, reference, with_keys
 if TYPE_CHECKING:
     from pathlib import Path
 
-SB2_DQN = ROOT / "tests" / "policies" / "sb2" / "archives" / "dqn-noise.zip"
+SB2_DQN = ROOT / "tests" / "nets" / "archives" / "sb2" / "dqn-noise.zip"
 Capture = pytest.CaptureFixture[str]
 
 

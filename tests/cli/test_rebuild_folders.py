@@ -218,7 +218,7 @@ def test_files_of_sb2_become_those_of_sb3(capsys: Capture, tmp_path: Path) -> No
 
 
 def test_agents_of_sb2_become_archives_of_sb3(tmp_path: Path) -> None:
-    pickle = (ROOT / "tests" / "policies" / "sb2" / "archives" / "ddpg-list.pkl").read_bytes()
+    pickle = (ROOT / "tests" / "nets" / "archives" / "sb2" / "ddpg-list.pkl").read_bytes()
     make_folder(tmp_path / "runs", {"a/x.pkl": pickle, "b/x.pkl": pickle, "b/x.zip": AGENT})
     plan = make_plan([str(tmp_path / "runs")], "out", DEFAULT_LIMITS, copy_others=False, copy_buffers=False)
     assert sorted(job.output for job in plan.jobs) == ["out/a/x.zip", "out/b/x.pkl.zip", "out/b/x.zip"]

@@ -16,7 +16,7 @@ import numpy as np
 from tests.helpers.bundled import entries as read_entries
 from tests.helpers.bundled import zipped
 
-FOLDER: Final = Path(__file__).parents[1] / "policies" / "sb2" / "archives"
+FOLDER: Final = Path(__file__).parents[1] / "nets" / "archives" / "sb2"
 
 
 def serialized(code: bytes) -> dict[str, str]:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import sbformat
-    from sbformat.formats.sb2.networks import Variable
+    from sbformat.nets.sb2 import Variable
 
-AGENTS: Final = Path(__file__).parents[1] / "policies" / "sb2" / "archives"
+AGENTS: Final = Path(__file__).parents[1] / "nets" / "archives" / "sb2"
 
 
 def serialize(value: object) -> dict[str, str]:

@@ -124,7 +124,7 @@ SB2: Final = [path for folder in (CORPUS, GENERATED) for path in sorted((folder 
 def load_sb2(path: Path) -> Any:
     try:
         return sbformat.load_policy(path, seed=0)
-    except sbformat.UnsupportedError:  # tests/policies/sb2/test_predictions.py names them
+    except sbformat.UnsupportedError:  # tests/nets/test_sb2_predictions.py names them
         return None
 
 

@@ -1,6 +1,6 @@
 """Agents of SB2, rebuilt and loaded by real SB3: they predict what real SB2 predicted, and train further.
 
-What SB2 predicted is recorded beside the agents (``tests/policies/sb2/archives/make.py``). ``SBFORMAT_SB2_AGENTS``
+What SB2 predicted is recorded beside the agents (``tests/nets/archives/sb2/make.py``). ``SBFORMAT_SB2_AGENTS``
 names a folder with more of them. An agent that is not converted is refused for one of the reasons below.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild import RebuildReport
 
 FOLDERS: Final = (
-    Path(__file__).parents[1] / "policies" / "sb2" / "archives",
+    Path(__file__).parents[1] / "nets" / "archives" / "sb2",
     SHARED / "policies" / "sb2",
     *map(Path, filter(None, [os.environ.get("SBFORMAT_SB2_AGENTS")])),
 )

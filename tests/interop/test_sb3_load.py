@@ -300,7 +300,7 @@ def test_the_archive_can_determine_the_algorithm() -> None:
 
 
 def test_an_agent_of_sb2_becomes_one_of_sb3() -> None:
-    path = ROOT / "tests" / "policies" / "sb2" / "archives" / "a2c-leaky-bits.zip"
+    path = ROOT / "tests" / "nets" / "archives" / "sb2" / "a2c-leaky-bits.zip"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = sbformat.sb3.load(None, path, device="cpu", custom_objects={"gamma": 0.5, "dummy": 1})

@@ -6,13 +6,12 @@ Source: stable-baselines 2.0 to 2.10, ``common/base_class.py``.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import SbformatError, TensorError, quote
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.pickled.arrays import Tensors
 from sbformat.formats.sb2.algorithms import infer_algorithm
-from sbformat.formats.sb2.orders import Names, name_parameters
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
@@ -23,6 +22,15 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
 
 _OWN_NAMES: Final = "the file names them"
+
+
+class Names(NamedTuple):
+    """Names for the parameters of a file."""
+
+    names: tuple[str, ...] | None
+    """Names in the file's order, without duplicates; None when they are not certain."""
+    source: str
+    """A sentence for people: where the names come from, or why there are none."""
 
 
 class Sb2Pickle(PickledArchive):
@@ -75,6 +83,8 @@ class Sb2Pickle(PickledArchive):
             algorithm = self.algorithm.name
         except SbformatError:
             algorithm = None
+        from sbformat.nets.sb2_orders import name_parameters  # the names follow from the network
+
         data = self.value[0]
         found = name_parameters(algorithm, data if type(data) is dict else {}, [array.shape for _, array in arrays])
         if found.names is not None and len(set(found.names)) != len(arrays):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALIDATOR = Draft202012Validator(load_schema("graph"))
-SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
+SB2 = ROOT / "tests" / "nets" / "archives" / "sb2"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sbformat.known.spaces import Space
 
-SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
+SB2 = ROOT / "tests" / "nets" / "archives" / "sb2"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
 

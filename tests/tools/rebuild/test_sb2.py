@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.formats.sb2.networks import ActorCritic, Cnn, Input, actor_critic
-from sbformat.formats.sb2.policies import arrange_layers
 from sbformat.known.types import ConstantSchedule, LinearSchedule, Reference
+from sbformat.nets.sb2 import ActorCriticPolicy, Cnn, InputStage, list_variables
+from sbformat.nets.sb2_policies import arrange_layers
 from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_files import (
     AGENTS,
@@ -94,8 +94,8 @@ FLOATS: Final = make_box(np.full((36, 40, 2), -1.5), 2.0, "f4")
 def make_cnn_agent(space: Any, **kwargs: Any) -> bytes:
     """PPO2 with a CNN and random weights, three actions."""
     cnn = Cnn(has_flat_bias=bool(kwargs.get("one_dim_bias")))
-    net = ActorCritic(Input(space.shape, cnn), (), is_normed=False, actions=3, is_gaussian=False)
-    parameters = draw_parameters(actor_critic("model", net))
+    net = ActorCriticPolicy(InputStage(space.shape, cnn), (), is_normed=False, actions=3, is_gaussian=False)
+    parameters = draw_parameters(list_variables("model", net))
     return change_agent("ppo2-cnn-same", parameters, observation_space=serialize(space), policy_kwargs=kwargs)
 
 
@@ -161,9 +161,11 @@ def make_mlp_agent(shared: list[int], pi: list[int], vf: list[int], **data: Any)
     """PPO2 with layers and random weights."""
     steps = arrange_layers(shared, pi, vf)
     space = sbformat.read(AGENTS / "ppo2-elu-box64.zip").decode("observation_space")
-    net = ActorCritic(Input(space.shape, None), steps, is_normed=False, actions=2, is_gaussian=True)
+    net = ActorCriticPolicy(InputStage(space.shape, None), steps, is_normed=False, actions=2, is_gaussian=True)
     arguments = {"net_arch": [*shared, {"pi": pi, "vf": vf}]}
-    return change_agent("ppo2-elu-box64", draw_parameters(actor_critic("model", net)), policy_kwargs=arguments, **data)
+    return change_agent(
+        "ppo2-elu-box64", draw_parameters(list_variables("model", net)), policy_kwargs=arguments, **data
+    )
 
 
 @pytest.mark.parametrize(

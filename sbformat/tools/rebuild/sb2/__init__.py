@@ -7,7 +7,7 @@ file, under SB3's names; the rebuild of SB3's archives then encodes every value 
 weights against the network that SB3 makes, and starts the optimizers. So everything that holds for archives of SB3
 (schedules, spaces, ``--set``) holds for those of SB2.
 
-1. :mod:`sbformat.policies.sb2` reads the agent: its algorithm, policy, spaces, and its parameters by name.
+1. :mod:`sbformat.nets.sb2_agents` reads the agent: its algorithm, policy, spaces, and its parameters by name.
 2. :mod:`.algorithms` has, for each algorithm of SB2, the function that converts its network, and the one that converts
    its hyper-parameters; both are in the modules of its family.
 3. :mod:`.convert` calls them and assembles the archive.

@@ -6,31 +6,29 @@ third network, the value of an observation, which SB3 does not have: the targets
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sbformat.formats.sb2.networks import DENSE, actor, critics
-from sbformat.policies.sb2.activations import read_activation
-from sbformat.policies.sb2.agents import unsupported_actions
-from sbformat.policies.sb2.structures import find_mlp
-from sbformat.tools.rebuild.sb2.activations import convert_activation
+from sbformat.nets.sb2 import Actor, Critics, list_variables
+from sbformat.nets.sb2_agents import find_network
 from sbformat.tools.rebuild.sb2.folding import Layers, Row, Signal, add_plain
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
 from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
 from sbformat.tools.rebuild.sb2.layers import (
+    convert_activation,
     copied_row,
-    has_variables,
     name_layer,
     name_layers,
-    read_linear,
+    read_tower,
     refuse_layer_norm,
     require_variables,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
-    from sbformat.formats.sb2.networks import Mlp
+    from collections.abc import Iterator
+
+    from sbformat.nets.sb2 import Variable
     from sbformat.tools.rebuild.report import Row as ReportRow
     from sbformat.tools.rebuild.sb2.folding import Linear
     from sbformat.tools.rebuild.sb2.inputs import Inputs
@@ -43,30 +41,30 @@ _CRITICS: Final = ("qf1", "qf2")
 _VALUES: Final = "values_fn"
 _COEFFICIENT: Final = "model/log_ent_coef:0"
 _LEARNED: Final = "log_ent_coef"
-_ACTIVATION: Final = "relu"
-"""The default of both."""
 
 
 class _Network:
     """The parts of an agent that its networks are made from.
 
     :param agent: of SAC or TD3
-    :param outputs: the number of layers after the last hidden one of the actor
     :raises UnsupportedError: for layer normalization, and images that SB3 treats otherwise
     """
 
-    def __init__(self, agent: Sb2Agent, outputs: int) -> None:
-        if agent.model.action_space.distribution != "gaussian":
-            raise unsupported_actions(agent.model)
-        self.agent = agent
-        self.net: Mlp = find_mlp(agent.model, f"{_MODEL}/{_PI}", (partial(actor, outputs=outputs),)).net
-        refuse_layer_norm(is_normed=self.net.is_normed)
-        self.activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
-        self.inputs: Inputs = read_inputs(agent, self.net.inputs)
+    def __init__(self, agent: Sb2Agent) -> None:
+        found = find_network(agent.model)
+        assert isinstance(found, Actor)  # noqa: S101 -- these algorithms have no other
+        self.agent, self.actor, self.mlp = agent, found, found.mlp
+        refuse_layer_norm(is_normed=self.mlp.is_normed)
+        self.critics = Critics(self.mlp, _CRITICS)
+        self.activation = agent.model.read_activation(found.activation)
+        self.inputs: Inputs = read_inputs(agent, found.inputs)
 
-    def list_hidden(self, scope: str) -> list[Linear]:
-        """Return the hidden layers in a scope."""
-        return [read_linear(self.agent, f"{scope}/fc{number}", DENSE) for number in range(len(self.net.layers))]
+    def list_critics(self, scope: str) -> Iterator[Variable]:
+        """Yield the variables of the critics.
+
+        :param scope: ``model`` or ``target``
+        """
+        return list_variables(f"{scope}/{_VALUES}", self.critics)
 
     def convert_critics(self, scope: str, module: str) -> dict[str, np.ndarray]:
         """Return both critics.
@@ -77,9 +75,9 @@ class _Network:
         within = f"{scope}/{_VALUES}"
         made = self.inputs.convert_cnn(self.agent, within, module)
         for number, name in enumerate(_CRITICS):
-            network = [*self.list_hidden(f"{within}/{name}"), read_linear(self.agent, f"{within}/{name}/{name}", DENSE)]
-            layers = Layers(self.inputs.size + self.net.actions, self.activation)
-            actions = np.arange(self.net.actions) + self.inputs.size
+            network = read_tower(self.agent, f"{within}/{name}", self.critics.critics[name])
+            layers = Layers(self.inputs.size + self.mlp.actions, self.activation)
+            actions = np.arange(self.mlp.actions) + self.inputs.size
             add_plain(layers, Signal.select(np.concatenate([self.inputs.columns, actions])), network)
             made |= name_layers(f"{module}.qf{number}", layers.made)
         return made
@@ -88,8 +86,8 @@ class _Network:
         self, algorithm: str, arrays: dict[str, np.ndarray], rows: list[ReportRow], variables: dict[str, np.ndarray]
     ) -> ConvertedNetwork:
         """Return the network of an algorithm."""
-        arguments: dict[str, object] = {"net_arch": list(self.net.layers), **self.inputs.policy_kwargs}
-        arguments |= convert_activation(self.agent, _ACTIVATION, _ACTIVATION)
+        arguments: dict[str, object] = {"net_arch": list(self.mlp.layers), **self.inputs.policy_kwargs}
+        arguments |= convert_activation(self.agent, self.actor.activation)
         every = (*self.inputs.rows, *rows)
         policy = f"{self.inputs.kind}Policy"
         return ConvertedNetwork(algorithm, policy, arguments, arrays, variables, every, self.inputs.space)
@@ -100,11 +98,11 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
 
     :raises UnsupportedError: as :class:`_Network`
     """
-    network = _Network(agent, 2)
+    network = _Network(agent)
     scope = f"{_MODEL}/{_PI}"
-    require_variables(agent, critics(f"{_MODEL}/{_VALUES}", network.net, _CRITICS))
-    hidden = _convert_first(network, network.list_hidden(scope))
-    heads = [read_linear(agent, f"{scope}/{name}", DENSE) for name in ("dense", "dense_1")]
+    require_variables(agent, network.list_critics(_MODEL))
+    *hidden, mean, log_std = read_tower(agent, scope, network.actor)
+    hidden, heads = _convert_first(network, hidden), [mean, log_std]
     if not hidden:
         heads = [_reorder(network, head) for head in heads]
     arrays = {
@@ -125,7 +123,7 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
 
 def _read_coefficient(agent: Sb2Agent) -> dict[str, np.ndarray]:
     """Return the entropy coefficient, if the agent learns it."""
-    has_coefficient = has_variables(agent, [(_COEFFICIENT, ())])
+    has_coefficient = agent.model.has_variables([(_COEFFICIENT, ())])
     return {_LEARNED: agent.array(_COEFFICIENT).reshape(1)} if has_coefficient else {}
 
 
@@ -134,23 +132,20 @@ def convert_td3(agent: Sb2Agent) -> ConvertedNetwork:
 
     :raises UnsupportedError: as :class:`_Network`
     """
-    network = _Network(agent, 1)
-    has_target = has_variables(agent, _list_td3(_TARGET, network.net))
-    require_variables(agent, _list_td3(_MODEL, network.net))
+    network = _Network(agent)
+    targets = (*list_variables(f"{_TARGET}/{_PI}", network.actor), *network.list_critics(_TARGET))
+    has_target = agent.model.has_variables(targets)
+    require_variables(agent, network.list_critics(_MODEL))
     scopes = {"": _MODEL, "_target": _TARGET if has_target else _MODEL}
     arrays: dict[str, np.ndarray] = {}
     for suffix, scope in scopes.items():
-        layers = [*network.list_hidden(f"{scope}/{_PI}"), read_linear(agent, f"{scope}/{_PI}/dense", DENSE)]
+        layers = read_tower(agent, f"{scope}/{_PI}", network.actor)
         arrays |= network.inputs.convert_cnn(agent, f"{scope}/{_PI}", f"actor{suffix}")
         arrays |= name_layers(f"actor{suffix}.mu", _convert_first(network, layers))
     for suffix, scope in scopes.items():
         arrays |= network.convert_critics(scope, f"critic{suffix}")
     rows = [] if has_target else [copied_row(_TARGET, "copies of the networks that are trained")]
     return network.make("TD3", arrays, rows, {})
-
-
-def _list_td3(scope: str, net: Mlp) -> list[tuple[str, tuple[int, ...]]]:
-    return [*actor(f"{scope}/{_PI}", net, outputs=1), *critics(f"{scope}/{_VALUES}", net, _CRITICS)]
 
 
 def _convert_first(network: _Network, layers: list[Linear]) -> list[Linear]:

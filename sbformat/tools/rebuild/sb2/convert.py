@@ -24,8 +24,8 @@ from sbformat.known.changes import A2C_OF_0_6
 from sbformat.limits import Budget
 from sbformat.nets.entropy import FIXED, fixed_coefficient
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
+from sbformat.nets.sb2_agents import read_agent
 from sbformat.policies.model import Given
-from sbformat.policies.sb2.agents import read_agent
 from sbformat.pth import StateDict
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice

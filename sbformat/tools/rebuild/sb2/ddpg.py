@@ -20,34 +20,28 @@ import numpy as np
 
 from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.formats.sb2.networks import DENSE, ddpg_actor, ddpg_critic
 from sbformat.known.numpy import unpack_items
-from sbformat.policies.sb2.activations import read_activation
-from sbformat.policies.sb2.agents import unsupported_actions
-from sbformat.policies.sb2.observations import read_range
-from sbformat.policies.sb2.structures import find_mlp
+from sbformat.nets.sb2 import DDPGActor, DDPGCritic, list_variables
+from sbformat.nets.sb2_agents import find_network, read_range
 from sbformat.tools.rebuild.report import Row as ReportRow
-from sbformat.tools.rebuild.sb2.activations import convert_activation
 from sbformat.tools.rebuild.sb2.folding import Layers, Linear, Row, Signal, add_late_actions, add_plain, clip
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
 from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
 from sbformat.tools.rebuild.sb2.layers import (
+    convert_activation,
     copied_row,
-    has_variables,
     name_layers,
-    read_linear,
+    read_tower,
     refuse_layer_norm,
     require_variables,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
-    from sbformat.formats.sb2.networks import Mlp
+    from sbformat.nets.sb2 import Variable
     from sbformat.tools.rebuild.sb2.inputs import Inputs
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 _SCOPES: Final = {"": "model", "_target": "target"}
-_ACTIVATION: Final = "relu"
-"""The default of both."""
 _DEFAULT_RANGE: Final = (-5.0, 5.0)
 _LEAST_VARIANCE: Final = 1e-2
 _OBSERVATIONS: Final = "input/obs_rms"
@@ -66,7 +60,8 @@ class _Network(NamedTuple):
     """What the networks are made from."""
 
     agent: Sb2Agent
-    net: Mlp
+    actor: DDPGActor
+    critic: DDPGCritic
     activation: str
     inputs: Inputs
     statistics: _Statistics | None
@@ -79,6 +74,10 @@ class _Network(NamedTuple):
     def clips(self) -> bool:
         """Whether a layer clips the observations."""
         return any(map(isfinite, self.bounds))
+
+    def list_variables(self, scope: str) -> list[Variable]:
+        """Return the variables of actor and critic."""
+        return [*list_variables(f"{scope}/pi", self.actor), *list_variables(f"{scope}/qf", self.critic)]
 
     def observe(self) -> Signal:
         """Return the observation before it is clipped."""
@@ -95,13 +94,11 @@ def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
     :raises UnsupportedError: for layer normalization, images that SB3 treats otherwise, and an activation that does not
         clip observations that SB2 clips
     """
-    if agent.model.action_space.distribution != "gaussian":
-        raise unsupported_actions(agent.model)
     network = _read_network(agent)
-    net, rows = network.net, _list_rows(network)
-    require_variables(agent, _list_variables("model", net))
+    rows = _list_rows(network)
+    require_variables(agent, network.list_variables("model"))
     scopes = dict(_SCOPES)
-    if not has_variables(agent, _list_variables("target", net)):
+    if not agent.model.has_variables(network.list_variables("target")):
         scopes["_target"] = "model"
         rows.append(copied_row("target", "copies of the networks that are trained"))
     arrays: dict[str, np.ndarray] = {}
@@ -116,7 +113,7 @@ def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
         widths["qf"] = layers.widths
         arrays |= _name(network, layers, f"{scope}/qf", f"critic{suffix}", "qf0")
     arguments = {"net_arch": widths, "n_critics": 1, **network.inputs.policy_kwargs}
-    arguments |= convert_activation(agent, _ACTIVATION, _ACTIVATION)
+    arguments |= convert_activation(agent, DDPGActor.activation)
     every = (*network.inputs.rows, *rows)
     policy = f"{network.inputs.kind}Policy"
     return ConvertedNetwork("DDPG", policy, arguments, arrays, {}, every, network.inputs.space)
@@ -127,10 +124,6 @@ def _name(network: _Network, layers: Layers, scope: str, module: str, name: str)
     return network.inputs.convert_cnn(network.agent, scope, module) | made
 
 
-def _list_variables(scope: str, net: Mlp) -> list[tuple[str, tuple[int, ...]]]:
-    return [*ddpg_actor(f"{scope}/pi", net), *ddpg_critic(f"{scope}/qf", net)]
-
-
 # -- the layers ---------------------------------------------------------------------------------------
 
 
@@ -139,17 +132,17 @@ def _convert_actor(network: _Network, scope: str) -> Layers:
     signal = network.observe()
     if network.clips:
         (signal,) = clip(layers, signal, *network.bounds)
-    add_plain(layers, signal, _read_layers(network, scope, "pi"))
+    add_plain(layers, signal, read_tower(network.agent, scope, network.actor))
     return layers
 
 
 def _convert_critic(network: _Network, scope: str) -> Layers:
-    size, count = network.inputs.size, network.net.actions
+    size, count = network.inputs.size, network.actor.mlp.actions
     layers = Layers(size + count, network.activation)
     signal, actions = network.observe(), Signal.select(range(size, size + count))
     if network.clips:
         signal, actions = clip(layers, signal, *network.bounds, layers.carry(actions, -1.0))
-    *hidden, head = _read_layers(network, scope, "qf_output")
+    *hidden, head = read_tower(network.agent, scope, network.critic)
     if network.returns is not None:
         mean, deviation = network.returns
         head = Linear(head.weight * deviation, head.bias * deviation + mean)
@@ -175,36 +168,32 @@ def _can_convert_critic(network: _Network, rows: list[ReportRow]) -> bool:
 def _make_critic(network: _Network, _: str) -> Layers:
     """Return a new critic, the same for each call."""
     random = np.random.default_rng(0)
-    inputs = network.inputs.size + network.net.actions
+    inputs = network.inputs.size + network.actor.mlp.actions
     layers = Layers(inputs, network.activation)
     signal = Signal.select(range(inputs))
-    for outputs in (*network.net.layers, 1):
+    for outputs in (*network.actor.mlp.layers, 1):
         limit = 1 / np.sqrt(signal.size)
         shapes = (outputs, signal.size), (outputs,)
         (signal,) = layers.add(Row.apply(Linear(*(random.uniform(-limit, limit, shape) for shape in shapes)), signal))
     return layers
 
 
-def _read_layers(network: _Network, scope: str, head: str) -> list[Linear]:
-    names = [*(f"fc{number}" for number in range(len(network.net.layers))), head]
-    return [read_linear(network.agent, f"{scope}/{name}", DENSE) for name in names]
-
-
 # -- what SB2 does with observations and returns ------------------------------------------------------
 
 
 def _read_network(agent: Sb2Agent) -> _Network:
-    net = find_mlp(agent.model, "model/pi", (ddpg_actor,)).net
-    refuse_layer_norm(is_normed=net.is_normed)
-    inputs = read_inputs(agent, net.inputs)
+    actor = find_network(agent.model)
+    assert isinstance(actor, DDPGActor)  # noqa: S101 -- the algorithm has no other
+    refuse_layer_norm(is_normed=actor.mlp.is_normed)
+    inputs = read_inputs(agent, actor.inputs)
     if inputs.cnn is not None and any(name.startswith(f"{_OBSERVATIONS}/") for name in agent.model.tensors):
         message = "it normalizes images with statistics of each pixel, and SB3 does not"
         raise UnsupportedError(message)
     statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
-    activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
+    activation = agent.model.read_activation(actor.activation)
     bounds = _find_bounds(agent, inputs, statistics, activation)
     returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)
-    return _Network(agent, net, activation, inputs, statistics, bounds, returns)
+    return _Network(agent, actor, DDPGCritic(actor.mlp), activation, inputs, statistics, bounds, returns)
 
 
 def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Statistics | None:

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
-from sbformat.policies.sb2.activations import read_activation
-from sbformat.policies.sb2.agents import unsupported_actions
-from sbformat.policies.sb2.structures import find_mlp
-from sbformat.tools.rebuild.sb2.activations import convert_activation
+from sbformat.nets.sb2 import DQNPolicy, FirstQNetwork, QNetwork, list_variables
+from sbformat.nets.sb2_agents import find_network
 from sbformat.tools.rebuild.sb2.folding import Layers, Signal, add_plain, join_towers
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
 from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
 from sbformat.tools.rebuild.sb2.layers import (
+    convert_activation,
     copied_row,
-    has_variables,
     name_layers,
-    read_linear,
+    read_tower,
     refuse_layer_norm,
 )
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sbformat.formats.sb2.networks import Mlp
     from sbformat.tools.rebuild.report import Row
-    from sbformat.tools.rebuild.sb2.folding import Linear
     from sbformat.tools.rebuild.sb2.inputs import Inputs
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
-_SCOPE: Final = "deepq/model"
+_SCOPE: Final = DQNPolicy.scope
 _TARGET: Final = "deepq/target_q_func/model"
 _PERTURBED: Final = ("deepq/perturbed_model", "deepq/adaptive_model")
-_ACTIVATION: Final = "relu"
-"""The default of both."""
 
 
 def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
@@ -46,53 +39,42 @@ def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
     :raises UnsupportedError: for layer normalization, images that SB3 treats otherwise, and a dueling network after a
         CNN whose activation is not the CNN's
     """
-    if agent.model.action_space.distribution != "categorical":
-        raise unsupported_actions(agent.model)
-    forms = (deepq, first_deepq)
-    net, form = find_mlp(agent.model, _SCOPE, forms)
-    refuse_layer_norm(is_normed=net.is_normed)
-    activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
+    net = find_network(agent.model)
+    assert isinstance(net, (QNetwork, FirstQNetwork))  # noqa: S101 -- the algorithm has no other
+    refuse_layer_norm(is_normed=net.mlp.is_normed)
+    activation = agent.model.read_activation(net.activation)
     inputs = read_inputs(agent, net.inputs)
     arrays: dict[str, np.ndarray] = {}
     widths: list[int] = []
-    has_target = has_variables(agent, forms[form](_TARGET, net))
+    has_target = agent.model.has_variables(list_variables(_TARGET, net))
     for module, scope in (("q_net", _SCOPE), ("q_net_target", _TARGET if has_target else _SCOPE)):
         layers = Layers(inputs.size, activation)
-        _add_network(agent, layers, net, inputs, scope, is_first=form == 1)
+        _add_network(agent, layers, net, inputs, scope)
         widths = layers.widths
-        arrays |= inputs.convert_cnn(agent, scope if form == 1 else f"{scope}/action_value", module)
+        owner = scope if isinstance(net, FirstQNetwork) else f"{scope}/action_value"
+        arrays |= inputs.convert_cnn(agent, owner, module)
         arrays |= name_layers(f"{module}.q_net", layers.made)
-    arguments = {"net_arch": widths, **convert_activation(agent, _ACTIVATION, _ACTIVATION), **inputs.policy_kwargs}
+    arguments = {"net_arch": widths, **convert_activation(agent, net.activation), **inputs.policy_kwargs}
     rows = (*inputs.rows, *_list_rows(agent, net, has_target=has_target))
     return ConvertedNetwork("DQN", f"{inputs.kind}Policy", arguments, arrays, {}, rows, inputs.space)
 
 
-def _add_network(agent: Sb2Agent, layers: Layers, net: Mlp, inputs: Inputs, scope: str, *, is_first: bool) -> None:
+def _add_network(agent: Sb2Agent, layers: Layers, net: QNetwork | FirstQNetwork, inputs: Inputs, scope: str) -> None:
     features = Signal.select(inputs.columns)
-    if is_first:  # 2.0: the head of actor-critic policies
-        hidden = [f"{scope}/pi_fc{number}" for number in range(0 if net.inputs.cnn else len(net.layers))]
-        add_plain(layers, features, [read_linear(agent, name, LINEAR) for name in (*hidden, f"{scope}/pi")])
+    if isinstance(net, FirstQNetwork):
+        add_plain(layers, features, read_tower(agent, scope, net, "pi"))
         return
-    # After a CNN the scores of the actions have no hidden layers of their own.
-    actions = _read_tower(agent, f"{scope}/action_value", 0 if net.inputs.cnn else len(net.layers))
-    if not net.is_dueling:
+    actions = read_tower(agent, f"{scope}/action_value", net.action_value)
+    if not net.mlp.is_dueling:
         add_plain(layers, features, actions)
         return
-    join_towers(layers, features, actions, _read_tower(agent, f"{scope}/state_value", len(net.layers)))
+    value = read_tower(agent, f"{scope}/state_value", net.state_value)
+    join_towers(layers, features, actions, value)
 
 
-def _read_tower(agent: Sb2Agent, scope: str, hidden: int) -> list[Linear]:
-    """Return the layers in a scope.
-
-    :param hidden: the number of layers before the head
-    """
-    names = [f"{scope}/{numbered('fully_connected', number)}" for number in range(hidden + 1)]
-    return [read_linear(agent, name, CONNECTED) for name in names]
-
-
-def _list_rows(agent: Sb2Agent, net: Mlp, *, has_target: bool) -> list[Row]:
+def _list_rows(agent: Sb2Agent, net: DQNPolicy, *, has_target: bool) -> list[Row]:
     rows = agent.drop_parameters(f"{_SCOPE}/q", "DQN of SB2 2.0 does not use it")
-    if net.is_dueling:
+    if net.mlp.is_dueling:
         message = (
             "one network computes the sum of both towers, with the same values; training changes all its weights, "
             "also those between the towers, which are 0 now"

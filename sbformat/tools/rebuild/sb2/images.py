@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from sbformat.errors import UnsupportedError
-from sbformat.formats.sb2.networks import CONVOLUTIONS, convolve
 from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box
+from sbformat.nets.sb2 import CONVOLUTIONS, convolve
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sbformat.formats.sb2.networks import Cnn
+    from sbformat.nets.sb2 import Cnn
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 _IMAGE_RANK: Final = 3

@@ -13,14 +13,14 @@ import numpy as np
 from sbformat.errors import UnsupportedError
 from sbformat.known.spaces import DictSpace
 from sbformat.nets.arguments import flattened_size
-from sbformat.policies.sb2.agents import GOAL_KEYS
+from sbformat.nets.sb2_agents import GOAL_KEYS
 from sbformat.tools.rebuild.sb2.images import convert_cnn, describe_images
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.formats.sb2.networks import Cnn, Input
     from sbformat.known.spaces import Space
+    from sbformat.nets.sb2 import Cnn, InputStage
     from sbformat.tools.rebuild.report import Row
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
@@ -53,7 +53,7 @@ class Inputs(NamedTuple):
         return {} if self.cnn is None else convert_cnn(agent, self.cnn, scope, f"{module}.features_extractor")
 
 
-def read_inputs(agent: Sb2Agent, inputs: Input) -> Inputs:
+def read_inputs(agent: Sb2Agent, inputs: InputStage) -> Inputs:
     """Return how SB3 gives an agent its observations.
 
     :param inputs: the input stage of its network

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.known.spaces import Space
-    from sbformat.policies.sb2.agents import Agent
+    from sbformat.nets.sb2_agents import Agent
 
 
 class Undecodable:
@@ -36,7 +36,7 @@ class Undecodable:
 class Sb2Agent(NamedTuple):
     """An agent of SB2.
 
-    :param model: algorithm, policy, spaces and parameters as :mod:`sbformat.policies.sb2` reads them
+    :param model: algorithm, policy, spaces and parameters as :mod:`sbformat.nets.sb2_agents` reads them
     :param archive: the file
     :param data: every key of ``data``, decoded; :class:`Undecodable` for a value that cannot be decoded
     """

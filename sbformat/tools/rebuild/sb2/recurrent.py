@@ -15,64 +15,48 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sbformat.errors import UnsupportedError
-from sbformat.formats.sb2.networks import LINEAR, LSTM
-from sbformat.tools.rebuild.sb2.activations import convert_activation
-from sbformat.tools.rebuild.sb2.images import convert_cnn, describe_images
+from sbformat.nets.sb2 import LSTM_SCOPE, ActorCriticPolicy
+from sbformat.tools.rebuild.sb2.images import describe_images
 from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
-from sbformat.tools.rebuild.sb2.layers import name_layer, name_layers, read_linear
+from sbformat.tools.rebuild.sb2.layers import convert_activation, convert_branches
 
 if TYPE_CHECKING:
-    from sbformat.formats.sb2.networks import ActorCritic
     from sbformat.tools.rebuild.report import Row
     from sbformat.tools.rebuild.sb2.images import Images
     from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent
 
-_SCOPE: Final = "model"
-_ACTIVATION: Final = "tanh"
-"""The default of both."""
+_SCOPE: Final = ActorCriticPolicy.scope
 _GATES: Final = (0, 1, 3, 2)
 """The gates of torch, by their position in SB2."""
-_BRANCHES: Final = (("pi", "policy_net"), ("vf", "value_net"))
 _ALGORITHMS: Final = ("A2C", "PPO2")
 """The algorithms whose agents with an LSTM RecurrentPPO can train: A2C is PPO with one epoch of one batch."""
 
 
-def convert_recurrent(agent: Sb2Agent, net: ActorCritic) -> ConvertedNetwork:
+def convert_recurrent(agent: Sb2Agent, net: ActorCriticPolicy) -> ConvertedNetwork:
     """Return the network of a policy with an LSTM.
 
     :raises UnsupportedError: when RecurrentPPO does not have such a network
     """
     _refuse_others(agent, net)
-    images = describe_images(agent, net.inputs.cnn)
-    arrays: dict[str, np.ndarray] = {}
-    if net.is_gaussian:
-        arrays["log_std"] = agent.array(f"{_SCOPE}/pi/logstd:0").reshape(-1)
-    if net.inputs.cnn is not None:
-        arrays |= convert_cnn(agent, net.inputs.cnn, _SCOPE, "features_extractor")
-    widths: dict[str, list[int]] = {}
-    for branch, module in _BRANCHES:
-        steps = [step for step in net.steps[1:] if step.branch in ("both", branch)]
-        layers = [read_linear(agent, f"{_SCOPE}/{step.name}", LINEAR) for step in steps]
-        arrays |= name_layers(f"mlp_extractor.{module}", layers)
-        widths[branch] = [step.width for step in steps]
-    arrays |= name_layer("action_net", read_linear(agent, f"{_SCOPE}/pi", LINEAR))
-    arrays |= name_layer("value_net", read_linear(agent, f"{_SCOPE}/vf", LINEAR))
-    arrays |= _convert_lstm(agent, images if net.inputs.cnn is None else None)
+    cnn = net.inputs.cnn
+    images = describe_images(agent, cnn)
+    arrays, widths = convert_branches(agent, net, net.steps[1:], None)
+    arrays |= _convert_lstm(agent, None if cnn else images)
     arguments = {
         "net_arch": widths, "lstm_hidden_size": net.steps[0].width, "shared_lstm": True, "enable_critic_lstm": False,
-        **images.policy_kwargs, **convert_activation(agent, _ACTIVATION, _ACTIVATION),
+        **images.policy_kwargs, **convert_activation(agent, net.activation),
     }  # fmt: skip
-    policy = "MlpLstmPolicy" if net.inputs.cnn is None else "CnnLstmPolicy"
+    policy = "MlpLstmPolicy" if cnn is None else "CnnLstmPolicy"
     rows = (*images.rows, *_list_rows(agent, net))
     return ConvertedNetwork("RecurrentPPO", policy, arguments, arrays, {}, rows, images.space)
 
 
-def _refuse_others(agent: Sb2Agent, net: ActorCritic) -> None:
+def _refuse_others(agent: Sb2Agent, net: ActorCriticPolicy) -> None:
     """Refuse what RecurrentPPO does not have.
 
     :raises UnsupportedError: with the reason
     """
-    before = [step.name for step in net.steps[: [step.name for step in net.steps].index(LSTM)]]
+    before = [step.name for step in net.steps[: [step.name for step in net.steps].index(LSTM_SCOPE)]]
     message = ""
     if net.is_normed:
         message = "its LSTM is normalized (LnLstm), and SB3 has no such cell"
@@ -89,13 +73,13 @@ def _convert_lstm(agent: Sb2Agent, images: Images | None) -> dict[str, np.ndarra
 
     :param images: for an LSTM that gets the observation itself
     """
-    weights = agent.array(f"{_SCOPE}/{LSTM}/wx:0")
+    weights = agent.array(f"{_SCOPE}/{LSTM_SCOPE}/wx:0")
     if images is not None:
         weights = images.order(weights)
-    bias = _order_gates(agent.array(f"{_SCOPE}/{LSTM}/b:0").reshape(-1))
+    bias = _order_gates(agent.array(f"{_SCOPE}/{LSTM_SCOPE}/b:0").reshape(-1))
     return {
         "lstm_actor.weight_ih_l0": _order_gates(weights.T),
-        "lstm_actor.weight_hh_l0": _order_gates(agent.array(f"{_SCOPE}/{LSTM}/wh:0").T),
+        "lstm_actor.weight_hh_l0": _order_gates(agent.array(f"{_SCOPE}/{LSTM_SCOPE}/wh:0").T),
         "lstm_actor.bias_ih_l0": bias,
         "lstm_actor.bias_hh_l0": np.zeros_like(bias),
     }
@@ -107,10 +91,10 @@ def _order_gates(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.concatenate([parts[gate] for gate in _GATES]))
 
 
-def _list_rows(agent: Sb2Agent, net: ActorCritic) -> list[Row]:
+def _list_rows(agent: Sb2Agent, net: ActorCriticPolicy) -> list[Row]:
     """Return the rows of shared layers, and of the parameters that SB3 does not have."""
     message = "the same cell, with the gates in torch's order; the value function does not train it in SB3"
-    rows = [parameter_row(f"{_SCOPE}/{LSTM}", message)]
+    rows = [parameter_row(f"{_SCOPE}/{LSTM_SCOPE}", message)]
     shared = "in the policy network and in the value network, with the same weights; they are trained apart"
     rows += [parameter_row(f"{_SCOPE}/{step.name}", shared) for step in net.steps[1:] if step.branch == "both"]
     return rows + agent.drop_parameters(f"{_SCOPE}/q", f"{agent.algorithm} neither trains nor uses it")

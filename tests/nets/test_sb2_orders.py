@@ -17,9 +17,10 @@ import pytest
 import sbformat
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import infer_algorithm
-from sbformat.formats.sb2.orders import Names, name_parameters
+from sbformat.formats.sb2.pickles import Names
 from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.known.types import CarriedClass, Instance, Partial, Reference
+from sbformat.nets.sb2_orders import name_parameters
 from sbformat.pkl import Global
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values import decode
@@ -275,6 +276,18 @@ def test_the_second_copy_has_a_name_of_its_own_and_the_source_says_so() -> None:
     assert found.names is not None
     assert found.names[33:] == tuple(f"{name}#2" for name in found.names[:33])
     assert "the file contains 33 of them twice" in found.source
+
+
+def test_versions_between_2_5_and_2_6_have_the_keys_of_one_and_the_list_of_the_other() -> None:
+    counts = set()
+    for row in ROWS:
+        algorithm = row.algorithms[0]
+        if "2.5.1" in row.releases and algorithm in ("DDPG", "SAC"):
+            data = {**data_of(row, algorithm, "2.5.1"), "buffer_size": 0, "random_exploration": 0}
+            found = name_parameters(algorithm, data, row.shapes)
+            assert found.names == row.names
+            counts.add(len(row.names))
+    assert 2 * (10 + 10 + 2 * 10 + 20) + 6 in counts  # LnMlpPolicy of DDPG: model, noise, target; statistics
 
 
 def test_a_renamed_variable_has_its_newer_name_and_the_source_says_so() -> None:

@@ -2,13 +2,13 @@
 
     pip install tensorflow==1.15.5 "protobuf<3.21" "numpy<1.19" "cloudpickle<1.7" scipy pandas joblib gym==0.17.3
     pip install --no-deps stable-baselines==2.10.2
-    python tests/policies/sb2/archives/make.py tests/policies/sb2/archives small
-    python tests/policies/sb2/archives/make.py tests/policies/sb2/archives converted
-    python tests/policies/sb2/archives/make.py /tmp/large large
+    python tests/nets/archives/sb2/make.py tests/nets/archives/sb2 small
+    python tests/nets/archives/sb2/make.py tests/nets/archives/sb2 converted
+    python tests/nets/archives/sb2/make.py /tmp/large large
     pip install --no-deps stable-baselines==2.0.0
-    python tests/policies/sb2/archives/make.py tests/policies/sb2/archives 2.0
+    python tests/nets/archives/sb2/make.py tests/nets/archives/sb2 2.0
     pip install --no-deps stable-baselines==2.5.0
-    python tests/policies/sb2/archives/make.py tests/policies/sb2/archives 2.5
+    python tests/nets/archives/sb2/make.py tests/nets/archives/sb2 2.5
 
 Releases before 2.4 need ``async`` renamed, a keyword of Python since.
 A module of the name mpi4py that says it is alone will do: nothing is trained. Instead every parameter is set to random

@@ -218,9 +218,7 @@ def test_ddpg_with_a_part_of_its_statistics_is_refused(part: str) -> None:
 
 def test_a_parameter_of_complex_numbers_is_refused() -> None:
     source = with_parameters("a2c-no-layers", lambda found: found.update({"model/pi/b:0": np.zeros(3, np.complex64)}))
-    with pytest.raises(
-        sbformat.UnsupportedError, match="expected numbers as the parameter model/pi/b:0, got complex64"
-    ):
+    with pytest.raises(sbformat.UnsupportedError, match="expected 'model/pi/b:0' to have one of .*, got complex64"):
         sbformat.policy_graph(source)
 
 
@@ -264,7 +262,7 @@ def test_noise_that_cannot_be_decoded_leaves_the_deterministic_action() -> None:
 
 def test_critics_and_targets_do_not_matter() -> None:
     graph = sbformat.policy_graph(FOLDER / "td3-noise.zip")
-    assert {name.partition("/")[0] for name in graph.weights if "/" in name} == {"model", "action_space"}
+    assert {name.partition("/")[0] for name in graph.weights if "/" in name} == {"model", "data:action_space"}
     assert not any("values_fn" in name for name in graph.weights)
 
 

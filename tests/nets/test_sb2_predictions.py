@@ -18,7 +18,7 @@ from tests.helpers.sb2_predictions import (
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, add_summary_line
 from tests.policies.sampled import mark_sb2_agents
 
-BUNDLED: Final = recorded_agents(Path(__file__).parent / "archives")
+BUNDLED: Final = recorded_agents(Path(__file__).parent / "archives" / "sb2")
 RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
 DRAWN: Final = [path for path in BUNDLED if "samples" in read_recording(path)]
 WALKING: Final = ("ddpg-walk", "td3-tanh")

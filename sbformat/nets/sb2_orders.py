@@ -7,14 +7,14 @@ right one.
 Input: the algorithm, its hyper-parameters, and the shapes of the arrays in order. Output: one TensorFlow name per
 array, or None with a reason. The steps:
 
-1. :mod:`~sbformat.formats.sb2.policies` finds the network. SB2's own policy classes determine it, with
-   ``policy_kwargs`` and the spaces. A user's class has keywords in its constructor, which no file contains: then
-   :mod:`~sbformat.formats.sb2.guesses` yields every network that SB2 can build with that many parameters.
+1. :mod:`~sbformat.nets.sb2_policies` finds the network. SB2's own policy classes determine it, with
+   ``policy_kwargs`` and the spaces. A user's class has keywords in its constructor, which no file contains:
+   then every network is tried that SB2 can build with that many parameters.
 2. This module yields, for each network, every *variable list* that a release may have saved: which networks the
    algorithm has, in which scopes and order, and, up to 2.5, which of them twice. Those releases saved *all* trainable
    variables of the graph whatever scope they requested (``find_trainable_variables``), so algorithms that joined
    several such lists saved each variable twice. The second copy of the variable ``v`` is named ``v#2``.
-3. :mod:`~sbformat.formats.sb2.networks` yields the names and shapes of a network's variables, in SB2's order.
+3. A network (:mod:`~sbformat.nets.sb2`) has the names and shapes of its variables, in SB2's order.
 4. A variable list whose shapes are those of the file gives names. Names are returned only if all such lists agree.
 
 Invariants: every shape is compared; when two different lists of names fit, none is returned; a hostile file only costs
@@ -34,36 +34,37 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from itertools import chain, islice, product, zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.formats.sb2.guesses import guess_actor_critics, guess_mlps
-from sbformat.formats.sb2.networks import (
-    actor,
-    actor_critic,
-    adversary,
-    critics,
-    ddpg_actor,
-    ddpg_critic,
-    deepq,
-    first_deepq,
-)  # fmt: skip
-from sbformat.formats.sb2.policies import (
+from sbformat.formats.sb2.pickles import Names
+from sbformat.nets.sb2 import (
+    Adversary,
+    Critics,
+    DDPGActor,
+    DDPGCritic,
+    FirstQNetwork,
+    Mlp,
+    QNetwork,
+    SACActor,
+    TD3Actor,
+    list_variables,
+)
+from sbformat.nets.sb2_policies import (
     PACKAGE,
     UncertainError,
     find_head,
     find_policy,
-    make_actor_critic,
-    make_mlp,
+    list_networks,
     named_class,
     observation_shape,
     refuse,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sbformat.formats.sb2.networks import ActorCritic, Mlp, Shape, Variable
-    from sbformat.formats.sb2.policies import Policy
+    from sbformat.nets.sb2 import ActorCriticPolicy, Shape, Variable
+    from sbformat.nets.sb2_policies import Policy
 
     Data: TypeAlias = Mapping[str, object]
     VariableList: TypeAlias = "Iterator[Variable]"
@@ -90,18 +91,9 @@ _SCOPES: Final = {"model": "model", "oldpi": "oldpi/model"}
 
 _SINCE_2_4: Final = "policy_kwargs"
 _SINCE_2_6: Final = {"DDPG": "buffer_size", "SAC": "random_exploration"}
-"""Keys of ``data`` that only the releases that save names have."""
+"""Keys of ``data`` that only the releases that save names have, and a few versions before the first of them."""
 _RENAMED: Final = (("/pi/logstd:", "2.1", _SINCE_2_4), ("/qf_output/", "2.5.1", _SINCE_2_6["DDPG"]))
 """A renamed variable, the release that renamed it, and a key of ``data`` that no earlier release has."""
-
-
-class Names(NamedTuple):
-    """Names for the parameters of a file."""
-
-    names: tuple[str, ...] | None
-    """Names in the file's order, without duplicates; None when they are not certain."""
-    source: str
-    """A sentence for people: where the names come from, or why there are none."""
 
 
 def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[Shape]) -> Names:
@@ -188,28 +180,25 @@ def _list_actor_critics(
             continue
         start = _ADVERSARY_VARIABLES * (parts[0] == _ADVERSARY)
         hidden = shapes[0 if start else -_ADVERSARY_VARIABLES][-1:] if _ADVERSARY in parts else ()
-        for net in _actor_critics(data, policy, shapes[start : start + block]):
+        listed = shapes[start : start + block]
+        for net in _list_networks(algorithm, data, policy, listed):
             yield chain.from_iterable(_list_part(part, net, hidden) for part in parts)
 
 
-def _list_part(part: str, net: ActorCritic, hidden: Shape) -> VariableList:
+def _list_networks(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[Any]:
+    most, has_arch = len(shapes) // 2, _SINCE_2_4 in data  # the LSTM policies had no net_arch before 2.4
+    return list_networks(algorithm, policy.rule, policy.settings, data, shapes, most=most, has_lstm_arch=has_arch)
+
+
+def _list_part(part: str, net: ActorCriticPolicy, hidden: Shape) -> VariableList:
     """Return the variables of a part.
 
     :param hidden: the width of the adversary's layers, if there is one
     """
     if part != _ADVERSARY:
-        return actor_critic(_SCOPES[part], net)
+        return list_variables(_SCOPES[part], net)
     width = net.inputs.shape[0] if len(net.inputs.shape) == 1 else 0
-    return adversary(width + net.actions, hidden[0] if hidden else 0)
-
-
-def _actor_critics(data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[ActorCritic]:
-    shape, head = observation_shape(data), find_head(data)
-    if policy.rule is not None:
-        yield make_actor_critic(policy.rule, policy.settings, shape, head, len(shapes))
-    else:
-        # The LSTM policies had no net_arch before 2.4.
-        yield from guess_actor_critics(shapes, shape, head, has_lstm_arch=_SINCE_2_4 in data)
+    return list_variables(_ADVERSARY, Adversary(width + net.actions, hidden[0] if hidden else 0))
 
 
 # -- DQN, DDPG, SAC and TD3 ---------------------------------------------------------------------------
@@ -217,15 +206,9 @@ def _actor_critics(data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Ite
 
 def _list_mlps(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[VariableList]:
     files = tuple(_LISTS[algorithm](data))
-    shape, head = observation_shape(data), find_head(data)
-    if head.is_gaussian is (algorithm == "DQN"):
+    if find_head(data).is_gaussian is (algorithm == "DQN"):
         refuse(f"{algorithm} does not support this action space")
-    nets: Iterator[Mlp]
-    if policy.rule is not None:
-        nets = iter([make_mlp(algorithm, policy.rule, policy.settings, shape, head.actions, len(shapes))])
-    else:
-        nets = guess_mlps(algorithm, shapes, shape, head.actions)
-    for net, file in product(nets, files):
+    for net, file in product(_list_networks(algorithm, data, policy, shapes), files):
         yield file(net)
 
 
@@ -240,12 +223,12 @@ def _dqn(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     scopes = ["model", "target_q_func/model"]
     if _read_flag(data, "param_noise"):
         scopes[1:1] = ["perturbed_model/model", "adaptive_model/model"]
-    makers = (deepq,) if _SINCE_2_4 in data else (deepq, first_deepq)
+    makers = (QNetwork,) if _SINCE_2_4 in data else (QNetwork, FirstQNetwork)
 
-    def networks(make: Callable[[str, Mlp], VariableList], net: Mlp) -> VariableList:
+    def networks(make: type[QNetwork | FirstQNetwork], net: Mlp) -> VariableList:
         yield "deepq/eps:0", ()
         for scope in scopes:
-            yield from make(f"deepq/{scope}", net)
+            yield from list_variables(f"deepq/{scope}", make(net))
 
     return (partial(networks, make) for make in makers)
 
@@ -260,9 +243,9 @@ def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
 
     def networks(net: Mlp) -> VariableList:
         for scope in ("model", *noise, "target"):
-            yield from ddpg_actor(f"{scope}/pi", net)
+            yield from list_variables(f"{scope}/pi", DDPGActor(net))
             if scope not in noise:
-                yield from ddpg_critic(f"{scope}/qf", net)
+                yield from list_variables(f"{scope}/qf", DDPGCritic(net))
 
     def normalization() -> VariableList:
         for scope, size in statistics.items():
@@ -271,9 +254,9 @@ def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
 
     if _SINCE_2_6["DDPG"] in data:
         yield lambda net: chain(networks(net), normalization())
-    elif _SINCE_2_4 not in data:
+    if _SINCE_2_4 not in data:
         yield networks
-    else:  # 2.4 without statistics, 2.5 with them
+    else:  # 2.4 without statistics; 2.5 with them, as development versions that already had the key of 2.6
         yield lambda net: chain(networks(net), networks(net))
         yield lambda net: chain(networks(net), networks(net), normalization())
 
@@ -292,18 +275,17 @@ def _sac(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
         refuse("the file does not contain a valid ent_coef")
 
     def networks(net: Mlp) -> VariableList:
-        yield from actor("model/pi", net, outputs=2)
-        yield from critics("model/values_fn", net, ("vf", "qf1", "qf2"))
+        yield from list_variables("model/pi", SACActor(net))
+        yield from list_variables("model/values_fn", Critics(net, ("vf", "qf1", "qf2")))
         if learned:
             yield "model/log_ent_coef:0", ()
-        yield from critics("target/values_fn", net, ("vf",))
+        yield from list_variables("target/values_fn", Critics(net, ("vf",)))
 
     def without_target_cnn(net: Mlp) -> VariableList:
         return (row for row in networks(net) if not row[0].startswith(_TARGET_CNN))
 
-    if _SINCE_2_6["SAC"] not in data:
-        yield lambda net: chain(networks(net), networks(net))
-    else:
+    yield lambda net: chain(networks(net), networks(net))  # up to 2.5, and versions between 2.5 and 2.6
+    if _SINCE_2_6["SAC"] in data:
         yield networks  # 2.10.1
         yield without_target_cnn  # 2.6 to 2.10.0 lack the target's CNN
 
@@ -314,8 +296,8 @@ _TARGET_CNN: Final = tuple(f"target/values_fn/{name}/" for name in ("c1", "c2", 
 def _td3(_: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     def networks(net: Mlp) -> VariableList:
         for scope in ("model", "target"):
-            yield from actor(f"{scope}/pi", net, outputs=1)
-            yield from critics(f"{scope}/values_fn", net, ("qf1", "qf2"))
+            yield from list_variables(f"{scope}/pi", TD3Actor(net))
+            yield from list_variables(f"{scope}/values_fn", Critics(net, ("qf1", "qf2")))
 
     yield networks
 

@@ -1,0 +1,436 @@
+"""From a file of Stable Baselines 2 to the graph of its policy (SB2.md 16, POLICIES.md 19).
+
+Nothing in a file says which release wrote it; where releases differ, names and shapes decide. The steps:
+
+1. :func:`read_agent` reads the file: the algorithm that its keys identify, class and keywords of its policy, spaces,
+   and parameters by name. Those of a list get their names from :mod:`~sbformat.nets.sb2_orders`, or the file is
+   refused. Copies of parameters (``#2``) are left out: SB2 saved each with the value of the original.
+2. :func:`find_network` makes the network (:mod:`~sbformat.nets.sb2`) that class, keywords and spaces determine, whose
+   variables must be those of the file. The code of a user's class is not executed; with ``policy_class=``, and for a
+   few classes that libraries published, the names and shapes of the file alone determine the network, and ``act_fun``
+   is the default unless ``policy_kwargs=`` contains it.
+3. :func:`encode_observation` adds the inputs as ``common/input.py`` encodes them, and the network its nodes.
+
+A file that contradicts its own keywords is refused; all of it is done without numpy.
+"""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.formats.sb2.pickles import Sb2Pickle
+from sbformat.known.numpy import to_number, unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.nets.arguments import NetworkError
+from sbformat.nets.extractors import add_one_hot
+from sbformat.nets.modules import FLOAT, Network, Scope
+from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
+from sbformat.nets.sb2_orders import find_wrapped
+from sbformat.nets.sb2_policies import (
+    Policy,
+    UncertainError,
+    find_policy,
+    find_rule,
+    find_space,
+    list_networks,
+    named_class,
+)
+from sbformat.policies.builder import GraphBuilder, numpy_name
+from sbformat.policies.graph import Input
+from sbformat.policies.model import PolicyModel
+from sbformat.policies.normalization import normalize_observation
+from sbformat.policies.operators import require
+from sbformat.pth.values import TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sbformat.archive.archive import Archive
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.spaces import Bounds, Space
+    from sbformat.limits import Budget
+    from sbformat.nets import sb2
+    from sbformat.nets.sb2 import Shape, Variable
+    from sbformat.policies.builder import Value
+    from sbformat.policies.model import Given
+
+_OBSERVATIONS: Final = "observation_space"
+_ACTIONS: Final = "action_space"
+_KEYWORDS: Final = "policy_kwargs"
+_KEYS: Final = (
+    "policy", _KEYWORDS, _OBSERVATIONS, _ACTIONS, "model_class", "her_obs_space", "normalize_observations",
+    "observation_range",
+)  # fmt: skip
+"""The keys of ``data`` that the network depends on."""
+_NOISES: Final = ("action_noise", "param_noise")
+"""Keys that only sampled actions depend on."""
+ALGORITHMS: Final = ("A2C", "ACER", "ACKTR", "DDPG", "DQN", "GAIL", "PPO1", "PPO2", "SAC", "TD3", "TRPO")
+"""The algorithms whose policies are known; HER has the policy of one of them."""
+GOAL_KEYS: Final = ("observation", "achieved_goal", "desired_goal")
+"""``KEY_ORDER`` of ``her/utils.py``: the parts of a goal environment's observation."""
+_BASE: Final = "FeedForwardPolicy"
+_PUBLISHED: Final = frozenset(
+    {
+        *((module, name) for module in ("utils", "utils.utils") for name in
+          ("CustomDQNPolicy", "CustomMlpPolicy", "CustomSACPolicy")),
+        *((module, "FeedForward32Policy") for module in
+          ("imitation.util", "imitation.util.util", "imitation.policies.base")),
+    }
+)  # fmt: skip
+"""Classes of rl-baselines-zoo and imitation that set nothing but layers, layer normalization and ``"mlp"``."""
+_ALTERNATIVES: Final = "its weights can be read with read_parameters"
+_PACKAGES: Final = ("tensorflow", "tensorflow_core")
+"""TensorFlow 1.15 is installed under the second name, too."""
+_BOOL: Final = "|b1"
+_STATISTICS: Final = "input/obs_rms"
+_SUMS: Final = tuple(f"{_STATISTICS}/{name}:0" for name in ("count", "runningsum", "runningsumsq"))
+_LEAST_VARIANCE: Final = 1e-2
+_RANGE: Final = (-5.0, 5.0)
+
+
+class Agent(NamedTuple):
+    """What decides on the graph."""
+
+    algorithm: str
+    """The one that wrote the file: ``HER``, ..."""
+    learner: str
+    """The one whose policy it is; another one for HER."""
+    policy: Policy
+    has_known_class: bool
+    """Whether the file names one of SB2's classes, whose keywords are all in the file."""
+    inferred: tuple[str, ...]
+    """What the file does not contain, and how it was determined, as sentences."""
+    observation_space: Space
+    """What the network gets: for HER, the parts of an observation one after another."""
+    goal_space: Space | None
+    """For HER, the observation space of the goal environment."""
+    action_space: Space
+    statistics: VecNormalize | None
+    """What observations are normalized with."""
+    data: Mapping[str, Any]
+    """Values of the file, decoded."""
+    tensors: Mapping[str, TensorInfo]
+    """The parameters by name."""
+
+    def has_variables(self, variables: Iterable[Variable]) -> bool:
+        """Return whether the file has all of these variables, with these shapes."""
+        tensors = self.tensors
+        return all(name in tensors and tuple(tensors[name].shape) == shape for name, shape in variables)
+
+    def list_shapes(self, scope: str) -> dict[str, Shape]:
+        """Return the shapes of the variables in a scope; copies of a variable, which are equal to it, are left out."""
+        start = f"{scope}/"
+        return {name: tuple(info.shape) for name, info in self.tensors.items()
+                if name.startswith(start) and "#" not in name}  # fmt: skip
+
+    def read_activation(self, default: str) -> str:
+        """Return the name of the activation, a key of ``sb2.ACTIVATIONS``.
+
+        :param default: of ``act_fun``
+        :raises UnsupportedError: when it is not a function of TensorFlow, or not an activation
+        """
+        value = self.policy.settings.get("act_fun", default)
+        pair = named_class(value)
+        if pair is not None and pair[0].partition(".")[0] in _PACKAGES:
+            value = pair[1]
+        if isinstance(value, str) and value in ACTIVATIONS:
+            return value
+        shown = ".".join(pair) if pair else getattr(value, "name", None) or type(value).__name__
+        message = f"the activation {quote(shown, 120)} is not known; available: {', '.join(sorted(ACTIVATIONS))}"
+        raise UnsupportedError(message)
+
+
+def read_agent(archive: Archive, given: Given) -> Agent:
+    """Return what a file says about its agent, completed by what the caller supplies.
+
+    :raises UnsupportedError: when the algorithm, the policy or a space is not known, or parameters have no names
+    """
+    data = _read_data(archive)
+    algorithm = archive.algorithm.name
+    learner = find_wrapped(data) if algorithm == "HER" else algorithm
+    if algorithm is None or learner not in ALGORITHMS:
+        message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}; {_ALTERNATIVES}"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    goals = find_space(data, "her_obs_space") if algorithm == "HER" else None
+    for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
+        if key == _OBSERVATIONS and space is not None and algorithm == "HER":
+            goals = space
+        if space is not None and not space.has_keys:
+            data[key] = space
+    policy, is_known, inferred = _read_policy(learner, data, given)
+    return Agent(
+        algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
+        goals if goals is not None and goals.has_keys else None, _require_space(data, _ACTIONS), given.vecnormalize,
+        data, _read_tensors(archive),
+    )  # fmt: skip
+
+
+def _read_data(archive: Archive) -> dict[str, Any]:
+    """Return the values that the graph depends on.
+
+    Without noise the deterministic action is as good, so noise that cannot be decoded is left out.
+    """
+    data = {key: archive.decode(key) for key in _KEYS if key in archive.data}
+    for key in _NOISES:
+        if key in archive.data:
+            try:
+                data[key] = archive.decode(key)
+            except SbformatError:
+                data[key] = NotImplemented
+    return data
+
+
+def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, bool, tuple[str, ...]]:
+    """Return the policy, whether the file names one of SB2's classes, and what was inferred."""
+    try:
+        policy, problem = find_policy(learner, data), ""
+    except UncertainError as error:
+        policy, problem = Policy("", None, {}), str(error)
+    if policy.rule is not None:
+        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), True, ()
+    label = policy.label or "unknown"
+    named = given.policy_class
+    if named is None and named_class(data.get("policy")) in _PUBLISHED:
+        named = _BASE
+    if named is None:
+        reason = problem or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
+        message = f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    name = named.rpartition(".")[2]
+    rule = find_rule(learner, name)
+    if rule is None:
+        message = f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}"
+        raise UnsupportedError(message)
+    inferred = f"policy: the class is {label}; names and shapes of the parameters determined the layers of a {name}"
+    return Policy(f"{name} of {learner}", rule, {**policy.settings, **(given.policy_kwargs or {})}), False, (inferred,)
+
+
+def _require_space(data: Mapping[str, Any], key: str) -> Space:
+    space = find_space(data, key)
+    if space is None or not space.distribution:
+        shown = type(data.get(key)).__name__ if space is None else space.class_name
+        message = f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    return space
+
+
+def unsupported_actions(agent: Agent) -> NetworkError:
+    """Return the error for an action space that the algorithm does not support."""
+    message = f"{agent.learner} of Stable Baselines 2 does not support {agent.action_space.class_name} actions"
+    return NetworkError(_ACTIONS, message)
+
+
+def _read_tensors(archive: Archive) -> dict[str, TensorInfo]:
+    """Return the parameters by name.
+
+    :raises UnsupportedError: when the file has them without names, and those are not certain
+    """
+    tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
+    if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
+        message = f"expected parameters with names, got them {archive.naming.source}"
+        raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
+    return {name: value for name, value in tree.items() if isinstance(value, TensorInfo)}
+
+
+# -- the network --------------------------------------------------------------------------------------
+
+
+def find_network(agent: Agent) -> sb2.Policy:
+    """Return the network that acts: the one whose variables are those of the file.
+
+    The class of the policy and its keywords determine one. A user's class does not, for its keywords are in its code:
+    then every network that SB2 can build with that many parameters is compared, and names leave at most one.
+
+    :raises NetworkError: when the parameters are not those of the policy that the file names, and for actions that the
+        algorithm does not support
+    :raises UnsupportedError: when no network of SB2 has these parameters
+    """
+    forms = POLICIES.get(agent.learner, ())
+    shapes = agent.list_shapes(forms[0].scope if forms else ActorCriticPolicy.scope)
+    if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
+        raise unsupported_actions(agent)
+    nearest: dict[str, Shape] = {}
+    try:
+        for network in _list_candidates(agent, shapes):
+            expected = dict(list_variables(network.scope, network))
+            if expected == shapes:
+                return network
+            nearest = nearest or expected
+    except UncertainError as reason:
+        message = f"{agent.policy.label}: {reason}"
+        raise UnsupportedError(message) from None
+    if agent.has_known_class:
+        message = f"{agent.policy.label}: {_describe_difference(nearest, shapes)}"
+        raise NetworkError(_KEYWORDS, message)
+    message = f"no network of Stable Baselines 2 for {agent.policy.label} has these parameters"
+    raise UnsupportedError(message)
+
+
+def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.Policy]:
+    # DQN's first parameter is its rate of exploration
+    listed = ((), *shapes.values()) if agent.learner == "DQN" and not agent.has_known_class else tuple(shapes.values())
+    rule = agent.policy.rule if agent.has_known_class else None
+    settings, most = agent.policy.settings, len(shapes)
+    for made in list_networks(agent.learner, rule, settings, agent.data, listed, most=most):
+        if isinstance(made, Mlp):
+            yield from (form(made) for form in POLICIES[agent.learner])
+        else:
+            yield made
+
+
+def _describe_difference(expected: Mapping[str, Shape], actual: Mapping[str, Shape]) -> str:
+    name = next(name for name in (*expected, *actual) if expected.get(name) != actual.get(name))
+    if name not in actual:
+        return f"the parameter {name} is missing, of the shape {expected[name]}"
+    if name not in expected:
+        return f"did not expect a parameter {quote(name, 120)}, got one of the shape {actual[name]}"
+    return f"expected the shape {expected[name]} of the parameter {name}, got {actual[name]}"
+
+
+def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
+    """Return the policy of a Stable Baselines 2 file as a graph.
+
+    :param archive: a zip or pickle of SB2, as :func:`sbformat.formats.opener.open_archive` returns it
+    :param given: what the caller supplies beside the file
+    :param budget: what the operation may use
+    :raises UnsupportedError: when the algorithm, policy, activation or a space is not known; the message names it
+    :raises ValidationError: when the file contradicts itself
+    :raises SbformatError: when it cannot be read
+
+    Example::
+
+        model = build_sb2_policy(open_archive("ppo2.zip", budget), Given(), budget)
+        model.graph.outputs   # {"action": ..., "probabilities": ..., "logits": ..., "value": ...}
+    """
+    agent = read_agent(archive, given)
+    builder = GraphBuilder(budget)
+    for sentence in agent.inferred:
+        builder.infer(sentence)
+    network = Network(builder, agent.tensors, SB2_PARAMETERS_ENTRY)
+    policy = find_network(agent)
+    activation = ACTIVATIONS[agent.read_activation(policy.activation)]
+    observation = encode_observation(agent, network, is_scaled=policy.inputs.cnn is not None)
+    if agent.learner == "DDPG":
+        observation = _normalize_for_ddpg(agent, network, observation)
+    outputs, sampling = policy.act(Place(network, policy.scope), agent, observation, activation)
+    space = agent.goal_space or agent.observation_space
+    graph = builder.build(outputs, sampling)
+    return PolicyModel(graph, space, agent.action_space, agent.algorithm, "sb2", False, archive)
+
+
+# -- observations -------------------------------------------------------------------------------------
+
+
+def encode_observation(agent: Agent, network: Network, *, is_scaled: bool) -> Value:
+    """Add the inputs, and return the observation as the network gets it: float32, in the shape of the space.
+
+    :param is_scaled: whether the network has a CNN, for which SB2 scales a Box to 0 to 1
+    """
+    space, builder = agent.observation_space, network.builder
+    if agent.goal_space is not None:
+        value = _join_goals(agent.goal_space, network)
+        return value if agent.statistics is None else normalize_observation(builder, value, agent.statistics, None)
+    value = builder.input(Input("observation", _input_dtype(space), space.shape))
+    if agent.statistics is not None:
+        value = normalize_observation(builder, value, agent.statistics, None)
+        if space.bounds and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
+            value = builder.add("Cast", value, to=numpy_name(space.dtype))
+    value = _encode(space, value, network)
+    return _scale(builder, space.bounds, value) if is_scaled and space.bounds else value
+
+
+def _join_goals(goals: Space, network: Network) -> Value:
+    """Concatenate the parts of a goal environment's observation (``HERGoalEnvWrapper.convert_dict_to_obs``)."""
+    parts = []
+    for key in GOAL_KEYS:
+        space = goals.parts().get(key)
+        if space is None or space.distribution in ("", "multi-categorical") or len(space.shape) > 1:
+            message = f"expected a vector or a number as the part {key!r} of an observation of HER"
+            raise UnsupportedError(message)
+        described = Input(f"observation/{key}", _input_dtype(space), space.shape, key=key)
+        parts.append(_encode(space, network.builder.input(described), network))
+    return network.builder.add("Concat", *parts, axis=-1)
+
+
+def _input_dtype(space: Space) -> str:
+    """Return the dtype that observations are cast to first: that of SB2's placeholder, ``int32`` for integers."""
+    if space.observed == "one-hot":
+        return "int64"  # OneHot takes it
+    return numpy_name(space.dtype) if space.bounds else "int32"
+
+
+def _encode(space: Space, value: Value, network: Network) -> Value:
+    """Encode an observation: one-hot for integers, otherwise as float32."""
+    if space.observed == "one-hot":
+        return add_one_hot(Scope(network), value, space)
+    return value if value.dtype == FLOAT else network.builder.add("Cast", value, to=FLOAT)
+
+
+def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:
+    """Scale a Box from its bounds to 0 to 1: ``(x - low) / (high - low)``, if SB2 does.
+
+    It does unless a bound is infinite, or all lower bounds are the upper ones. The difference is computed in the dtype
+    of the bounds, where int8 overflows.
+    """
+    least, most = bounds
+    require(least.dtype != _BOOL, "expected numbers as bounds of images, got bools")
+    lower = builder.weight("observation_space/low", least, "data:observation_space/low")
+    upper = builder.weight("observation_space/high", most, "data:observation_space/high")
+    low, high = unpack_items(least), unpack_items(most)
+    if any(abs(bound) == inf for bound in (*low, *high)) or low == high:
+        return value
+    if set(low) == {0} and set(high) == {255}:  # images, without large weights
+        return builder.add("Div", value, builder.constant(255.0))
+    extent = builder.add("Cast", builder.add("Sub", upper, lower), to=FLOAT)
+    return builder.add("Div", builder.add("Sub", value, builder.add("Cast", lower, to=FLOAT)), extent)
+
+
+def _normalize_for_ddpg(agent: Agent, network: Network, value: Value) -> Value:
+    """Normalize an observation with DDPG's own statistics, and clip it to ``observation_range``.
+
+    DDPG clips in every case. Releases before 2.5 do not save the statistics, and begin with a mean of 0 and a deviation
+    of 1 when they load a file.
+    """
+    scope = Scope(network, _STATISTICS)
+    if agent.data.get("normalize_observations") is True:
+        if any(name in agent.tensors for name in _SUMS):
+            mean, deviation = _add_statistics(scope)
+            shape = value.shape
+            value = scope.add("Div", scope.add("Sub", value, mean), deviation)
+            require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
+        else:
+            network.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
+    for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", _RANGE))):
+        if isfinite(bound):
+            value = scope.add(op, value, scope.constant(bound))
+    return value
+
+
+def _add_statistics(scope: Scope) -> tuple[Value, Value]:
+    """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
+    add, network = scope.add, scope.network
+    missing = next((name for name in _SUMS if name not in network.tensors), None)
+    require(missing is None, f"the parameter {missing} is missing, without which others have no meaning")
+    count, total, squares = (network.weight(name, "float64") for name in _SUMS)
+    mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
+    variance = add("Sub", square, add("Mul", mean, mean))
+    return mean, add("Sqrt", add("Max", variance, scope.constant(_LEAST_VARIANCE)))
+
+
+def read_range(value: object) -> tuple[float, float]:
+    """Return ``observation_range``: what DDPG clips observations to.
+
+    :raises UnsupportedError: when it is not two numbers
+    """
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        try:
+            least, most = (float(to_number(bound, "a bound")) for bound in value)
+        except UnrecognizedError:
+            pass
+        else:
+            return least, most
+    message = f"expected two numbers as observation_range, got {quote(value, 80)}"
+    raise UnsupportedError(message)
