@@ -91,7 +91,7 @@ def rebuild_network(
     renamed: list[tuple[str, tuple[str, ...]]] = []
     notes: list[str] = []
     net_arch = None
-    if any(changes.own_name(name) != name for name in tree):
+    if any(_rename(name, target) != name for name in tree):
         tensors = [tensor._replace(name=_rename(tensor.name, target)) for tensor in tensors]
         notes += _describe_renamed(tree, target)
     if kind == "ars" and any(name.startswith("action_net.") and name.count(".") == 1 for name in tree):
@@ -142,11 +142,12 @@ def _rename(name: str, target: Release) -> str:
 
 def _describe_renamed(tree: dict[str, TensorInfo], target: Release) -> Iterator[str]:
     """Yield a sentence for each module that has another name in the target."""
-    modules = {tuple(name.split(".")[:2]) for name in tree}
+    modules = {".".join(name.split(".")[:2]) for name in tree}
     for row in changes.RENAMED_MODULES:
-        parent = next((parent for parent in row.within if (parent, row.stored) in modules), None)
-        if parent is not None and not row.is_in(target):
-            yield f"{parent}.{row.stored} is {_rename(f'{parent}.{row.stored}', target)} since SB3 {row.until}"
+        old = next((f"{parent}.{name}" for parent in row.within for name in (row.name, row.stored)
+                    if f"{parent}.{name}" in modules), "")  # fmt: skip
+        if old and (new := _rename(old, target)) != old:
+            yield f"{old} is {new} since SB3 {row.since if row.is_in(target) else row.until}"
 
 
 # -- shared layers ------------------------------------------------------------------------------------
