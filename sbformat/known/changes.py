@@ -9,13 +9,9 @@ Sources: the changelogs and packages of SB3 0.6 to 2.9 and sb3-contrib 0.9 to 2.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote, require_type
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Release(NamedTuple):
@@ -178,7 +174,7 @@ class RenamedModule(NamedTuple):
     name: str
     """Its name in :mod:`sbformat.nets`."""
     within: tuple[str, ...]
-    """The modules that have it."""
+    """The modules of a policy that have it."""
     stored: str
     """Its name in those releases."""
     since: Release = UNKNOWN
@@ -198,33 +194,29 @@ RENAMED_MODULES: Final = (
 """Every such module. A rename in a new release is one row: ``RenamedModule("mu", ("actor",), "mean", since=...)``."""
 
 
-def list_renamed(release: Release) -> tuple[RenamedModule, ...]:
-    """Return the modules that have other names in a release."""
-    return tuple(row for row in RENAMED_MODULES if row.is_in(release))
+Renamed = dict[tuple[str, str], str]
+"""What modules are called elsewhere, by the module that they are in and their name."""
 
 
-def stored_name(path: str, rows: tuple[RenamedModule, ...]) -> str:
-    """Return the name of a tensor or module in a state dict.
+def stored_names(release: Release) -> Renamed:
+    """Return the names in a release of the modules that :mod:`sbformat.nets` calls something else."""
+    return {(parent, row.name): row.stored for row in RENAMED_MODULES if row.is_in(release) for parent in row.within}
 
-    >>> stored_name("critic.qf0.0.weight", list_renamed(Release(0, 7)))
+
+def own_names() -> Renamed:
+    """Return the names in :mod:`sbformat.nets` of the modules that any release calls something else."""
+    return {(parent, row.stored): row.name for row in RENAMED_MODULES for parent in row.within}
+
+
+def rename(path: str, names: Renamed) -> str:
+    """Return another name of a tensor or module.
+
+    >>> rename("critic.qf0.0.weight", stored_names(Release(0, 7)))
     'critic.q1_net.0.weight'
-
-    :param path: its name in :mod:`sbformat.nets`
-    :param rows: as :func:`list_renamed` returns them
     """
-    return _rename(path, {(parent, row.name): row.stored for row in rows for parent in row.within})
-
-
-def own_name(path: str) -> str:
-    """Return the name in :mod:`sbformat.nets` of a tensor or module of any release."""
-    return _rename(path, {(parent, row.stored): row.name for row in RENAMED_MODULES for parent in row.within})
-
-
-def _rename(path: str, names: Mapping[tuple[str, str], str]) -> str:
-    if not names:
-        return path
-    parts = path.split(".")
-    return ".".join([*parts[:1], *(names.get(pair, pair[1]) for pair in pairwise(parts))])
+    parts = path.split(".", 2) if names else []
+    new = names.get((parts[0], parts[1])) if len(parts) > 1 else None
+    return path if new is None else ".".join([parts[0], new, *parts[2:]])
 
 
 # -- optimizers, schedules, statistics, buffers --------------------------------------------------------

@@ -19,7 +19,7 @@ from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import list_place
 from sbformat.known.types import Partial, Reference
 from sbformat.nets.arguments import LARGEST_FLOAT32, read_size, unknown_value_error
-from sbformat.nets.modules import Module, Supplied, Tensor
+from sbformat.nets.modules import Layer, Module, Supplied, Tensor
 from sbformat.policies.operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -84,6 +84,14 @@ def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
     """
     if "activation_fn" in agent.supplied:
         return lambda: Supplied("activation_fn")
+    if agent.supplied:  # then what no layer needs need not be known
+        return lambda: Activation(_read_spec(agent, default))
+    spec = _read_spec(agent, default)
+    Activation(spec)  # what it cannot be is refused even where no layer has one
+    return lambda: Activation(spec)
+
+
+def _read_spec(agent: Agent, default: Pair) -> Spec:
     value: Any = agent.policy_kwargs.get("activation_fn", Reference(*default))
     given: dict[str, Any] = {}
     if type(value) is Partial:
@@ -92,9 +100,7 @@ def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
         value = value.function
     if not isinstance(value, Reference) or (value.pair not in ACTIVATIONS and value.pair != FLATTEN_LAYER):
         raise unknown_value_error(value, _KEY)
-    spec = Spec(value.name, {name: _plain(part) for name, part in given.items()})
-    Activation(spec)  # what it cannot be is refused even where no layer has one
-    return lambda: Activation(spec)
+    return Spec(value.name, {name: _plain(part) for name, part in given.items()})
 
 
 def _plain(value: object) -> object:
@@ -103,7 +109,7 @@ def _plain(value: object) -> object:
     return value
 
 
-class Activation(Module):
+class Activation(Layer):
     """An activation; PReLU alone has a tensor."""
 
     def __init__(self, spec: Spec) -> None:

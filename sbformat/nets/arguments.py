@@ -238,8 +238,8 @@ class Agent(NamedTuple):
     """The algorithm's ``use_sde``, which on-policy algorithms pass to their policy."""
     release: Release
     """The release of SB3 that makes the network."""
-    supplied: Mapping[str, int] = {}
-    """The modules that the caller supplies as functions of arrays, with the number of their results."""
+    supplied: Mapping[str, tuple[str, int]] = {}
+    """The modules that functions of the caller replace: the name of the function, and the number of its results."""
 
     @property
     def arguments(self) -> Arguments:

@@ -81,11 +81,10 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     entry = archive.find_state_dict("policy")
     unwrapped = unwrap_policy(archive, entry)
     state_dict = unwrapped.state_dict
-    read_shapes(state_dict)  # refuses what is not a dict of tensors
     builder = GraphBuilder(budget)
     is_saved = archive.format == _POLICY_FILE
     has_data = is_saved or DATA_ENTRY in archive.entries
-    stored = Stored(state_dict.tree)
+    stored = Stored(state_dict.tree, read_shapes(state_dict))
     inferred = infer_policy_class(stored)
     rate = 0.0
     if is_saved or (has_data and entry == POLICY_ENTRY):
@@ -158,7 +157,7 @@ def _read_given(given: Given, inferred: Pair | None) -> dict[str, Any]:
         OBSERVATIONS: given.observation_space,
         ACTIONS: given.action_space,
         KWARGS: kwargs if kwargs or given.policy_kwargs is not None else None,
-        "supplied": {"activation_fn": 0} if "activation_fn" in given.modules else None,
+        "supplied": {"activation_fn": ("activation_fn", 0)} if "activation_fn" in given.modules else None,
     }
     return {key: value for key, value in made.items() if value is not None}
 
@@ -190,8 +189,10 @@ def _list_unknown(archive: Archive) -> list[str]:
         kwargs = decode_value(archive, KWARGS)
     except SbformatError:
         kwargs = None
-    if isinstance(kwargs, dict) and EXTRACTOR_CLASS in kwargs and not is_known_extractor(kwargs[EXTRACTOR_CLASS]):
-        unknown.append(EXTRACTOR_CLASS)
+    if isinstance(kwargs, dict) and EXTRACTOR_CLASS in kwargs:
+        value = kwargs[EXTRACTOR_CLASS]
+        is_plain = value is None or isinstance(value, (bool, int, float, str, list, tuple, dict))
+        unknown += [] if is_plain or is_known_extractor(value) else [EXTRACTOR_CLASS]
     return unknown
 
 
@@ -247,12 +248,12 @@ def _fit(
             kwargs = {**agent.policy_kwargs, "features_extractor_kwargs": None, **replaced[KWARGS]}
             agent = agent._replace(policy_kwargs={key: value for key, value in kwargs.items() if value is not None})
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
-    agents = list_saved_agents(archive, {"policy_class": inferred, **replaced})
-    agent = next(agents, None)  # type: ignore[assignment]
-    if agent is None:
+    agents = list(list_saved_agents(archive, {"policy_class": inferred, **replaced}))
+    if not agents:
         message = "the file does not name its policy class: pass policy_class to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    return fit_network(stored, agent, modules, [agent.release])
+    releases = [agent.release for agent in agents if agent.policy_class == agents[0].policy_class]
+    return fit_network(stored, agents[0], modules, releases)
 
 
 def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> NetworkMatch:

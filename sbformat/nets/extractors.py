@@ -268,6 +268,7 @@ def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
     :raises UnsupportedError: when the class or the space is not known
     :raises NetworkError: when SB3 cannot make it
     """
+    agent.arguments.flag("normalize_images", default=True)  # refused even where no image needs it
     value: Any = agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*default))
     known = is_known_extractor(value)
     pair = current_name(value.pair) if known else agent.arguments.reference(EXTRACTOR_CLASS, default)

@@ -21,7 +21,7 @@ from sbformat.known.spaces import Box, Discrete
 from sbformat.known.types import Partial, Reference
 from sbformat.nets.activations import ACTIVATIONS
 from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, USE_SDE, Agent, NetworkError, require_choices
-from sbformat.nets.extractors import EXTRACTOR_CLASS, EXTRACTORS, NORMALIZE, NORMS
+from sbformat.nets.extractors import EXTRACTOR_CLASS, EXTRACTORS, NORMALIZE, NORMS, is_known_extractor
 from sbformat.nets.reading import compare_network, find_mismatches, misfit_error
 from sbformat.nets.sb3 import (
     EXTRACTOR,
@@ -85,18 +85,26 @@ _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "cr
 """Copies that training alone uses."""
 _ALIASES: Final = (f"{EXTRACTOR}.", f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.", "critic.features_")
 """Names of which several may stand for one features extractor."""
+_BRANCHES: Final = {
+    "mlp_extractor": "action_net", "mlp_extractor.policy_net": "action_net", "mlp_extractor.value_net": "value_net",
+}  # fmt: skip
+"""The modules of layers that a caller may supply, and the layer after each."""
 _IN_EXTRACTOR: Final = f"{EXTRACTOR}."
+_NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
+"""Arguments that nothing computes with."""
 
 
 class Stored:
     """The names and shapes of a state dict, by the names of modules in this package.
 
     :param tensors: the state dict
+    :param shapes: of its tensors
     """
 
-    def __init__(self, tensors: Mapping[str, TensorInfo]) -> None:
-        self.tensors = {changes.own_name(name): info for name, info in tensors.items()}
-        self.shapes = {name: tuple(info.shape) for name, info in tensors.items()}
+    def __init__(self, tensors: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        own = changes.own_names()
+        self.tensors = {changes.rename(name, own): info for name, info in tensors.items()}
+        self.shapes = shapes
         """By the names that are stored."""
         self._names = sorted(self.tensors)
 
@@ -119,8 +127,12 @@ class Stored:
 
     def identify(self, module: str) -> object:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
-        infos = [(name[len(module) :], self.tensors[name]) for name in self.names(module)]
-        return tuple((name, id(info.storage), info.offset, info.shape, info.strides) for name, info in infos)
+        return tuple(self.place(name, name[len(module) :]) for name in self.names(module))
+
+    def place(self, name: str, within: str) -> object:
+        """Return the place of a tensor in the file, with a name of it; what is missing has none."""
+        info = self.tensors.get(name)
+        return None if info is None else (within, id(info.storage), info.offset, info.shape, info.strides)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor; an empty one if it is missing."""
@@ -264,7 +276,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given, inferred: P
         raise UnsupportedError(message)
     use_sde = is_on_policy(policy_class) and has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
-    match = fit_network(stored, agent, given.modules, changes.ERAS)
+    match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
     release = match.agent.release
     which = "the newest release, since nothing names another"
     if release != changes.NEWEST:
@@ -356,7 +368,9 @@ def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
 # -- layers -------------------------------------------------------------------------------------------
 
 
-def fit_network(stored: Stored, agent: Agent, modules: frozenset[str], releases: Iterable[Release]) -> NetworkMatch:
+def fit_network(
+    stored: Stored, agent: Agent, modules: frozenset[str], releases: Iterable[Release], *, is_lone: bool = False
+) -> NetworkMatch:
     """Return the network of a policy whose layers the names and shapes determine.
 
     Targets, second names of a features extractor, and critics may be missing: nothing that acts uses them.
@@ -364,20 +378,27 @@ def fit_network(stored: Stored, agent: Agent, modules: frozenset[str], releases:
     :param agent: of the policy, whose arguments need not determine layers
     :param modules: the modules that the caller supplies as functions
     :param releases: those whose names the tensors may have, the most likely first
+    :param is_lone: whether no ``data`` says what is shared
     :raises UnsupportedError: for tensors that the policy does not have
     :raises ValidationError: when tensors are missing, or have other shapes
     """
-    given, found, errors = agent.policy_kwargs, [], []
+    found, errors = [], []
     require_choices(agent.observation_space, OBSERVATIONS)
     require_choices(agent.action_space, ACTIONS)
     supplied = _measure_supplied(stored, agent, modules)
+    given = {name: value for name, value in agent.policy_kwargs.items() if name not in _NOT_NEEDED}
+    if not agent.use_sde and issubclass(POLICIES[agent.policy_class].network, ActorCriticPolicy) and not is_lone:
+        given.pop("squash_output", None)  # nothing computes with it, unless the release did
     for release in releases:
-        made = infer_arguments(
-            stored, agent._replace(release=release), is_extractor_supplied=not supplied.keys().isdisjoint(_EXTRACTORS)
-        )
+        one = agent._replace(policy_kwargs=agent.policy_kwargs, release=release, supplied=supplied)
+        made = infer_arguments(stored, one)
+        if not is_lone:  # then data decides
+            made.pop("share_features_extractor", None)
+        if release < changes.SQUASH_NEEDS_GSDE and "squash_output" in agent.policy_kwargs:
+            made["squash_output"] = agent.policy_kwargs["squash_output"]
         accepted = POLICIES[agent.policy_class].argument_names(release)
         kwargs = {name: value for name, value in {**given, **made}.items() if name in accepted}
-        tried = agent._replace(policy_kwargs=kwargs, release=release, supplied=supplied)
+        tried = one._replace(policy_kwargs=kwargs)
         try:
             match = _compare(stored, tried)
         except NetworkError as error:
@@ -402,33 +423,41 @@ def fit_network(stored: Stored, agent: Agent, modules: frozenset[str], releases:
 def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
     """Compare what acts with the stored tensors, in any of their names."""
     match = compare_network(agent, {})
-    skipped = (*match.policy.opaque_paths(), *_TARGETS)
-    if not stored.has("critic.qf0"):
-        skipped = (*skipped, "critic.")
-    actual = {name: shape for name, shape in stored.shapes.items() if not name.startswith(skipped)}
-    expected = [parameter for parameter in match.parameters if not parameter.name.startswith(skipped)]
-    present = {parameter.same_as or parameter.name for parameter in expected if parameter.name in actual}
-    expected = [one for one in expected if one.name in actual or (one.same_as or one.name) not in present]
-    names = {parameter.name for parameter in expected}
-    extracted = {name.partition(_IN_EXTRACTOR)[2] for name in names if _IN_EXTRACTOR in name}
+    skipped = {*match.policy.opaque_paths(), *_TARGETS, *(() if stored.has("critic.qf0") else ("critic.",))}
+    actual = {name: shape for name, shape in stored.shapes.items() if not _is_within(name, skipped)}
+    parameters = [parameter for parameter in match.parameters if not _is_within(parameter.name, skipped)]
+    names = {parameter.name for parameter in parameters}
+    held = {name.partition(_IN_EXTRACTOR)[0] for name in actual if _IN_EXTRACTOR in name}
+    expected = [one for one in parameters if one.same_as not in actual or one.name.partition(_IN_EXTRACTOR)[0] in held]
+    places = {stored.place(name, name.partition(_IN_EXTRACTOR)[2]) for name in names if _IN_EXTRACTOR in name}
     for name in [name for name in actual if name not in names and name.startswith(_ALIASES)]:
-        if name.partition(_IN_EXTRACTOR)[2] in extracted:
+        if stored.place(name, name.partition(_IN_EXTRACTOR)[2]) in places:
             del actual[name]
     return match._replace(mismatches=find_mismatches(expected, actual))
 
 
-def infer_arguments(stored: Stored, agent: Agent, *, is_extractor_supplied: bool) -> dict[str, Any]:
+def _is_within(name: str, modules: set[str]) -> bool:
+    """Return whether a tensor is in one of the modules, each with a dot at its end."""
+    at = name.find(".")
+    while at >= 0:
+        if name[: at + 1] in modules:
+            return True
+        at = name.find(".", at + 1)
+    return False
+
+
+def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
     """Return the arguments of a policy that names and shapes determine.
 
-    :param agent: with the policy's class, spaces and release
+    :param agent: with the policy's class, spaces and release, and what the caller supplies
     """
     network = POLICIES[agent.policy_class].network
-    made: dict[str, Any] = {} if is_extractor_supplied else _infer_extractor(stored, agent)
+    made = _infer_extractor(stored, agent)
     if (slopes := _find_slopes(stored)) is not None and isinstance(agent.policy_kwargs.get("activation_fn"), Reference):
         made["activation_fn"] = Partial(agent.policy_kwargs["activation_fn"], (), {"num_parameters": slopes})
-    for module in (changes.NOISE_LAYERS, f"actor.{changes.NOISE_LAYERS}"):
-        if stored.has(module):
-            made[changes.NOISE_ARGUMENT] = _widths(stored, module)
+    noise_layers = [name for name in (changes.NOISE_LAYERS, f"actor.{changes.NOISE_LAYERS}") if stored.has(name)]
+    if noise_layers or agent.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None:
+        made[changes.NOISE_ARGUMENT] = _widths(stored, *noise_layers[:1] or [changes.NOISE_LAYERS])
     if issubclass(network, ActorCriticPolicy):
         return {**made, **_infer_actor_critic(stored, agent)}
     if issubclass(network, ActorCriticsPolicy):
@@ -477,7 +506,7 @@ def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
         made["shared_lstm"] = not stored.has("lstm_critic") and not stored.has("critic")
         kwargs = agent.policy_kwargs.get("lstm_kwargs")
         made["lstm_kwargs"] = {
-            **(kwargs if isinstance(kwargs, dict) else {}),
+            "batch_first": kwargs.get("batch_first", False) if isinstance(kwargs, dict) else False,
             "bias": "lstm_actor.bias_ih_l0" in stored.tensors,
             "bidirectional": "lstm_actor.weight_ih_l0_reverse" in stored.tensors,
             "proj_size": (stored.shape("lstm_actor.weight_hr_l0") or (0,))[0],
@@ -504,7 +533,7 @@ def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
         if made[USE_SDE] and not stored.has("actor.mu.0"):
             made["clip_mean"] = 0.0
         if issubclass(network, CrossQPolicy):
-            made["batch_norm"] = any(name.endswith(".ra_var") for name in stored.names("actor"))
+            made["batch_norm"] = any(name.endswith(".ra_var") for name in stored.tensors)
         if issubclass(network, TQCPolicy) and stored.matrices(first):
             made["n_quantiles"] = stored.matrices(first)[-1][0]
     return made
@@ -523,8 +552,15 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
 
     :raises UnsupportedError: for one of another author
     """
-    agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
-    module = next((name for name in _EXTRACTORS if stored.has(name)), EXTRACTOR)
+    candidates = _EXTRACTORS
+    if is_supplied := not agent.supplied.keys().isdisjoint(_EXTRACTORS):  # the actor's; a critic may have its own
+        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{EXTRACTOR}")
+        is_known = is_known_extractor(agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*FLATTEN)))
+        if not is_known or not any(map(stored.has, candidates)):
+            return {}
+    else:
+        agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
+    module = next((name for name in candidates if stored.has(name)), EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
     space, made = agent.observation_space, dict[str, Any]()
     images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
@@ -544,6 +580,8 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
             for norm, counters in NORMS.items()
         }
         found = next((norm for norm, tensors in norms.items() if tensors == names), None)
+        if is_supplied and (found is None or space.has_keys):
+            return {EXTRACTOR_CLASS: Reference("", "unknown")}
         if found is None or space.has_keys:
             listed = ", ".join(quote(name, 60) for name in sorted(names)[:4])
             message = f"the features extractor {quote(module, 80)} is not one of SB3: it has the tensors {listed}"
@@ -558,25 +596,35 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     return {**arguments, "features_extractor_kwargs": made} if named == pair else arguments
 
 
-def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> dict[str, int]:
-    """Return the modules that the caller supplies, each with the number of its results: what follows it expects them.
+def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> dict[str, tuple[str, int]]:
+    """Return the modules that functions of the caller replace, with the number of results that what follows expects.
 
-    :raises ValidationError: when no layer follows it
+    A function that is called ``features_extractor`` is the critic's, too, if the tensors of both are at one place.
+
+    :raises ValidationError: when no layer follows one
     """
-    made = {}
-    has_branches = issubclass(POLICIES[agent.policy_class].network, ActorCriticPolicy)
+    network = POLICIES[agent.policy_class].network
+    owner, critic = "", ""
+    if issubclass(network, DQNPolicy):
+        owner = f"{network.network}.{EXTRACTOR}"
+    elif issubclass(network, ActorCriticsPolicy):
+        owner, critic = f"actor.{EXTRACTOR}", f"critic.{EXTRACTOR}"
+    elif issubclass(network, ActorCriticPolicy):
+        owner, critic = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
+    made: dict[str, tuple[str, int]] = {}
     for name in modules:
         if name == "activation_fn":
-            made[name] = 0
-        elif "extractor" in name and "mlp" not in name:
-            made[name] = _count_features(stored, agent, name)
-        elif name.startswith("mlp_extractor") and has_branches:
-            last = "value_net" if name.endswith("value_net") else "action_net"
-            size = stored.input_size(last)
+            made[name] = name, 0
+        elif name in (EXTRACTOR, owner, critic):
+            made[name] = name, _count_features(stored, agent, name)
+        elif name in _BRANCHES and issubclass(network, ActorCriticPolicy):
+            size = stored.input_size(_BRANCHES[name])
             if size is None:
-                message = f"expected the layer {quote(last, 120)} in the state dict"
+                message = f"expected the layer {quote(_BRANCHES[name], 120)} in the state dict"
                 raise ValidationError(message, entry=POLICY_ENTRY)
-            made[name] = size
+            made[name] = name, size
+    if EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
+        made.setdefault(critic, made[EXTRACTOR])
     return made
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.immutable import FrozenDict
-from sbformat.known.changes import NEWEST, list_renamed, stored_name
+from sbformat.known.changes import NEWEST, rename, stored_names
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
 from sbformat.policies.operators import DTYPES
@@ -82,7 +82,7 @@ class Network:
         """Results that several modules use, by what they are."""
         self._entry = entry
         self._origins = origins
-        self._renamed = list_renamed(release)
+        self._renamed = stored_names(release)
 
     def weight(self, name: str, dtype: str = FLOAT) -> Value:
         """Add a tensor as a weight, in float32 as SB3 loads it.
@@ -91,7 +91,7 @@ class Network:
         :raises ValidationError: when it is missing
         :raises UnsupportedError: for a dtype that is not known in a network
         """
-        name = stored_name(name, self._renamed)
+        name = rename(name, self._renamed)
         source = self.tensors.get(name)
         if source is None:
             message = f"expected the tensor {quote(name, 120)} in the state dict"
@@ -102,16 +102,16 @@ class Network:
         made = self.builder.weight(name, source, f"{self._entry}:{self._origins.get(name, name)}")
         return made if made.dtype == dtype else self.builder.add("Cast", made, to=dtype, module=name)
 
-    def find(self, module: str) -> dict[str, TensorInfo]:
-        """Return the tensors of a module, by their names within it."""
-        start = f"{stored_name(module, self._renamed)}."
-        return {name[len(start) :]: info for name, info in self.tensors.items() if name.startswith(start)}
+    def has(self, module: str) -> bool:
+        """Return whether there are tensors of a module."""
+        start = f"{rename(module, self._renamed)}."
+        return any(name.startswith(start) for name in self.tensors)
 
     def identify(self, module: str) -> object:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
-        return frozenset(
-            (name, id(info.storage), info.offset, info.shape, info.strides) for name, info in self.find(module).items()
-        )
+        start = f"{rename(module, self._renamed)}."
+        infos = [(name[len(start) :], info) for name, info in self.tensors.items() if name.startswith(start)]
+        return frozenset((name, id(info.storage), info.offset, info.shape, info.strides) for name, info in infos)
 
 
 class Scope(NamedTuple):
@@ -125,15 +125,16 @@ class Scope(NamedTuple):
 
     def has(self, module: str) -> bool:
         """Return whether there are tensors of a module within this one."""
-        return bool(self.network.find((self / module).path))
+        return self.network.has((self / module).path)
 
     def weight(self, name: str) -> Value:
         """Add a tensor of the module as a weight, in float32."""
-        return self.network.weight((self / name).path)
+        return self.network.weight(f"{self.path}.{name}" if self.path else name)
 
-    def add(self, op: str, *operands: Value, **attributes: Any) -> Value:
+    def add(self, op: str, *operands: Value, module: str | None = None, **attributes: Any) -> Value:
         """Add a node for the module; see :meth:`~sbformat.policies.builder.GraphBuilder.add`."""
-        return self.network.builder.add(op, *operands, **{"module": self.path, **attributes})
+        place = self.path if module is None else module
+        return self.network.builder.add(op, *operands, module=place, **attributes)
 
     def constant(self, number: float, dtype: str = FLOAT) -> Value:
         """Add a number."""
@@ -174,7 +175,7 @@ class Module:
     def _collect(self, start: str, made: list[Parameter], starts: dict[int, str]) -> None:
         first = starts.setdefault(id(self), start)
         for name, tensor in vars(self).items():
-            if isinstance(tensor, Tensor):
+            if type(tensor) is Tensor:
                 same_as = None if first == start else first + name
                 made.append(Parameter(start + name, tensor.shape, tensor.is_buffer, same_as))
         for name, part in self.parts().items():
@@ -218,6 +219,13 @@ class Supplied(Opaque):
         return scope.add("Call", *operands, function=self.function, keys=tuple(keys), dtype=FLOAT, shape=(size,))
 
 
+class Layer(Module):
+    """A module of tensors alone."""
+
+    def parts(self) -> Mapping[str, Module]:
+        return {}
+
+
 class ModuleDict(Module):
     """Modules by name."""
 
@@ -247,14 +255,14 @@ class Sequential(ModuleDict):
         return value
 
 
-class Flatten(Module):
+class Flatten(Layer):
     """The items in C order."""
 
     def forward(self, scope: Scope, value: Value) -> Value:
         return scope.flatten(value)
 
 
-class Linear(Module):
+class Linear(Layer):
     """A linear layer, with or without a bias."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
@@ -263,11 +271,11 @@ class Linear(Module):
             self.bias = Tensor((outputs,))
 
     def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
-        operands = [scope.weight(part) for part in ("weight", "bias") if hasattr(self, part)]
+        operands = [scope.weight(part) for part in vars(self)]
         return scope.add("Gemm", value, *operands, transB=True, name=name)
 
 
-class Conv2d(Module):
+class Conv2d(Layer):
     """A convolution with a square kernel, without padding."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
@@ -280,7 +288,7 @@ class Conv2d(Module):
         return scope.add("Conv", value, *map(scope.weight, ("weight", "bias")), strides=strides, pads=(0, 0, 0, 0))
 
 
-class BatchRenorm(Module):
+class BatchRenorm(Layer):
     """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics.
 
     :param arguments: of the policy, of which ``batch_norm_eps`` matters to the result
@@ -301,7 +309,7 @@ class BatchRenorm(Module):
         return scope.add("Add", scaled, bias)
 
 
-class RunningNorm(Module):
+class RunningNorm(Layer):
     """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - running_mean) / sqrt(running_var + 1e-5)``.
 
     :param counters: the names of other tensors, which only training uses
@@ -319,7 +327,7 @@ class RunningNorm(Module):
         return scope.add("Div", centered, scope.add("Sqrt", spread))
 
 
-class LSTM(Module):
+class LSTM(Layer):
     """An LSTM of any number of layers: four gates in each matrix; with a projection the hidden state is smaller.
 
     ``forward`` is one step, with the states as inputs ``lstm_actor.hidden_l0`` and ``lstm_actor.cell_l0``, 0 when they

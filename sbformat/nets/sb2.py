@@ -119,7 +119,7 @@ class Group(ModuleDict):
 class Function(Module):
     """An activation of TensorFlow that torch does not have."""
 
-    def __init__(self, op: str, **attributes: float) -> None:
+    def __init__(self, op: str, **attributes: Any) -> None:
         self._op, self._attributes = op, attributes
 
     def forward(self, scope: Scope, value: Value) -> Value:

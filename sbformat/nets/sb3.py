@@ -125,10 +125,10 @@ class Policy(Module):
 
     def parameters(self) -> list[Parameter]:
         """Return the tensors of its state dict, by their names in the agent's release."""
-        made, renamed = super().parameters(), changes.list_renamed(self.agent.release)
+        made, renamed = super().parameters(), changes.stored_names(self.agent.release)
         if not renamed:
             return made
-        names = {parameter.name: changes.stored_name(parameter.name, renamed) for parameter in made}
+        names = {parameter.name: changes.rename(parameter.name, renamed) for parameter in made}
         return [one._replace(name=names[one.name], same_as=names.get(one.same_as or "")) for one in made]
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
@@ -146,7 +146,7 @@ class Policy(Module):
         """
         for name in (*names, EXTRACTOR):
             if name in self.agent.supplied:
-                return SuppliedExtractor(name, self.agent.supplied[name])
+                return SuppliedExtractor(*self.agent.supplied[name])
         return make_extractor(self.agent, self._extractor)
 
     def make_critic_extractor(self, name: str) -> FeaturesExtractor | Opaque:
@@ -155,7 +155,7 @@ class Policy(Module):
         :param name: that a function of the caller may have in its place
         """
         if name in self.agent.supplied:
-            return SuppliedExtractor(name, self.agent.supplied[name])
+            return SuppliedExtractor(*self.agent.supplied[name])
         try:
             return make_extractor(self.agent, self._extractor)
         except UnsupportedError:
@@ -196,18 +196,15 @@ class MlpExtractor(Module):
         shared, pi, vf = _read_branches(agent, is_image=isinstance(extractor, NatureCNN))
         split = shared[-1] if shared else inputs
         self.latent_dim_pi, self.latent_dim_vf = ((sizes or [split])[-1] for sizes in (pi, vf))
-        self.shared_net = Sequential(create_mlp(inputs, None, shared, activation))
-        self.policy_net: Module = Sequential(create_mlp(split, None, pi, activation))
-        self.value_net: Module = Sequential(create_mlp(split, None, vf, activation))
-        self.has_critic = True
         supplied = agent.supplied
-        if "mlp_extractor" in supplied:
-            self.is_opaque = True
-            self.policy_net = Supplied("mlp_extractor", supplied["mlp_extractor"])
-            self.has_critic = "mlp_extractor.value_net" in supplied
-        for branch in ("policy_net", "value_net"):
-            if (name := f"mlp_extractor.{branch}") in supplied:
-                setattr(self, branch, Supplied(name, supplied[name]))
+        self.is_opaque = "mlp_extractor" in supplied
+        self.has_critic = not self.is_opaque or "mlp_extractor.value_net" in supplied
+        self.shared_net = Sequential(create_mlp(inputs, None, [] if self.is_opaque else shared, activation))
+        for branch, sizes in (("policy_net", pi), ("value_net", vf)):
+            names = (f"mlp_extractor.{branch}", "mlp_extractor")
+            found = next((supplied[name] for name in names if name in supplied), None)
+            made = Sequential(create_mlp(split, None, sizes, activation)) if found is None else Supplied(*found)
+            setattr(self, branch, made)
 
     def forward_branch(self, scope: Scope, branch: str, features: Value) -> Value:
         """Add the layers of ``policy_net`` or ``value_net``."""
@@ -525,14 +522,15 @@ class ContinuousCritic(Module):
         def make() -> Sequential:
             return Sequential(create_mlp(inputs, outputs, policy.critic_arch, policy.make_layer, renorm=policy.renorm))
 
+        first = make()
         self.features_extractor = extractor
         count = 2 if agent.release < changes.NUMBERED_CRITICS else agent.arguments.number_of("n_critics", 2, least=1)
-        if count * (len(make().parameters()) + 1) > MAX_LAYERS:
+        if count * (len(first.parameters()) + 1) > MAX_LAYERS:
             message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
             raise NetworkError(agent.arguments.key("n_critics"), message)
         self.names = [f"qf{number}" for number in range(count)]
         for name in self.names:
-            setattr(self, name, make())
+            setattr(self, name, first if name == "qf0" else make())
 
     def forward_values(self, scope: Scope, features: Value, action: Value) -> list[Value]:
         """Add the networks, and return the result of each."""
@@ -803,10 +801,10 @@ class ARSLinearPolicy(ARSPolicy):
     def make(self) -> None:
         super().make()
         agent = self.agent
-        squashes = agent.action_space.distribution == "gaussian" and agent.arguments.flag(
-            "squash_output", default=False
-        )
-        if agent.release < changes.ARS_SEQUENCE and not squashes:
+        if agent.release >= changes.ARS_SEQUENCE:
+            return
+        is_box = agent.action_space.distribution == "gaussian"
+        if not (is_box and agent.arguments.flag("squash_output", default=False)):
             self.action_net = self.action_net.parts()["0"]
 
 

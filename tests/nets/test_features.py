@@ -17,7 +17,9 @@ from tests.nets.agents import (
     draw,
     draw_weights,
     find_policy,
+    lone,
     make_agent,
+    saved_policy,
     weights_of,
     with_class,
     with_policy_class,
@@ -286,3 +288,65 @@ def test_a_supplied_activation() -> None:
         build(archive)
     found = logits(archive, observation, modules={"activation_fn": np.tanh})
     close(found, logits(plain, observation))
+
+
+# -- what is beside a supplied module -----------------------------------------------------------------
+
+
+def calls_of(archive: sbformat.Archive, *modules: str, **given: Any) -> list[str]:
+    """The functions that a graph calls, and whether it has what the critic says."""
+    graph = build(archive, modules=frozenset(modules), **given).graph
+    called = [node.attributes["function"] for node in graph.nodes if node.op == "Call"]
+    return [*called, *(name for name in graph.outputs if name in ("value", "q_values"))]
+
+
+def test_a_critic_keeps_its_own_extractor_beside_a_supplied_one() -> None:
+    space = images(1, 36, 36)
+    kwargs = {"normalize_images": True, "activation_fn": "ReLU"}
+    given = {"observation_space": space, "action_space": box(2), "policy_kwargs": kwargs}
+    for policy in ("sac.CnnPolicy", "td3.CnnPolicy"):
+        archive = lone(make_agent(policy, space, box(2), features_extractor_kwargs={"features_dim": 6}))
+        graph = build(archive, modules=frozenset({"features_extractor"}), **given).graph
+        assert [node.module for node in graph.nodes if node.op == "Conv"] == [
+            f"critic.features_extractor.cnn.{position}" for position in (0, 2, 4)
+        ]
+        weights = {k: v for k, v in weights_of(archive).items() if k != "critic.features_extractor.cnn.0.bias"}
+        with pytest.raises(ValidationError, match=r"'critic.features_extractor.cnn.0.bias' is missing"):
+            build(archive.replace(parameters={"policy": weights}), **given)
+
+
+def test_extractors_without_tensors_are_shared_as_data_says() -> None:
+    unshared = make_agent("sac.SACPolicy", share_features_extractor=False)
+    actor, critic = "actor.features_extractor", "critic.features_extractor"
+    assert calls_of(unshared, actor, critic) == [actor, critic, "q_values"]
+    assert calls_of(unshared, actor) == [actor, "q_values"]
+    assert calls_of(unshared, critic) == [critic, "q_values"]
+    assert calls_of(unshared, "features_extractor") == ["features_extractor", "q_values"]
+    on_policy = make_agent(actions=discrete(2), share_features_extractor=False)
+    both = ("pi_features_extractor", "vf_features_extractor")
+    assert calls_of(on_policy, *both) == [*both, "value"]
+    with pytest.raises(ValueError, match="does not have the module 'vf_features_extractor'"):
+        sbformat.load_policy(unshared, modules={"vf_features_extractor": abs})
+
+
+def test_what_old_files_of_policy_save_have_beside_a_supplied_extractor() -> None:
+    extractor = "features_extractor"
+    for policy, release, kwargs, expected in (
+        ("ActorCriticPolicy", (1, 6), {"net_arch": [5, {"pi": [4], "vf": [3]}]}, "value"),
+        ("sac.SACPolicy", (0, 7), {"net_arch": [4]}, "q_values"),
+    ):
+        archive = make_agent(policy, release=release, **kwargs)  # type: ignore[arg-type]
+        assert calls_of(saved_policy(archive, **kwargs), extractor) == [extractor, expected]
+
+
+def test_an_unknown_activation_without_a_layer() -> None:
+    archive = with_class(make_agent(actions=discrete(2), net_arch=[3]), "activation_fn", "mine.Act")
+    assert calls_of(archive, "mlp_extractor") == ["mlp_extractor"]
+    with pytest.raises(UnsupportedError, match=r"mine\.Act"):
+        build(archive, modules=frozenset({"features_extractor"}))
+
+
+def test_crossq_without_hidden_layers_of_the_actor() -> None:
+    archive = lone(make_agent("crossq.CrossQPolicy", net_arch={"pi": [], "qf": [4]}))
+    kwargs = {"activation_fn": "ReLU", "batch_norm_eps": 0.001}
+    assert "q_values" in build(archive, action_space=box(2), policy_kwargs=kwargs).graph.outputs

@@ -91,7 +91,8 @@ def rebuild_network(
     renamed: list[tuple[str, tuple[str, ...]]] = []
     notes: list[str] = []
     net_arch = None
-    if any(_rename(name, target) != name for name in tree):
+    is_sb3s = has_sb3_policy or kind == "critics"
+    if is_sb3s and any(_rename(name, target) != name for name in tree):
         tensors = [tensor._replace(name=_rename(tensor.name, target)) for tensor in tensors]
         notes += _describe_renamed(tree, target)
     if kind == "ars" and any(name.startswith("action_net.") and name.count(".") == 1 for name in tree):
@@ -137,7 +138,7 @@ def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: boo
 
 def _rename(name: str, target: Release) -> str:
     """Return the name of a tensor or module in the target."""
-    return changes.stored_name(changes.own_name(name), changes.list_renamed(target))
+    return changes.rename(changes.rename(name, changes.own_names()), changes.stored_names(target))
 
 
 def _describe_renamed(tree: dict[str, TensorInfo], target: Release) -> Iterator[str]:

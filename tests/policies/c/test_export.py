@@ -46,7 +46,7 @@ ATTACKS: Final = (
     "action", "#define policy_predict", "observation", "x" * 5000,
 )  # fmt: skip
 """Texts that would break or change the source if they were written as they are."""
-SB2_CNN: Final = Path(__file__).parents[1] / "sb2" / "archives" / "ppo2-cnn-same.zip"
+SB2_CNN: Final = Path(__file__).parents[2] / "nets" / "archives" / "sb2" / "ppo2-cnn-same.zip"
 LARGEST: Final = float(np.finfo(np.float32).max)
 
 

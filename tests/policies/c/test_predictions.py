@@ -31,7 +31,7 @@ from tests.policies.sampled import MARKED_FOR_C, mark_sb2_agents
 if TYPE_CHECKING:
     from tests.helpers.c_policy import CPolicy
 
-SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
+SB2: Final = recorded_agents(Path(__file__).parents[2] / "nets" / "archives" / "sb2")
 
 
 @pytest.mark.parametrize("path", [PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip"], ids=lambda path: path.name)

@@ -22,7 +22,7 @@ if not NODE_MODULES or shutil.which("node") is None:
     pytest.skip("SBFORMAT_NODE_MODULES names no packages for node", allow_module_level=True)
 
 BUNDLED: Final = (PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip")
-SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
+SB2: Final = recorded_agents(Path(__file__).parents[2] / "nets" / "archives" / "sb2")
 TOLERANCE: Final = 1e-5
 
 

@@ -21,7 +21,7 @@ from tests.policies.onnx.models import export
 from tests.policies.run.models import box, dict_space, discrete, images
 from tests.policies.sampled import MARKED_VECTORS, mark_sb2_agents
 
-SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
+SB2: Final = recorded_agents(Path(__file__).parents[2] / "nets" / "archives" / "sb2")
 EVERY_OPSET: Final = (
     "policy-sac-gsde", "policy-cnn-multi-input", "policy-lstm-two-layers", "policy-maskable-multi-discrete",
     "policy-ppo-observes-multi-discrete", "policy-sb2-ppo2-lstm-normalized", "policy-sb2-dqn-normalized", "policy-tqc",
