@@ -34,8 +34,8 @@ TORCH: Final = "torch==2.13.0"
 OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib==2.0.0", "gymnasium==0.28.1")
 """The first release that ``rebuild`` writes for."""
 
-BROWSER_PART: Final = "--one-in=6"
-INTEROP_PART: Final = "--one-in=10"
+BROWSER_PART: Final = "--one-in=10"
+INTEROP_PART: Final = "--one-in=20"
 """The cases of each test that run without ``SBFORMAT_ALL=1``, which continuous integration sets each night."""
 
 SB3_SOURCE: Final = "https://github.com/DLR-RM/stable-baselines3"
