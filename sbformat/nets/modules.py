@@ -129,7 +129,7 @@ class Scope(NamedTuple):
 
     def weight(self, name: str) -> Value:
         """Add a tensor of the module as a weight, in float32."""
-        return self.network.weight(f"{self.path}.{name}" if self.path else name)
+        return self.network.weight((self / name).path)
 
     def add(self, op: str, *operands: Value, module: str | None = None, **attributes: Any) -> Value:
         """Add a node for the module; see :meth:`~sbformat.policies.builder.GraphBuilder.add`."""
