@@ -390,7 +390,7 @@ def fit_network(
     if not agent.use_sde and issubclass(POLICIES[agent.policy_class].network, ActorCriticPolicy) and not is_lone:
         given.pop("squash_output", None)  # nothing computes with it, unless the release did
     for release in releases:
-        one = agent._replace(policy_kwargs=agent.policy_kwargs, release=release, supplied=supplied)
+        one = agent._replace(release=release, supplied=supplied)
         made = infer_arguments(stored, one)
         if not is_lone:  # then data decides
             made.pop("share_features_extractor", None)
@@ -567,7 +567,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     if space.has_keys and names == {f"{image}.{name}" for image in images for name in _CNN_TENSORS}:
         pair, parts = COMBINED, space.parts()
         if images:
-            made["cnn_output_dim"] = stored.shape(f"{module}.{images[0]}.linear.0.weight")[0]
+            made["cnn_output_dim"] = (stored.shape(f"{module}.{images[0]}.linear.0.weight") or (1,))[0]
         shown = [parts[key] for image in images if (key := image.removeprefix("extractors.")) in parts]
     elif not space.has_keys and names == _CNN_TENSORS:
         pair, shown = NATURE, [space]

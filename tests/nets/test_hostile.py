@@ -224,6 +224,17 @@ def test_supplied_layers_before_a_layer_that_is_not_one() -> None:
         build(archive, **GIVEN, modules=frozenset({"mlp_extractor"}))
 
 
+@pytest.mark.parametrize("space", [images(1, 36, 36), dict_space(a=images(1, 36, 36))])
+def test_a_number_in_the_place_of_a_layer_of_an_extractor(space: Any) -> None:
+    name = "MultiInputActorCriticPolicy" if space.has_keys else "ActorCriticCnnPolicy"
+    archive = make_agent(name, space, discrete(2), net_arch=[])
+    for key in [key for key in weights_of(archive) if "linear.0.weight" in key]:
+        changed = lone(forged(lone(archive), **{key: ()}))
+        kwargs = {"normalize_images": True}
+        with pytest.raises(SbformatError):
+            build(changed, observation_space=space, action_space=discrete(2), policy_kwargs=kwargs)
+
+
 HUGE = 10**400
 
 
