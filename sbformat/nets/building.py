@@ -23,7 +23,6 @@ from sbformat.nets.inference import (
     find_policy_class,
     fit_network,
     infer_agent,
-    infer_policy_class,
     read_given_kwargs,
 )
 from sbformat.nets.modules import Network, Scope
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.limits import Budget
     from sbformat.nets.reading import NetworkMatch
-    from sbformat.pkl.names import Pair
     from sbformat.policies.model import Given
 
 _POLICY_FILE = "policy-file"
@@ -85,10 +83,9 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     is_saved = archive.format == _POLICY_FILE
     has_data = is_saved or DATA_ENTRY in archive.entries
     stored = Stored(state_dict.tree, read_shapes(state_dict))
-    inferred = infer_policy_class(stored)
     rate = 0.0
     if is_saved or (has_data and entry == POLICY_ENTRY):
-        match = _read_network(archive, stored, given, inferred)
+        match = _read_network(archive, stored, given)
         name = match.agent.policy_class[1]
         if is_saved and given.policy_class is None:
             builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
@@ -99,7 +96,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
             rate = read_number(value, "exploration_rate")
     else:
         unwrapped.require_all(given.modules)
-        match = infer_agent(stored, builder, given, inferred)
+        match = infer_agent(stored, builder, given)
     agent = match.agent
     for key, space in ((OBSERVATIONS, agent.observation_space), (ACTIONS, agent.action_space)):
         require_choices(space, key)
@@ -118,18 +115,17 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     )
 
 
-def _read_network(archive: Archive, stored: Stored, given: Given, inferred: Pair | None) -> NetworkMatch:
+def _read_network(archive: Archive, stored: Stored, given: Given) -> NetworkMatch:
     """Return the network of an archive with ``data``, or of a file of ``policy.save()``, which its tensors fit.
 
-    :param inferred: the policy class that the names of the tensors suggest
     :raises UnsupportedError: when the network is not known
     :raises ValidationError: when names or shapes differ, with the differences
     """
-    replaced = _read_given(given, inferred)
+    replaced = _read_given(given, stored)
     _require_all_given(archive, replaced)
     try:
         if _list_replaced(archive, given) or any("extractor" in name for name in given.modules):
-            match = _fit(archive, stored, given.modules, replaced, inferred)
+            match = _fit(archive, stored, given.modules, replaced)
         elif archive.format == _POLICY_FILE:
             match = _match_saved(archive, stored, replaced)
         else:
@@ -137,7 +133,7 @@ def _read_network(archive: Archive, stored: Stored, given: Given, inferred: Pair
             match = match_network(archive, replaced)
     except UnsupportedError as error:
         message = error.message if error.message.endswith(WHAT_WORKS) else f"{error.message}; {WHAT_WORKS}"
-        if option := _find_option(archive, stored, replaced, inferred):
+        if option := _find_option(archive, stored, replaced):
             message = f"{error.message}; {option}"
         raise UnsupportedError(message, entry=error.entry) from None
     if match.mismatches:
@@ -147,13 +143,14 @@ def _read_network(archive: Archive, stored: Stored, given: Given, inferred: Pair
     return match
 
 
-def _read_given(given: Given, inferred: Pair | None) -> dict[str, Any]:
+def _read_given(given: Given, stored: Stored) -> dict[str, Any]:
     """Return what the caller supplies as fields of an agent."""
     kwargs = read_given_kwargs(given)
     if "activation_fn" in given.modules:  # then its class does not matter
         kwargs["activation_fn"] = Reference("torch.nn.modules.linear", "Identity")
+    named = given.policy_class
     made = {
-        "policy_class": find_policy_class(given.policy_class, inferred) if given.policy_class is not None else None,
+        "policy_class": None if named is None else find_policy_class(named, stored.policy_class),
         OBSERVATIONS: given.observation_space,
         ACTIONS: given.action_space,
         KWARGS: kwargs if kwargs or given.policy_kwargs is not None else None,
@@ -204,17 +201,16 @@ def _list_replaced(archive: Archive, given: Given) -> list[str]:
     return [name for name in _list_unknown(archive) if named[name] is not None]
 
 
-def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any], inferred: Pair | None) -> str:
+def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any]) -> str:
     """Return which arguments run an agent whose classes are not known as SB3's own, if all weights fit those."""
     unknown = _list_unknown(archive)
+    inferred = stored.policy_class
     if inferred is None or not unknown or "supplied" in replaced:
         return ""
     try:
         kwargs = {**replaced.get(KWARGS, {}), EXTRACTOR_CLASS: None} if EXTRACTOR_CLASS in unknown else {}
         own = {"policy_class": inferred} if "policy_class" in unknown else {}
-        match = _fit(
-            archive, stored, frozenset(), {**replaced, **own, **({KWARGS: kwargs} if kwargs else {})}, inferred
-        )
+        match = _fit(archive, stored, frozenset(), {**replaced, **own, **({KWARGS: kwargs} if kwargs else {})})
     except SbformatError:
         return ""
     name = inferred[1]
@@ -236,9 +232,7 @@ def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
         raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
-def _fit(
-    archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any], inferred: Pair | None
-) -> NetworkMatch:
+def _fit(archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any]) -> NetworkMatch:
     """Return the network of a file whose network is not SB3's alone: names and shapes of its tensors decide."""
     unwrap_policy(archive).require_all(modules)
     if archive.format != _POLICY_FILE:
@@ -248,7 +242,7 @@ def _fit(
             kwargs = {**agent.policy_kwargs, "features_extractor_kwargs": None, **replaced[KWARGS]}
             agent = agent._replace(policy_kwargs={key: value for key, value in kwargs.items() if value is not None})
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
-    agents = list(list_saved_agents(archive, {"policy_class": inferred, **replaced}))
+    agents = list(list_saved_agents(archive, {"policy_class": stored.policy_class, **replaced}))
     if not agents:
         message = "the file does not name its policy class: pass policy_class to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)

@@ -10,6 +10,7 @@ the same way.
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,11 +103,24 @@ class Stored:
     """
 
     def __init__(self, tensors: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]) -> None:
-        own = changes.own_names()
-        self.tensors = {changes.rename(name, own): info for name, info in tensors.items()}
+        self._stored = tensors
         self.shapes = shapes
         """By the names that are stored."""
-        self._names = sorted(self.tensors)
+
+    @cached_property
+    def tensors(self) -> dict[str, TensorInfo]:
+        """The tensors."""
+        own = changes.own_names()
+        return {changes.rename(name, own): info for name, info in self._stored.items()}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(self.tensors)
+
+    @cached_property
+    def policy_class(self) -> Pair | None:
+        """The policy class that the names suggest; None when they are not those of SB3."""
+        return infer_policy_class(self)
 
     def has(self, module: str) -> bool:
         """Return whether a module has tensors."""
@@ -241,16 +255,15 @@ def read_given_kwargs(given: Given) -> dict[str, Any]:
 # -- a lone state dict ------------------------------------------------------------------------------------
 
 
-def infer_agent(stored: Stored, builder: GraphBuilder, given: Given, inferred: Pair | None) -> NetworkMatch:
+def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> NetworkMatch:
     """Return the agent of a state dict without ``data``, and its network; what was inferred is noted in the graph.
 
     :param given: what the caller supplies
-    :param inferred: as :func:`infer_policy_class` returns it
     :raises UnsupportedError: when the names are not those of SB3, or the caller has to supply something
     """
-    policy_class = inferred
+    policy_class = stored.policy_class
     if given.policy_class is not None:
-        policy_class = find_policy_class(given.policy_class, inferred)
+        policy_class = find_policy_class(given.policy_class, policy_class)
     if policy_class is None:
         shown = ", ".join(quote(name, 60) for name in list(stored.tensors)[:4])
         message = f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}"
