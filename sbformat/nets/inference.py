@@ -21,8 +21,9 @@ from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.known.spaces import Box, Discrete
 from sbformat.known.types import Partial, Reference
 from sbformat.nets.activations import ACTIVATIONS
-from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, USE_SDE, Agent, NetworkError, require_choices
-from sbformat.nets.extractors import EXTRACTOR_CLASS, EXTRACTORS, NORMALIZE, NORMS, is_known_extractor
+from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, USE_SDE, Agent, NetworkError, Size, require_choices
+from sbformat.nets.extractors import EXTRACTOR_CLASS, EXTRACTORS, NORMALIZE, NORMS, NatureLayers, is_known_extractor
+from sbformat.nets.modules import RunningNorm, locate
 from sbformat.nets.reading import compare_network, find_mismatches, misfit_error
 from sbformat.nets.sb3 import (
     EXTRACTOR,
@@ -79,9 +80,9 @@ _EXTRACTORS: Final = (
     changes.ACTOR_EXTRACTOR, EXTRACTOR, *(f"{module}.{EXTRACTOR}" for module in ("actor", "q_net", "quantile_net")),
 )  # fmt: skip
 """The names of the features extractor of what acts."""
-_CNN_TENSORS: Final = frozenset(
-    f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
-)
+_CNN_TENSORS: Final = {
+    parameter.name for parameter in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()
+}
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
 _ALIASES: Final = (f"{EXTRACTOR}.", f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.", "critic.features_")
@@ -146,7 +147,7 @@ class Stored:
     def place(self, name: str, within: str) -> object:
         """Return the place of a tensor in the file, with a name of it; what is missing has none."""
         info = self.tensors.get(name)
-        return None if info is None else (within, id(info.storage), info.offset, info.shape, info.strides)
+        return None if info is None else (within, *locate(info))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor; an empty one if it is missing."""
@@ -400,16 +401,17 @@ def fit_network(
     require_choices(agent.action_space, ACTIONS)
     supplied = _measure_supplied(stored, agent, modules)
     given = {name: value for name, value in agent.policy_kwargs.items() if name not in _NOT_NEEDED}
-    if not agent.use_sde and issubclass(POLICIES[agent.policy_class].network, ActorCriticPolicy) and not is_lone:
-        given.pop("squash_output", None)  # nothing computes with it, unless the release did
+    ignores_squash = not (is_lone or agent.use_sde) and issubclass(
+        POLICIES[agent.policy_class].network, ActorCriticPolicy
+    )
     for release in releases:
         one = agent._replace(release=release, supplied=supplied)
         made = infer_arguments(stored, one)
         if not is_lone:  # then data decides
             made.pop("share_features_extractor", None)
-        if release < changes.SQUASH_NEEDS_GSDE and "squash_output" in agent.policy_kwargs:
-            made["squash_output"] = agent.policy_kwargs["squash_output"]
         accepted = POLICIES[agent.policy_class].argument_names(release)
+        if ignores_squash and release >= changes.SQUASH_NEEDS_GSDE:
+            accepted -= {"squash_output"}  # nothing computes with it
         kwargs = {name: value for name, value in {**given, **made}.items() if name in accepted}
         tried = one._replace(policy_kwargs=kwargs)
         try:
@@ -588,11 +590,8 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     elif not space.has_keys and not names:
         pair, shown = FLATTEN, []
     else:
-        norms = {
-            norm: {f"normalize.{name}" for name in ("running_mean", "running_var", *counters)}
-            for norm, counters in NORMS.items()
-        }
-        found = next((norm for norm, tensors in norms.items() if tensors == names), None)
+        norms = {norm: RunningNorm(Size(1, ""), counters).parameters() for norm, counters in NORMS.items()}
+        found = next((norm for norm, own in norms.items() if {f"normalize.{one.name}" for one in own} == names), None)
         if is_supplied and (found is None or space.has_keys):
             return {EXTRACTOR_CLASS: Reference("", "unknown")}
         if found is None or space.has_keys:

@@ -111,7 +111,12 @@ class Network:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
         start = f"{rename(module, self._renamed)}."
         infos = [(name[len(start) :], info) for name, info in self.tensors.items() if name.startswith(start)]
-        return frozenset((name, id(info.storage), info.offset, info.shape, info.strides) for name, info in infos)
+        return frozenset((name, *locate(info)) for name, info in infos)
+
+
+def locate(info: TensorInfo) -> tuple[object, ...]:
+    """Return the place of a tensor in the file: what is equal for two names of one tensor."""
+    return id(info.storage), info.offset, info.shape, info.strides
 
 
 class Scope(NamedTuple):
@@ -265,14 +270,18 @@ class Flatten(Layer):
 class Linear(Layer):
     """A linear layer, with or without a bias."""
 
+    names: tuple[str, str] = ("weight", "bias")
+    outputs_first = True
+    """Whether the weight is (outputs, inputs); (inputs, outputs) in TensorFlow and flax."""
+
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
-        self.weight = Tensor((outputs, inputs))
-        if bias:
-            self.bias = Tensor((outputs,))
+        shapes = (outputs, inputs) if self.outputs_first else (inputs, outputs), (outputs,)
+        for name, shape in zip(self.names, shapes if bias else shapes[:1]):
+            setattr(self, name, Tensor(shape))
 
     def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
-        operands = [scope.weight(part) for part in vars(self)]
-        return scope.add("Gemm", value, *operands, transB=True, name=name)
+        operands = [scope.weight(part) for part in self.names if hasattr(self, part)]
+        return scope.add("Gemm", value, *operands, transB=self.outputs_first, name=name)
 
 
 class Conv2d(Layer):

@@ -29,12 +29,14 @@ Source: ``policies.py`` of ``common``, ``deepq``, ``ddpg``, ``sac`` and ``td3``,
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import log, prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
+from sbformat.nets import modules
 from sbformat.nets.activations import Activation, Spec
 from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action
 from sbformat.nets.modules import EPISODE_START, FLOAT, Module, ModuleDict, Scope, Tensor
@@ -145,20 +147,17 @@ ACTIVATIONS: Final[Mapping[str, Activation | Function]] = {
 # -- layers -------------------------------------------------------------------------------------------
 
 
-class Linear(Module):
+class Linear(modules.Linear):
     """``x @ weights + bias``.
 
     :param words: the names of weights and bias: ``LINEAR``, ``DENSE`` or ``CONNECTED``
     """
 
-    def __init__(self, inputs: int, outputs: int, words: tuple[str, str] = LINEAR) -> None:
-        self.words = words
-        self.outputs = outputs
-        setattr(self, words[0], Tensor((inputs, outputs)))
-        setattr(self, words[1], Tensor((outputs,)))
+    outputs_first = False
 
-    def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
-        return scope.add("Gemm", value, *map(scope.weight, self.words), name=name, transB=False)
+    def __init__(self, inputs: int, outputs: int, words: tuple[str, str] = LINEAR) -> None:
+        self.names, self.outputs = words, outputs
+        super().__init__(inputs, outputs)
 
     def forward_number(self, scope: Place, value: Value) -> Value:
         """Add a layer of one output, the value of the observation: a number."""
@@ -329,6 +328,7 @@ class Policy(Module):
     """The default of ``act_fun``."""
     inputs: InputStage
 
+    @abstractmethod
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
         """Add the policy.
 
@@ -336,7 +336,6 @@ class Policy(Module):
         :param observation: as :func:`~sbformat.nets.sb2_agents.encode_observation` returns it
         :param activation: after hidden layers
         """
-        raise NotImplementedError
 
 
 class Step(NamedTuple):
@@ -497,9 +496,9 @@ class DQNPolicy(Policy):
     scope = "deepq/model"
     mlp: Mlp
 
+    @abstractmethod
     def evaluate(self, scope: Place, observation: Value, activation: Module) -> Value:
         """Add the values of all actions."""
-        raise NotImplementedError
 
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
         values = self.evaluate(scope, observation, activation)

@@ -11,6 +11,7 @@ Sources: SB3 ``common/policies.py``, ``common/torch_layers.py``, ``dqn/policies.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -119,9 +120,9 @@ class Policy(Module):
         self._extractor = extractor
         self.make()
 
+    @abstractmethod
     def make(self) -> None:
         """Set the modules, in SB3's order."""
-        raise NotImplementedError
 
     def parameters(self) -> list[Parameter]:
         """Return the tensors of its state dict, by their names in the agent's release."""
@@ -131,13 +132,13 @@ class Policy(Module):
         names = {parameter.name: changes.rename(parameter.name, renamed) for parameter in made}
         return [one._replace(name=names[one.name], same_as=names.get(one.same_as or "")) for one in made]
 
+    @abstractmethod
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
         """Add the nodes that compute the policy's outputs.
 
         :param observation: as :func:`~sbformat.nets.extractors.add_observation` returns it
         :param rate: the share of random actions, ``exploration_rate`` of ``data``
         """
-        raise NotImplementedError
 
     def make_extractor(self, *names: str) -> FeaturesExtractor:
         """Return a features extractor.
@@ -297,8 +298,12 @@ class ActorCriticPolicy(Policy):
     @property
     def has_critic(self) -> bool:
         """Whether all modules of the critic are known."""
-        extractor = getattr(self, changes.CRITIC_EXTRACTOR, self.features_extractor)
-        return self.mlp_extractor.has_critic and type(extractor) is not Opaque
+        return self.mlp_extractor.has_critic and type(self.critic_extractor) is not Opaque
+
+    @property
+    def critic_extractor(self) -> Any:
+        """The features extractor of the critic, which may be the actor's; ``Opaque`` if it is not known."""
+        return getattr(self, changes.CRITIC_EXTRACTOR, self.features_extractor)
 
     def count_logits(self) -> Size:
         """Return the number of outputs of ``action_net``."""
@@ -312,7 +317,7 @@ class ActorCriticPolicy(Policy):
         head = self.act_on(scope, features, latent)
         if not self.has_critic:
             return head
-        extractor = getattr(self, changes.CRITIC_EXTRACTOR, self.features_extractor)
+        extractor = self.critic_extractor
         if extractor is not self.features_extractor:
             names = (changes.CRITIC_EXTRACTOR, EXTRACTOR)
         features = self.recur_critic(scope, extract_features(scope, extractor, names, observation), recurred)

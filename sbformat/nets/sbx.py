@@ -34,7 +34,7 @@ from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_nu
 from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action, require_outputs
 from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION
 from sbformat.nets.inference import read_given_kwargs
-from sbformat.nets.modules import FLOAT, Flatten, Module, Network, Opaque, Scope, Tensor
+from sbformat.nets.modules import FLOAT, Flatten, Linear, Module, Network, Opaque, Scope, Tensor
 from sbformat.nets.reading import describe_mismatches, find_mismatches
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Sampling
@@ -156,17 +156,11 @@ class Place(Scope):
 # -- layers -------------------------------------------------------------------------------------------
 
 
-class Dense(Module):
+class Dense(Linear):
     """``x @ kernel + bias``."""
 
-    def __init__(self, inputs: int, outputs: int, *, bias: bool) -> None:
-        self.kernel = Tensor((inputs, outputs))
-        if bias:
-            self.bias = Tensor((outputs,))
-
-    def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
-        operands = [scope.weight(part) for part in ("kernel", "bias") if hasattr(self, part)]
-        return scope.add("Gemm", value, *operands, transB=False, name=name)
+    names = ("kernel", "bias")
+    outputs_first = False
 
 
 class Conv(Module):

@@ -70,7 +70,7 @@ def read_linear(agent: Sb2Agent, scope: str, layer: sb2.Linear, images: Images |
 
     :param images: of the agent, for a layer whose inputs are the flat observation
     """
-    weight, bias = (agent.array(f"{scope}/{word}:0") for word in layer.words)
+    weight, bias = (agent.array(f"{scope}/{word}:0") for word in layer.names)
     weight = weight if images is None else images.order(weight)
     return Linear(np.ascontiguousarray(weight.T), bias.reshape(-1))
 
