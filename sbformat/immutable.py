@@ -1,12 +1,81 @@
-"""Dicts and lists that cannot be changed: what ``Archive.data`` is made of.
+"""Values that cannot be changed: the dicts and lists that ``Archive.data`` is made of, and records.
 
-They are subclasses of ``dict`` and ``list``, so that ``json.dumps``, comparison, ``isinstance`` and pickling work as
-with those. ``copy.deepcopy`` and :func:`thaw` give plain, mutable ones.
+The dicts and lists are subclasses of ``dict`` and ``list``, so that ``json.dumps``, comparison, ``isinstance`` and
+pickling work as with those. ``copy.deepcopy`` and :func:`thaw` give plain, mutable ones.
+
+:class:`Record` is ``typing.NamedTuple``, for readers, for mypy and in use. It is not the same class because
+``NamedTuple`` compiles source for each class that it makes, which takes as long as reading a small archive.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as Record
+else:
+    from collections import _tuplegetter as field_of_tuple  # the C descriptor of namedtuple
+
+    _CODES = {}  # by number of fields, the code of the function that makes a record of its arguments
+
+    class _RecordType(type):
+        """Makes fields of the annotations of a class; values in the class are the defaults of its last fields."""
+
+        def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+            namespace.setdefault("__slots__", ())
+            made = super().__new__(cls, name, bases, namespace)
+            fields = tuple(made.__annotations__)
+            if fields:
+                made._fields = made.__match_args__ = fields
+                made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
+                made.__new__ = _make_constructor(fields, tuple(made._field_defaults.values()))
+                for position, field in enumerate(fields):
+                    setattr(made, field, field_of_tuple(position, f"Field {position}."))
+            return made
+
+    def _make_constructor(fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
+        """Return ``lambda cls, a, b: tuple.__new__(cls, (a, b))``, with the names of the fields.
+
+        Classes with as many fields share its code, in which only names are replaced: compiling is what takes time.
+        """
+        if len(fields) not in _CODES:
+            names = "".join([f"_{position}, " for position in range(len(fields))])
+            _CODES[len(fields)] = eval(f"lambda cls, {names}: make(cls, ({names}))").__code__  # noqa: S307 -- of numbers alone
+        code = _CODES[len(fields)].replace(co_varnames=("cls", *fields), co_name="__new__")
+        made = FunctionType(code, {"make": tuple.__new__}, "__new__", defaults)
+        made.__qualname__ = "__new__"  # what Python's message for a wrong argument begins with
+        return made
+
+    class Record(tuple, metaclass=_RecordType):
+        """A tuple whose items have names."""
+
+        __slots__ = ()
+
+        _fields = ()
+
+        @classmethod
+        def _make(cls, values: Any) -> Any:
+            return cls(*values)
+
+        def _replace(self, **changes: Any) -> Any:
+            made = self._make([changes.pop(name, value) for name, value in zip(self._fields, self, strict=True)])
+            if changes:
+                message = f"{type(self).__name__} has no {' and no '.join(changes)}"
+                raise ValueError(message)
+            return made
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self, strict=True))
+
+        def __getnewargs__(self) -> tuple[Any, ...]:
+            return tuple(self)
+
+        def __repr__(self) -> str:
+            return f"{type(self).__name__}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
+
+
+__all__ = ["FrozenDict", "FrozenList", "Record", "freeze", "thaw"]
 
 _MUTABLE: Final = (dict, list)
 

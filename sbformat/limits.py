@@ -6,12 +6,12 @@ through :meth:`Budget.spend`; a single number is compared by :meth:`Limits.check
 """
 
 # Annotations are evaluated here: as text, each field's would be compiled, a quarter of a millisecond of start-up.
-
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from sbformat.errors import LimitError
+from sbformat.immutable import Record
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
@@ -30,7 +30,7 @@ LimitName = Literal[
 """The fields of :class:`Limits`, so that a type checker knows a misspelled one."""
 
 
-class Limits(NamedTuple):
+class Limits(Record):
     """What a reader accepts (FORMAT.md 8).
 
     ::

@@ -7,11 +7,12 @@ its relatives. Source: the ``__init__`` of each algorithm in SB3 and sb3-contrib
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
+from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.algorithms import ACTOR_CRITIC, ALGORITHMS, SIGNATURES, list_relatives
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Algorithm(NamedTuple):
+class Algorithm(Record):
     """The algorithm that wrote an archive.
 
     >>> archive.algorithm

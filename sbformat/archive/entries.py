@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -50,7 +52,7 @@ class Entries(Protocol):
         """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
 
 
-class ReadOptions(NamedTuple):
+class ReadOptions(Record):
     """How entries are decoded; see :func:`sbformat.read`."""
 
     on_unknown: OnUnknown = "error"
@@ -60,7 +62,7 @@ class ReadOptions(NamedTuple):
     """Check the CRC of a ``.pth`` entry as a whole, in addition to those of the records that are read."""
 
 
-class EncodedEntry(NamedTuple):
+class EncodedEntry(Record):
     """An entry as it is written."""
 
     member: Member

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
-from sbformat.immutable import thaw
+from sbformat.immutable import Record, thaw
 from sbformat.pkl.tree import Node
 from sbformat.values import decode_blob
 from sbformat.values.render import render_line
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
 
 
-class Hyperparameter(NamedTuple):
+class Hyperparameter(Record):
     """A value of ``data``, and how it was decoded."""
 
     value: Any

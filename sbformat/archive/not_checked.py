@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sbformat.container.reader import Container
+from sbformat.immutable import Record
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from sbformat.archive.entries import Entries
 
 
-class NotChecked(NamedTuple):
+class NotChecked(Record):
     """An entry of which something was not checked."""
 
     entry: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sbformat.errors import DataError
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class SystemInfo(NamedTuple):
+class SystemInfo(Record):
     """The system that an agent was saved on, from ``system_info.txt``.
 
     >>> archive.system_info.fields["PyTorch"]

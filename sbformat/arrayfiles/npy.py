@@ -7,10 +7,11 @@ Source: numpy ``lib/_format_impl.py``.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from sbformat.constants import NPY_MAGIC
 from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.immutable import Record
 
 _LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
 """Bytes of the header's length by version."""
@@ -32,7 +33,7 @@ _HEADER: Final = re.compile(rf"\{{ *{_PLAIN_ITEM}(?: *, *{_PLAIN_ITEM}){{2}} *,?
 _DESCR: Final = re.compile(r"[<>=|]?[biufc][0-9]{1,2}")
 
 
-class NpyHeader(NamedTuple):
+class NpyHeader(Record):
     """The dtype, shape and order of the array in a ``.npy``."""
 
     descr: str

@@ -12,11 +12,12 @@ import os
 from io import BufferedWriter
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.arrayfiles.safetensors import CODES, check_safetensors
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
+from sbformat.immutable import Record
 from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
@@ -114,7 +115,7 @@ def _describe_arrays(arrays: Mapping[str, Any]) -> dict[str, ArrayStream]:
     return streams
 
 
-class _Job(NamedTuple):
+class _Job(Record):
     """The checked arguments of :func:`write_arrays`."""
 
     arrays: dict[str, ArrayStream]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.errors import COULD_NOT_OPEN, LimitError, SbformatError, escape
 from sbformat.formats.opener import open_archive, open_once
+from sbformat.immutable import Record
 from sbformat.io.opening import is_folder, is_remote, open_url
 from sbformat.io.urls import hide_secrets, is_url
 from sbformat.limits import DEFAULT_LIMITS, Budget
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Failure(NamedTuple):
+class Failure(Record):
     """Why something could not be read."""
 
     outcome: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError
+from sbformat.immutable import Record
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 
@@ -20,7 +21,7 @@ MOST_EPISODES: Final = 1000
 """Episodes that are read: of more, the last ones."""
 
 
-class Episodes(NamedTuple):
+class Episodes(Record):
     """Episodes in their order."""
 
     source: str

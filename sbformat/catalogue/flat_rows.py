@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.kinds import OBJECTS
 from sbformat.catalogue.column_names import name_columns
 from sbformat.catalogue.rows import FACTS, MOST_KEYS, SENTENCE, Scalar, make_cells, make_text
 from sbformat.errors import escape
 from sbformat.folders.places import AGENTS
+from sbformat.immutable import Record
 from sbformat.rendering import write_number
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ _VERSIONS: Final = {
 _ABSENT: Final = frozenset({"", "None", "not installed"})
 
 
-class SourceState(NamedTuple):
+class SourceState(Record):
     """What is known of a source without reading it."""
 
     name: str

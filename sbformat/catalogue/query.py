@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.catalogue.files.columns import find_columns
 from sbformat.catalogue.files.formats import read_table, refuse_rest
 from sbformat.catalogue.files.sqlite_file import TABLE, fill_table, open_read_only, quote_name
 from sbformat.errors import MissingEntryError, UnsupportedError, escape, quote
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ _REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "writ
 _SOURCE: Final = "source"
 
 
-class Found(NamedTuple):
+class Found(Record):
     """The result of :func:`search`."""
 
     columns: tuple[str, ...]

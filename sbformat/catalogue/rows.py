@@ -9,7 +9,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.catalogue.collect import Failure, FileData
@@ -17,6 +17,7 @@ from sbformat.catalogue.episodes import collect_episodes
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.known.sb3_attributes import EXAMINED_KEYS
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
@@ -67,7 +68,7 @@ Scalar: TypeAlias = "int | float | bool | str | None"
 """A value of a catalogue."""
 
 
-class Cell(NamedTuple):
+class Cell(Record):
     """A value of a row."""
 
     text: str
@@ -79,7 +80,7 @@ class Cell(NamedTuple):
     """What a catalogue stores: a number, a truth value or a text; None for no value."""
 
 
-class Remark(NamedTuple):
+class Remark(Record):
     """A finding of a file, or why it or one of its entries could not be read."""
 
     label: str

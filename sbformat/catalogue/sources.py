@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.archive import Archive
 from sbformat.catalogue.collect import name_source
@@ -13,6 +13,7 @@ from sbformat.catalogue.flat_rows import SourceState
 from sbformat.errors import SbformatError, escape, require_type
 from sbformat.folders.beside import StatisticsFinder
 from sbformat.folders.trees import expand_paths
+from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, open_url
 from sbformat.io.urls import hide_secrets
 from sbformat.limits import DEFAULT_LIMITS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _GLOB: Final = frozenset("*?[")
 
 
-class CatalogSource(NamedTuple):
+class CatalogSource(Record):
     """One source of a catalogue; it can be sent to other machines if it is a path or a URL."""
 
     state: SourceState

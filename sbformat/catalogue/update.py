@@ -13,7 +13,7 @@ import os
 import sqlite3
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.catalog import make_lost_row, make_work
 from sbformat.catalogue.files.columns import find_columns
@@ -23,6 +23,7 @@ from sbformat.catalogue.flat_rows import OK
 from sbformat.catalogue.sources import list_sources
 from sbformat.catalogue.spool import SUFFIX, Spool
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 from sbformat.io.atomic import new_file
 from sbformat.limits import DEFAULT_LIMITS
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     whose worker was killed, and the last is the number of sources."""
 
 
-class CatalogReport(NamedTuple):
+class CatalogReport(Record):
     """What :func:`update_catalog` wrote."""
 
     output: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import __version__, parallel
 from sbformat.errors import escape
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ LOCAL: Final = "local"
 """The address for workers on this machine, which begin and end with the command."""
 
 
-class Cluster(NamedTuple):
+class Cluster(Record):
     """The workers of a cluster."""
 
     executor: Executor

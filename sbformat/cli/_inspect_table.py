@@ -7,13 +7,14 @@ the same columns. A column is called by its key everywhere: in the header, after
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData
 from sbformat.catalogue.columns import make_table
 from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row
 from sbformat.cli import _csv, _output
 from sbformat.errors import MissingEntryError
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +39,7 @@ _LISTED: Final = 12
 """Columns that are named because they are not shown."""
 
 
-class TableRow(NamedTuple):
+class TableRow(Record):
     """What is kept of one file: small, so that thousands are kept."""
 
     outcome: dict[str, Any]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     import argparse
 
 
-class Options(NamedTuple):
+class Options(Record):
     """The options of every command about output."""
 
     quiet: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.cli import _files
@@ -18,6 +18,7 @@ from sbformat.folders.listing import ListedFile, classify_file, list_files
 from sbformat.folders.names import describe_name
 from sbformat.folders.places import AGENTS
 from sbformat.formats.vecnormalize.reading import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
+from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, is_remote, join_path, pin_folder
 from sbformat.io.urls import last_name
 from sbformat.tools.scan.sidecars import is_script
@@ -37,7 +38,7 @@ _NOT_ASKED: Final = "not copied without --copy-others"
 _BUFFER_NOT_ASKED: Final = "replay buffers are not rebuilt; --copy-buffers copies them as they are"
 
 
-class Job(NamedTuple):
+class Job(Record):
     """A file, and what is done with it."""
 
     path: str
@@ -50,7 +51,7 @@ class Job(NamedTuple):
     """Why it is left out."""
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """What is done with all files."""
 
     jobs: list[Job]

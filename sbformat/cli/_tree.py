@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sbformat.errors import SbformatError
+from sbformat.immutable import Record
 from sbformat.io.links import find_roots
 from sbformat.io.opening import is_folder, is_remote
 from sbformat.io.urls import hide_secrets, join_url
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sbformat.tools.scan.report import Skipped
 
 
-class Found(NamedTuple):
+class Found(Record):
     """The files that the paths of a command line name."""
 
     paths: list[str]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _agents, _files, _output
 from sbformat.cli._hints import require_suffix
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 
-class _Format(NamedTuple):
+class _Format(Record):
     title: str
     beside: str
     """The suffix of the file that is written beside the requested one; empty for none."""

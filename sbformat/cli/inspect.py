@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
 from sbformat.cli import _files, _inspect_folder, _inspect_json, _many, _output, _streams
@@ -13,6 +13,7 @@ from sbformat.cli._statistics import list_statistics
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, escape
+from sbformat.immutable import Record
 from sbformat.io.opening import is_remote
 from sbformat.known.changes import WRITES_VERSION
 from sbformat.values.render import render_line
@@ -59,7 +60,7 @@ def configure(subparsers: Any) -> None:
     parser.set_defaults(run=run, refuse=parser.error)
 
 
-class InspectResult(NamedTuple):
+class InspectResult(Record):
     """Result of a worker process for one file: the rendered text, which is small and picklable."""
 
     status: int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _agents, _files, _output, _streams
 from sbformat.errors import SbformatError, ValidationError, escape, quote
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     import argparse
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     return _agents.finish_run(args, report, _print_text, warned, list_columns=list_columns, list_rows=list_rows)
 
 
-class Prediction(NamedTuple):
+class Prediction(Record):
     """What a policy returns, as lists with an item for each observation."""
 
     actions: list[Any]

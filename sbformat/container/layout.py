@@ -32,7 +32,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from sbformat.constants import (
     CENTRAL_SIGNATURE,
@@ -66,6 +66,7 @@ from sbformat.container.records import (
     Entry,
 )
 from sbformat.errors import ContainerError, quote
+from sbformat.immutable import Record
 from sbformat.io.source import is_by_range
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ Unread: TypeAlias = "tuple[_Central, int]"
 """A member whose local header was not read: its record, and where the next header or the directory starts."""
 
 
-class Layout(NamedTuple):
+class Layout(Record):
     """The structure of a zip."""
 
     entries: dict[str, Entry]

@@ -9,7 +9,7 @@ member is a view of the source, a deflated one is inflated in chunks under the b
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from sbformat.container.inflate import CHUNK_BYTES, RATIO_FREE, InflatedSource, Inflation
 from sbformat.container.integrity import Checksums
@@ -17,6 +17,7 @@ from sbformat.container.layout import read_layout, read_local
 from sbformat.container.names import check_path, check_paths
 from sbformat.container.records import STORED, Entry, Member
 from sbformat.errors import MissingEntryError
+from sbformat.immutable import Record
 from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views, slice_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
@@ -44,7 +45,7 @@ Names = Literal["path", "record"]
 up. The records of a torch zip have rules of their own, checked once it is known to be one (FORMAT.md 2.6)."""
 
 
-class Unchecked(NamedTuple):
+class Unchecked(Record):
     """A member of a zip of which something was not checked."""
 
     name: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,7 +47,7 @@ MODE_FILE: Final = 0o100000
 MODE_FOLDER: Final = 0o040000
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One member of a zip that was read; its local header and its directory record agree on it."""
 
     name: str
@@ -65,7 +67,7 @@ class Entry(NamedTuple):
         return self.name.endswith("/")
 
 
-class Member(NamedTuple):
+class Member(Record):
     """One member of a zip that is to be written; its size is known before its bytes are made."""
 
     name: str

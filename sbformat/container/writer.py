@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from struct import Struct
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 from sbformat.constants import (
     CENTRAL_SIGNATURE,
@@ -42,6 +42,7 @@ from sbformat.container.records import (
     Member,
 )
 from sbformat.errors import ContainerError
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ _ALIGNMENT: Final = 64
 _ZIP64_REST: Final = ZIP64_END.size - 12
 
 
-class _Record(NamedTuple):
+class _Record(Record):
     """The fields of a directory record that differ between members."""
 
     name: bytes

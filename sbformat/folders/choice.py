@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import LFS_POINTER
 from sbformat.constants import DATA_ENTRY
@@ -10,6 +10,7 @@ from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, 
 from sbformat.folders.names import BEST, has_usual_suffix, parse_name
 from sbformat.folders.report import inspect_folder
 from sbformat.folders.settings import Normalization, read_normalize
+from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, join_path
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
@@ -22,7 +23,7 @@ _LISTED: Final = 8
 _BEST_FILE: Final = f"{BEST}.zip"
 
 
-class ChosenAgent(NamedTuple):
+class ChosenAgent(Record):
     """The agent of a folder."""
 
     path: str

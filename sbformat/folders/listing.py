@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, LOCAL_SIGNATURE
 from sbformat.errors import COULD_NOT_OPEN, SbformatError, UnsupportedError
 from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.folders.other_zips import is_other_zip, is_zip_of_agent
 from sbformat.formats.opener import open_archive
+from sbformat.immutable import Record
 from sbformat.io.links import find_roots, is_within
 from sbformat.io.opening import is_remote, join_path, read_start
 from sbformat.limits import DEFAULT_LIMITS, Budget
@@ -29,7 +30,7 @@ _PICKLE: Final = b"\x80"
 _HEAD_BYTES: Final = 512
 
 
-class ListedFile(NamedTuple):
+class ListedFile(Record):
     """A file, or a folder that is an unzipped archive."""
 
     name: str

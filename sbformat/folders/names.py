@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES
+from sbformat.immutable import Record
 
 _STEPS: Final = re.compile(r"(?:^|[_-])(\d{1,18})_steps$", re.ASCII)
 _KINDS: Final = re.compile(
@@ -48,7 +49,7 @@ _SUFFIX_TITLES: Final = (
 )
 
 
-class FileName(NamedTuple):
+class FileName(Record):
     """What the name of a file says."""
 
     folder: str

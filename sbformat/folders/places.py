@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.folders.names import BEST, FileName, is_settings, parse_name
 from sbformat.formats.vecnormalize.reading import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +23,7 @@ AGENTS: Final = frozenset({"sb3", "sbx", "folder", "sb2-zip", "sb2-pickle", "pol
 """Kinds of files with an agent."""
 
 
-class Statistics(NamedTuple):
+class Statistics(Record):
     """Statistics of VecNormalize: one file, or the two of SB2."""
 
     files: tuple[str, ...]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.archive.kinds import KIND_TITLES
 from sbformat.errors import COULD_NOT_OPEN, require_type
 from sbformat.folders.listing import list_files
 from sbformat.folders.names import BEST, describe_name, order_key, parse_name
 from sbformat.folders.places import AGENTS, Index
+from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, pin_folder
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
@@ -25,7 +26,7 @@ Role: TypeAlias = Literal["best", "agent", "checkpoint"]
 _ROLES: Final[tuple[Role, ...]] = ("best", "agent", "checkpoint")
 
 
-class AgentFiles(NamedTuple):
+class AgentFiles(Record):
     """An agent, and the files that belong to it. Paths begin at the folder, with slashes."""
 
     path: str
@@ -42,7 +43,7 @@ class AgentFiles(NamedTuple):
     """The folder of the same name that the archive was unzipped into, as the Hugging Face tools do."""
 
 
-class OtherFile(NamedTuple):
+class OtherFile(Record):
     """A file that is not an agent."""
 
     path: str
@@ -61,7 +62,7 @@ class OtherFile(NamedTuple):
         return self.outcome == COULD_NOT_OPEN
 
 
-class FolderReport(NamedTuple):
+class FolderReport(Record):
     """What :func:`inspect_folder` found."""
 
     path: str

@@ -10,9 +10,10 @@ that aliases do not multiply. Bytes, events and depth are bounded.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import DataError, SbformatError, UnsupportedError, escape, quote
+from sbformat.immutable import Record
 from sbformat.io.opening import join_path, read_start
 from sbformat.limits import Budget
 
@@ -46,7 +47,7 @@ _RL_ZOO_KEYS: Final = frozenset({"n_timesteps", "policy"})
 """Hyper-parameters that rl_zoo3 requires."""
 
 
-class Opaque(NamedTuple):
+class Opaque(Record):
     """A value that is not made: that of a tag, or a second use of a list or dict."""
 
     text: str
@@ -105,7 +106,7 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
     return parse_object(data, Budget(limits))
 
 
-class Normalization(NamedTuple):
+class Normalization(Record):
     """What the settings beside an agent say about ``VecNormalize``."""
 
     is_normalized: bool | None

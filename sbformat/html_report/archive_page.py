@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.catalogue.episodes import collect_episodes
@@ -16,6 +16,7 @@ from sbformat.html_report.page import format_number, format_shape, format_size, 
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.settings import OTHERS, list_settings, list_spaces
 from sbformat.html_report.weights import MOST_PLOTS, collect_weights
+from sbformat.immutable import Record
 from sbformat.policies.describe import list_tables
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ MOST_ROWS: Final = 500
 """Rows of a table; the others are counted."""
 
 
-class Plot(NamedTuple):
+class Plot(Record):
     """A plot with its caption."""
 
     title: str
@@ -36,7 +37,7 @@ class Plot(NamedTuple):
     caption: str
 
 
-class Fact(NamedTuple):
+class Fact(Record):
     """A figure of the summary."""
 
     label: str

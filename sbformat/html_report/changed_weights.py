@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.errors import SbformatError
 from sbformat.html_report.weights import describe_numbers, read_numbers
+from sbformat.immutable import Record
 from sbformat.pth.differences import difference
 from sbformat.pth.values import TensorInfo
 
@@ -28,7 +29,7 @@ MOST_BARS: Final = 40
 """Layers of the plot of changes, those that changed most."""
 
 
-class TensorPair(NamedTuple):
+class TensorPair(Record):
     """A tensor that both files contain, or one of them."""
 
     entry: str
@@ -54,7 +55,7 @@ class TensorPair(NamedTuple):
         return 0.0 if self.is_equal else self.numbers.relative_change()
 
 
-class LayerPair(NamedTuple):
+class LayerPair(Record):
     """The tensors of one module, weight and bias, taken together."""
 
     name: str
@@ -62,7 +63,7 @@ class LayerPair(NamedTuple):
     """As of a tensor of the numbers of all; not finite if the first one is zero."""
 
 
-class Overlay(NamedTuple):
+class Overlay(Record):
     """The histograms of a tensor in both files, of the same range."""
 
     pair: TensorPair
@@ -70,7 +71,7 @@ class Overlay(NamedTuple):
     second: Histogram
 
 
-class ChangedWeights(NamedTuple):
+class ChangedWeights(Record):
     """The tensors of two files."""
 
     pairs: tuple[TensorPair, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.episodes import collect_episodes
 from sbformat.catalogue.setting_groups import GROUPS
@@ -21,6 +21,7 @@ from sbformat.html_report.changed_weights import (
 from sbformat.html_report.page import format_number, read_template, render_page
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.settings import list_settings, list_spaces
+from sbformat.immutable import Record
 from sbformat.policies.describe import list_tables
 from sbformat.rendering import count_noun
 from sbformat.tools.diff import diff
@@ -36,7 +37,7 @@ ABSENT: Final = "\u2013"
 """What is shown where a file has no such value."""
 
 
-class Pair(NamedTuple):
+class Pair(Record):
     """A value of both files."""
 
     name: str
@@ -46,7 +47,7 @@ class Pair(NamedTuple):
     remark: str = ""
 
 
-class FindingPair(NamedTuple):
+class FindingPair(Record):
     """A finding of one file or of both."""
 
     finding: Finding

@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from sbformat.html_report.page import format_shape
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +82,7 @@ class Box:
         return [(first + _LINE_HEIGHT * at, line) for at, line in enumerate((shorten(self.title), *others))]
 
 
-class Diagram(NamedTuple):
+class Diagram(Record):
     """A diagram with coordinates in pixels."""
 
     width: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import SbformatError
 from sbformat.html_report.weights import Distribution, describe_numbers
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from sbformat.catalogue.collect import FileData
@@ -45,7 +46,7 @@ class RunningStatistics:
     std: Distribution | None
 
 
-class StatisticsData(NamedTuple):
+class StatisticsData(Record):
     """Statistics of VecNormalize, as a page shows them."""
 
     settings: tuple[tuple[str, Any], ...]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import math
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.html_report.inline_svg import LINE, MUTED, SERIES_1, SERIES_2, TEXT, Classes, convert_svg
 from sbformat.html_report.page import quiet_matplotlib
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +57,7 @@ _SETTINGS: Final = {
 """Settings of matplotlib over its defaults: those of the user do not change a page."""
 
 
-class Histogram(NamedTuple):
+class Histogram(Record):
     """Counts of equally wide bins."""
 
     counts: tuple[int, ...]

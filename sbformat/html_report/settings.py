@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import OBJECTS
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
+from sbformat.immutable import Record
 from sbformat.known.spaces import Space
 from sbformat.values.render import render_line
 
@@ -21,7 +22,7 @@ OTHERS: Final = "Other values"
 _SPACES: Final = {"observation_space": "Observation", "action_space": "Action"}
 
 
-class Setting(NamedTuple):
+class Setting(Record):
     """A value of ``data``."""
 
     name: str
@@ -30,7 +31,7 @@ class Setting(NamedTuple):
     """How it is stored, unless as JSON; or why it could not be decoded."""
 
 
-class SpaceRow(NamedTuple):
+class SpaceRow(Record):
     """A space of the agent."""
 
     role: str

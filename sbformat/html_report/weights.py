@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
 from sbformat.html_report.page import format_number
 from sbformat.html_report.plots import Histogram
+from sbformat.immutable import Record
 from sbformat.pth.array_streams import ArrayStream
 from sbformat.pth.values import TensorInfo
 
@@ -47,7 +48,7 @@ _LARGE_BYTES: Final = 64 << 20
 _BELOW_ONE: Final = 1 - 2**-53
 
 
-class Distribution(NamedTuple):
+class Distribution(Record):
     """The numbers of an array."""
 
     mean: float | None
@@ -71,7 +72,7 @@ class Distribution(NamedTuple):
         return f"{start}from {format_number(self.minimum)} to {format_number(self.maximum)}"
 
 
-class TensorData(NamedTuple):
+class TensorData(Record):
     """A tensor of a page."""
 
     row: TensorRow
@@ -83,7 +84,7 @@ class TensorData(NamedTuple):
     """Of a tensor of an optimizer the parameter that it belongs to, or an empty text."""
 
 
-class StateDictData(NamedTuple):
+class StateDictData(Record):
     """A state dict of a page."""
 
     report: StateDictReport

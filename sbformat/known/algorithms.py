@@ -10,8 +10,9 @@ constructor of every algorithm, and the end of each ``policies.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.known.changes import BATCH_RENORM
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _OPTIMIZERS: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 
 
-class PolicyClasses(NamedTuple):
+class PolicyClasses(Record):
     """The policy classes of one or more algorithms."""
 
     module: str
@@ -53,7 +54,7 @@ class PolicyClasses(NamedTuple):
         return {alias: (self.module, name) for alias, name in zip(self.aliases.split(), self.names.split())}
 
 
-class KnownAlgorithm(NamedTuple):
+class KnownAlgorithm(Record):
     """What is known about an algorithm."""
 
     name: str

@@ -9,12 +9,13 @@ Sources: the changelogs and packages of SB3 0.6 to 2.9 and sb3-contrib 0.9 to 2.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from sbformat.errors import UnsupportedError, quote, require_type
+from sbformat.immutable import Record
 
 
-class Release(NamedTuple):
+class Release(Record):
     """A release without its patch number; compares as releases do."""
 
     major: int
@@ -168,7 +169,7 @@ def candidate_releases(version: str | None) -> tuple[Release, ...]:
     return (release,) if is_final else (release, release.before)
 
 
-class RenamedModule(NamedTuple):
+class RenamedModule(Record):
     """A module of networks that is called something else in some releases."""
 
     name: str

@@ -6,7 +6,9 @@ They are read as data: no code object is ever created.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
+
+from sbformat.immutable import Record
 
 _NOT_EXECUTED: Final = frozenset({"filename", "firstlineno", "linetable"})
 """The parts that the digest leaves out: they differ between machines, releases of a library and patch releases of
@@ -43,7 +45,7 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
-class Code(NamedTuple):
+class Code(Record):
     """The attributes of a code object, without the prefix ``co_``."""
 
     argcount: int
@@ -72,7 +74,7 @@ class Code(NamedTuple):
     """The number of arguments of ``types.CodeType``: 15 before CPython 3.8, 16 before 3.11."""
 
 
-class FunctionParts(NamedTuple):
+class FunctionParts(Record):
     """The parts of a function that was pickled by value, in whichever form."""
 
     code: Code | None

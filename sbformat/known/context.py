@@ -34,9 +34,10 @@ exactly what the library writes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError
+from sbformat.immutable import Record
 from sbformat.known.rows import NOTHING, find, find_called, find_role, reject
 from sbformat.known.types import Cycle, Reference
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
@@ -74,7 +75,7 @@ def find_maker(node: Call) -> str | None:
     return "function" if is_made else find_role(node)
 
 
-class Issue(NamedTuple):
+class Issue(Record):
     """Why a node is not understood."""
 
     node: Node | Update
@@ -84,7 +85,7 @@ class Issue(NamedTuple):
     message: str
 
 
-class Hook(NamedTuple):
+class Hook(Record):
     """A method or descriptor of a class that is pickled by value, and the class that defines it."""
 
     owner: str
@@ -92,7 +93,7 @@ class Hook(NamedTuple):
     """None for a method of a library, which overrides inherited ones too."""
 
 
-class Lineage(NamedTuple):
+class Lineage(Record):
     """The hooks that a class pickled by value has, or inherits from other such classes."""
 
     name: str

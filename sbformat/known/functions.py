@@ -8,8 +8,9 @@ discarded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.immutable import Record
 from sbformat.known.classes import read_setter_state
 from sbformat.known.code import Code, FunctionParts, make_code
 from sbformat.known.context import find_globals, find_maker
@@ -28,13 +29,13 @@ _CODE_TYPE: Final = "CodeType"
 _NAMESPACE: Final = Reference("types", "SimpleNamespace")
 
 
-class Cell(NamedTuple):
+class Cell(Record):
     """A cell of a closure."""
 
     content: object
 
 
-class _Empty(NamedTuple):
+class _Empty(Record):
     """The content of an empty cell."""
 
 

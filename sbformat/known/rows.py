@@ -12,9 +12,10 @@ them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.pkl.names import CALLS as PTH_CALLS
 from sbformat.pkl.tree import Call, Global
 
@@ -63,7 +64,7 @@ built           ``unsafe`` may call it, with the arguments that its decoder acce
 """
 
 
-class Known(NamedTuple):
+class Known(Record):
     """What is known about one class or function, by one of its names."""
 
     module: str

@@ -37,7 +37,7 @@ else:
 class Value:
     """A frozen record of the fields that its class annotates; iterates over them, equal when type and fields are.
 
-    Not a NamedTuple: creating three dozen such classes takes as long as reading an archive.
+    Not a Record: records are equal to tuples with the same items.
     """
 
     _fields: tuple[str, ...] = ()

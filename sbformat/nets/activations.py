@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import inf, isfinite, pi, sqrt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import list_place
@@ -41,7 +42,7 @@ FLATTEN_LAYER: Final = ("torch.nn.modules.flatten", "Flatten")
 _KEY: Final = "policy_kwargs/activation_fn"
 
 
-class Spec(NamedTuple):
+class Spec(Record):
     """What ``activation_fn`` is: the name of a class in ``torch.nn``, and the arguments that a partial gives it."""
 
     name: str
@@ -132,7 +133,7 @@ def add_activation(scope: Scope, spec: Spec, value: Value) -> Value:
     return ACTIVATION_NODES[spec.name](_Place(scope, spec, value))
 
 
-class _Place(NamedTuple):
+class _Place(Record):
     """Where an activation is: it adds nodes for one module."""
 
     scope: Scope

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
@@ -145,7 +146,7 @@ _NUMERIC_KINDS: Final = tuple("biufc")
 """Kinds of numpy dtypes that are numbers."""
 
 
-class Arguments(NamedTuple):
+class Arguments(Record):
     """Arguments of a class, by name."""
 
     values: Mapping[str, Any]
@@ -226,7 +227,7 @@ def is_true(value: object, key: str) -> bool:
     raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
-class Agent(NamedTuple):
+class Agent(Record):
     """What decides on a policy's network."""
 
     policy_class: Pair

@@ -6,9 +6,10 @@ Sources: SB3 ``common/distributions.py`` and ``BasePolicy.predict`` of 0.6 to 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, ValidationError
+from sbformat.immutable import Record
 from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
 from sbformat.nets.modules import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
@@ -32,7 +33,7 @@ _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
 
 
-class Head(NamedTuple):
+class Head(Record):
     """The outputs of a policy, ``action`` first, and how the action is drawn."""
 
     outputs: Mapping[str, Value]
@@ -113,7 +114,7 @@ def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
 # -- numbers ------------------------------------------------------------------------------------------
 
 
-class Noise(NamedTuple):
+class Noise(Record):
     """The distribution of continuous actions around their mean."""
 
     log_std: Value

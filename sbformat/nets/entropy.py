@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from struct import pack
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import (
     DATA_ENTRY,
@@ -20,6 +20,7 @@ from sbformat.constants import (
 )
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import LARGEST_FLOAT32
@@ -41,7 +42,7 @@ _AUTOMATIC: Final = rf"auto(?:_({_NUMBER}))?"
 _WRONG_INITIAL: Final = r"auto_(-.*|\+?[0.]+([eE].*)?)"
 
 
-class EntropyMismatch(NamedTuple):
+class EntropyMismatch(Record):
     """An entry that contradicts ``ent_coef``."""
 
     entry: str

@@ -11,10 +11,10 @@ Sources: torch ``nn/modules``, SB3 ``common/torch_layers.py``, sb3-contrib ``com
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 from sbformat.known.changes import NEWEST, rename, stored_names
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
@@ -37,7 +37,7 @@ _NORM_EPSILON: Final = 1e-5
 """Of ``BaseNorm`` in imitation ``util/networks.py``."""
 
 
-class Parameter(NamedTuple):
+class Parameter(Record):
     """A tensor of a state dict."""
 
     name: str
@@ -48,7 +48,7 @@ class Parameter(NamedTuple):
     """For a second name of a tensor, its first name; None for any other."""
 
 
-class Tensor(NamedTuple):
+class Tensor(Record):
     """A tensor of a module: an attribute of it."""
 
     shape: tuple[int, ...]
@@ -119,7 +119,7 @@ def locate(info: TensorInfo) -> tuple[object, ...]:
     return id(info.storage), info.offset, info.shape, info.strides
 
 
-class Scope(NamedTuple):
+class Scope(Record):
     """Where a module is: ``scope / "actor" / "mu"``."""
 
     network: Network

@@ -7,10 +7,11 @@ A network that is not known, and one that SB3 cannot make, count as "not checked
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Space
@@ -62,7 +63,7 @@ _MOST_LISTED: Final = 5
 _NOT_ARGUMENTS: Final = frozenset({OBSERVATIONS, ACTIONS, "lr_schedule"})
 
 
-class NetworkMatch(NamedTuple):
+class NetworkMatch(Record):
     """The network that SB3 makes for an archive, and how the stored state dict differs from it."""
 
     agent: Agent
@@ -238,7 +239,7 @@ def _read_kwargs(archive: Archive) -> dict[str, Any]:
 # -- differences ----------------------------------------------------------------------------------------
 
 
-class Mismatch(NamedTuple):
+class Mismatch(Record):
     """A name or a shape that differs."""
 
     name: str

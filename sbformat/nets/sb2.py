@@ -31,8 +31,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import log, prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
@@ -269,7 +270,7 @@ class LSTM(Module):
 # -- groups of layers ---------------------------------------------------------------------------------
 
 
-class Cnn(NamedTuple):
+class Cnn(Record):
     """The CNN of the Nature paper, with the keywords of a policy that change shapes."""
 
     is_padded: bool = False
@@ -278,7 +279,7 @@ class Cnn(NamedTuple):
     """``one_dim_bias``."""
 
 
-class InputStage(NamedTuple):
+class InputStage(Record):
     """The input of a network, with a CNN or without."""
 
     shape: Shape
@@ -338,7 +339,7 @@ class Policy(Module):
         """
 
 
-class Step(NamedTuple):
+class Step(Record):
     """A hidden layer of an actor-critic policy."""
 
     name: str
@@ -427,7 +428,7 @@ class Adversary(Module):
 # -- the policies of DQN, SAC, TD3 and DDPG -----------------------------------------------------------
 
 
-class Mlp(NamedTuple):
+class Mlp(Record):
     """The arguments of a policy of DQN, DDPG, SAC or TD3: the same for each of its networks."""
 
     inputs: InputStage

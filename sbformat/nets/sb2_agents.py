@@ -17,11 +17,12 @@ A file that contradicts its own keywords is refused; all of it is done without n
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.pickles import Sb2Pickle
+from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import NetworkError
@@ -91,7 +92,7 @@ _LEAST_VARIANCE: Final = 1e-2
 _RANGE: Final = (-5.0, 5.0)
 
 
-class Agent(NamedTuple):
+class Agent(Record):
     """What decides on the graph."""
 
     algorithm: str

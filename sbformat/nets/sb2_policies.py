@@ -8,10 +8,11 @@ the widths of the shapes. Most of those do not fit: the caller compares all shap
 from __future__ import annotations
 
 from itertools import product, zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
+from sbformat.immutable import Record
 from sbformat.known.spaces import Space
 from sbformat.known.types import CarriedClass, Partial, Reference
 from sbformat.nets.sb2 import LSTM_SCOPE, ActorCriticPolicy, Cnn, InputStage, Mlp, Step
@@ -51,7 +52,7 @@ def refuse(message: str) -> NoReturn:
     raise UncertainError(message)
 
 
-class Rule(NamedTuple):
+class Rule(Record):
     """The keywords that a policy class of SB2 fixes; None for those that a user sets."""
 
     convolved: bool | None = None
@@ -88,14 +89,14 @@ _DQN: Final = {
 _CNN_SETTINGS: Final = frozenset({"pad", "one_dim_bias"})
 
 
-class Head(NamedTuple):
+class Head(Record):
     """The outputs of a network that the action space needs."""
 
     actions: int
     is_gaussian: bool
 
 
-class Policy(NamedTuple):
+class Policy(Record):
     """The policy of a file."""
 
     label: str
@@ -320,7 +321,7 @@ def _widths(value: object, most: int) -> tuple[int, ...]:
     return tuple(value)
 
 
-class _Arch(NamedTuple):
+class _Arch(Record):
     """A ``net_arch``: shared layers, and those of policy and value function."""
 
     shared: tuple[Any, ...]

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
+from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.algorithms import POLICY_CLASSES
 from sbformat.known.rows import UnrecognizedError
@@ -215,7 +216,7 @@ class MlpExtractor(Module):
         return module.forward(scope / branch, features)
 
 
-class _Branches(NamedTuple):
+class _Branches(Record):
     """The hidden layers of the policy and value networks."""
 
     shared: list[Size]
@@ -816,7 +817,7 @@ class ARSLinearPolicy(ARSPolicy):
 # -- every class ----------------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
+class Row(Record):
     """A policy class: what makes its network, and the arguments that it accepts."""
 
     network: type[Policy]

@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 from sbformat.pth.numpy_tensors import tensor_info
 from sbformat.pth.values import TensorInfo
 
@@ -53,7 +53,7 @@ _ROUNDING: Final = 1.001
 """A factor that makes up for rounding."""
 
 
-class Unwrapped(NamedTuple):
+class Unwrapped(Record):
     """The state dict of a policy without wrappers."""
 
     state_dict: StateDict
@@ -132,7 +132,7 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
 # -- wrappers of modules ------------------------------------------------------------------------------
 
 
-class _Plain(NamedTuple):
+class _Plain(Record):
     """The name of a tensor without wrappers of modules."""
 
     name: str
@@ -223,7 +223,7 @@ def _refuse(*_: Any) -> Any:
     raise UnsupportedError(message)
 
 
-class _Wrapper(NamedTuple):
+class _Wrapper(Record):
     """A wrapper of a tensor."""
 
     name: str
@@ -247,7 +247,7 @@ _PARAMETRIZED: Final = (
 """Of ``torch.nn.utils.parametrizations``: parts are below ``parametrizations`` and the name of the tensor."""
 
 
-class _Computed(NamedTuple):
+class _Computed(Record):
     """A tensor that was computed."""
 
     wrapper: _Wrapper

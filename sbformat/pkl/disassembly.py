@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import PickleError, escape
+from sbformat.immutable import Record
 from sbformat.pkl.opcodes import BY_CODE
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, walk
 
@@ -22,7 +23,7 @@ _NUMBERS: Final = {"u1": "<B", "u2": "<H", "u4": "<I", "u8": "<Q", "i4": "<i", "
 _LENGTHS: Final = {"s1": "<B", "s4": "<I", "s8": "<Q", "i4s": "<i"}
 
 
-class Line(NamedTuple):
+class Line(Record):
     """One opcode."""
 
     offset: int

@@ -14,8 +14,9 @@ scan judges each reading. This module only uses the layout of opcodes; ``machine
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from sbformat.immutable import Record
 from sbformat.pkl.opcodes import BY_CODE
 
 _FRAME: Final = 0x95
@@ -25,7 +26,7 @@ _MOST_CROSSINGS: Final = 1
 """The most frames that end inside an argument, in one reading. Picklers write none; each doubles the readings."""
 
 
-class Reading(NamedTuple):
+class Reading(Record):
     """The bytes that an unpickler executes, without frames."""
 
     data: bytes
@@ -40,7 +41,7 @@ class Reading(NamedTuple):
         return theirs + at - ours
 
 
-class Readings(NamedTuple):
+class Readings(Record):
     """All readings of a pickle whose frames are wrong."""
 
     readings: tuple[Reading, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import LimitError, SbformatError
+from sbformat.immutable import Record
 from sbformat.pkl.framing import Reading, readings
 from sbformat.pkl.machine import Machine
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FRAME: Final = b"\x95"
 
 
-class Attempt(NamedTuple):
+class Attempt(Record):
     """A pickle as far as it can be read: an unpickler imports and calls what precedes a fault."""
 
     pickle: Pickle | None

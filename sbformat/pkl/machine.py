@@ -54,9 +54,10 @@ import struct
 from itertools import repeat
 from operator import add
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import PickleError
+from sbformat.immutable import Record
 from sbformat.pkl.handlers import HANDLERS
 from sbformat.pkl.state import State, cut_short, make_call, too_long
 from sbformat.pkl.tree import COMPOSITES, Call, Dict, Global, Node, Persistent, Update
@@ -81,7 +82,7 @@ _LEAST_ROOM: Final = 64
 _FLOAT8: Final = Struct(">d").unpack_from
 
 
-class Pickle(NamedTuple):
+class Pickle(Record):
     """The content of one pickle."""
 
     value: object

@@ -9,9 +9,10 @@ from __future__ import annotations
 import codecs
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.pkl.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
 
@@ -48,7 +49,7 @@ class _Reduced(Call):
     args: tuple[object, ...]
 
 
-class Field(NamedTuple):
+class Field(Record):
     """A field of a structured dtype."""
 
     name: str
@@ -57,7 +58,7 @@ class Field(NamedTuple):
     """In bytes."""
 
 
-class ArrayInfo(NamedTuple):
+class ArrayInfo(Record):
     """A numpy array or scalar of a pickle, before it is created."""
 
     dtype: str

@@ -7,10 +7,12 @@ encoder and the disassembler use this table. ``schema/tables/opcodes.json`` has 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from sbformat.immutable import Record
 
 
-class Opcode(NamedTuple):
+class Opcode(Record):
     """A row of the table."""
 
     code: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import nan, prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
 from sbformat.policies.operators import OPERATORS, Operand
 from sbformat.pth.values import TensorInfo
@@ -27,7 +27,7 @@ BFLOAT16: Final = "bfloat16"
 """A dtype that numpy does not have; float32 has all of its values."""
 
 
-class Value(NamedTuple):
+class Value(Record):
     """A value in a graph under construction: an input, a weight or the result of a node."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.policies.summary import summarize
 from sbformat.rendering import render_table
 
@@ -30,7 +31,7 @@ _SAMPLING: Final = {
 """How an action is drawn, by the kind of ``Sampling``."""
 
 
-class Table(NamedTuple):
+class Table(Record):
     """A table of a description."""
 
     title: str

@@ -21,8 +21,9 @@ follows from the operator's rule. :class:`~sbformat.policies.builder.GraphBuilde
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ BOUNDS: Final = "bounds"
 SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
 
 
-class Tensor(NamedTuple):
+class Tensor(Record):
     """An input or output, or the result of a node."""
 
     name: str
@@ -47,7 +48,7 @@ class Tensor(NamedTuple):
     """Of one item; a batch axis precedes it."""
 
 
-class Input(NamedTuple):
+class Input(Record):
     """An input of a graph."""
 
     name: str
@@ -60,7 +61,7 @@ class Input(NamedTuple):
     """The key of a Dict observation."""
 
 
-class State(NamedTuple):
+class State(Record):
     """A recurrent state: an input, and the output that is its next value."""
 
     input: str
@@ -69,7 +70,7 @@ class State(NamedTuple):
     """What it is: ``hidden``, ``cell``, ``critic_hidden``, ``critic_cell``; ``state`` in Stable Baselines 2."""
 
 
-class Node(NamedTuple):
+class Node(Record):
     """An operation. Its result has its name."""
 
     name: str
@@ -84,7 +85,7 @@ class Node(NamedTuple):
     """The module of the policy that it is part of, by its name in the state dict."""
 
 
-class Weight(NamedTuple):
+class Weight(Record):
     """An array that does not depend on the observation."""
 
     name: str
@@ -99,7 +100,7 @@ class Weight(NamedTuple):
     """A tensor or array of a file, or the items in C order."""
 
 
-class Sampling(NamedTuple):
+class Sampling(Record):
     """How an action is drawn when ``deterministic`` is false: what is drawn replaces the result of one node.
 
     ``kind`` determines the names in ``parameters``, all of them nodes or weights of the graph:
@@ -122,7 +123,7 @@ class Sampling(NamedTuple):
     rate: float = 0.0
 
 
-class Graph(NamedTuple):
+class Graph(Record):
     """What a policy computes. See the module's documentation for an example."""
 
     inputs: tuple[Input, ...]

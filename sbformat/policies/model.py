@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 Family: TypeAlias = Literal["sb3", "sb2"]
 
 
-class Given(NamedTuple):
+class Given(Record):
     """What the caller of ``load_policy`` supplies beside the file."""
 
     vecnormalize: VecNormalize | None = None
@@ -30,7 +32,7 @@ class Given(NamedTuple):
     """The modules that the caller supplies as functions of arrays."""
 
 
-class PolicyModel(NamedTuple):
+class PolicyModel(Record):
     """A policy, ready for a back end."""
 
     graph: Graph

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import itertools
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.graph import Node
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ DTYPES: Final = (
 """The dtypes of values, by numpy's names."""
 
 
-class Operand(NamedTuple):
+class Operand(Record):
     """What an operator gets: the dtype and shape of a value, and whether it is a weight."""
 
     dtype: str
@@ -59,7 +59,7 @@ Result = tuple[str, Shape]
 _NONE: Final[Mapping[str, Any]] = FrozenDict()
 
 
-class C(NamedTuple):
+class C(Record):
     """An operator in C: expressions of the items ``x`` and ``y`` and the attributes, or what writes its calls."""
 
     floats: str = ""
@@ -77,7 +77,7 @@ class C(NamedTuple):
     """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
 
 
-class Operator(NamedTuple):
+class Operator(Record):
     """A row of the table."""
 
     result: Callable[[Sequence[Operand], Mapping[str, Any]], Result]

@@ -8,9 +8,10 @@ chooses the action.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.operators import OPERATORS
 from sbformat.pth.values import TensorInfo
@@ -35,7 +36,7 @@ _MEANS: Final = ("running_mean", "ra_mean")
 _ATTRIBUTES: Final = 4
 
 
-class Layer(NamedTuple):
+class Layer(Record):
     """A layer: the nodes of one module of the policy, with the activation that follows."""
 
     name: str
@@ -56,7 +57,7 @@ class Layer(NamedTuple):
     """The outputs of the graph that are its result."""
 
 
-class Step(NamedTuple):
+class Step(Record):
     """A node before the first layer or after the last one."""
 
     name: str
@@ -66,7 +67,7 @@ class Step(NamedTuple):
     shape: Shape
 
 
-class Head(NamedTuple):
+class Head(Record):
     """An output of the graph."""
 
     name: str
@@ -76,7 +77,7 @@ class Head(NamedTuple):
     """The layer, step or input whose result it is."""
 
 
-class Summary(NamedTuple):
+class Summary(Record):
     """A graph, as people describe a network; without references to the tensors of a file."""
 
     inputs: tuple[Input, ...]
@@ -92,7 +93,7 @@ class Summary(NamedTuple):
     parameter_count: int
 
 
-class _Group(NamedTuple):
+class _Group(Record):
     """Nodes that are one layer."""
 
     name: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError
+from sbformat.immutable import Record
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.sparse import check_indices
 from sbformat.pth.values import SparseTensor, Storage, TensorInfo
@@ -29,7 +30,7 @@ _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "q
 """The dtype of the array, where torch has another name."""
 
 
-class ArrayStream(NamedTuple):
+class ArrayStream(Record):
     """An array to be written: its description, and a function that yields its items, all little-endian."""
 
     dtype: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sbformat.immutable import Record
 from sbformat.pth.array_streams import runs_of_both
 from sbformat.pth.arrays import little, numpy_dtype, to_array
 from sbformat.pth.dtypes import DTYPES
@@ -25,7 +26,7 @@ _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
 """The dtypes in which items of a kind are subtracted; float64 for all others."""
 
 
-class Difference(NamedTuple):
+class Difference(Record):
     """The items of two tensors, compared."""
 
     differing: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 from sbformat.rendering import count_noun, format_size
@@ -22,7 +23,7 @@ _BITS: Final = 64
 _MANY: Final = 10**15
 
 
-class Overview(NamedTuple):
+class Overview(Record):
     """What a state dict contains, as far as it was counted."""
 
     tensors: int

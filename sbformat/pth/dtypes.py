@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from sbformat.immutable import Record
 
 
-class DType(NamedTuple):
+class DType(Record):
     """A torch dtype."""
 
     name: str

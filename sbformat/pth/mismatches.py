@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import Record
 from sbformat.pth.addresses import segment
 from sbformat.pth.values import QuantizedTensor, TensorInfo
 
@@ -30,7 +31,7 @@ _ADDED_OPTIONS: Final = frozenset(
 """Options that later releases of torch gave optimizers, or schedulers do: a template of an older one lacks them."""
 
 
-class Mismatch(NamedTuple):
+class Mismatch(Record):
     """One way in which weights do not fit their template."""
 
     loc: str

@@ -13,9 +13,10 @@ import json
 import math
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import DataError, UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.names import DTYPES, LAYOUTS, MEMORY_FORMATS
 from sbformat.pth.addresses import other_keys, segment
@@ -155,7 +156,7 @@ def _float_text(value: float) -> float | str:
 # -- and back -----------------------------------------------------------------------------------------
 
 
-class _Reading(NamedTuple):
+class _Reading(Record):
     """The tensors that the JSON refers to, and the limits."""
 
     tensors: Mapping[str, TensorInfo]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from sbformat.errors import quote
+from sbformat.immutable import Record
 from sbformat.pth.mismatches import Mismatch
 from sbformat.pth.values import TensorInfo
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-class _View(NamedTuple):
+class _View(Record):
     """A part of a storage, and the paths of the tensors over it."""
 
     info: TensorInfo

@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
+from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Dict
@@ -67,7 +68,7 @@ def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     return ((f"{prefix}[{index}]", part) for index, part in enumerate(value))
 
 
-class Leaf(NamedTuple):
+class Leaf(Record):
     """A value that is not a container, and its path."""
 
     path: str

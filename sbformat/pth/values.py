@@ -5,10 +5,10 @@ quantized) contain :class:`TensorInfo` in the tree, and arrays after access.
 """
 
 # Annotations are evaluated here: as text, each field's would be compiled, a third of a millisecond of start-up.
-
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.pth.dtypes import DTYPES, storage_itemsize
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
-class StorageId(NamedTuple):
+class StorageId(Record):
     """The persistent id of a storage, after the storage was opened."""
 
     storage: Storage
 
 
-class TensorInfo(NamedTuple):
+class TensorInfo(Record):
     """The description of a tensor in its file, with the facts that an array cannot represent."""
 
     dtype: str
@@ -177,7 +177,7 @@ class TensorInfo(NamedTuple):
         return self.storage.location
 
 
-class MetaTensor(NamedTuple):
+class MetaTensor(Record):
     """A tensor on the meta device: geometry without data."""
 
     dtype: str
@@ -187,7 +187,7 @@ class MetaTensor(NamedTuple):
     is_parameter: bool = False
 
 
-class SparseTensor(NamedTuple):
+class SparseTensor(Record):
     """A sparse tensor as its parts; numpy has no such array."""
 
     layout: str
@@ -202,7 +202,7 @@ class SparseTensor(NamedTuple):
     """COO only; None if the release of torch did not save it."""
 
 
-class QuantizedTensor(NamedTuple):
+class QuantizedTensor(Record):
     """A quantized tensor: integers with the scale and zero point that make numbers of them."""
 
     int_repr: Any
@@ -238,26 +238,26 @@ DEVICE_INDEXES: Final = range(-1, 128)
 """Eight bits in c10, where -1 is none."""
 
 
-class Device(NamedTuple):
+class Device(Record):
     """``torch.device``."""
 
     type: str
     index: int | None = None  # type: ignore[assignment]  # torch's own word, which tuples have too
 
 
-class DTypeName(NamedTuple):
+class DTypeName(Record):
     """A torch dtype as a value."""
 
     name: str
 
 
-class Layout(NamedTuple):
+class Layout(Record):
     """``torch.layout``."""
 
     name: str
 
 
-class MemoryFormat(NamedTuple):
+class MemoryFormat(Record):
     """``torch.memory_format``."""
 
     name: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from sbformat.immutable import Record
 
 ProblemKind: TypeAlias = Literal[
     "type",
@@ -19,7 +21,7 @@ ProblemKind: TypeAlias = Literal[
 Level: TypeAlias = Literal["error", "warning", "info"]
 
 
-class Problem(NamedTuple):
+class Problem(Record):
     """A violation of the schema or of a rule between entries, or an unknown key.
 
     >>> next(sbformat.iter_problems({**archive.data, "gamma": 2}))

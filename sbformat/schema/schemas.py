@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.algorithm import infer
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ USUAL: Final = "Usual"
 _PACKAGE: Final = Path(__file__).parent.parent
 
 
-class DataSchema(NamedTuple):
+class DataSchema(Record):
     """A schema, and the rules that it does not contain."""
 
     name: str

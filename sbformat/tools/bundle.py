@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError, UnsupportedError
@@ -10,6 +10,7 @@ from sbformat.formats.vecnormalize.entries import ENTRIES, has_entries, read_ent
 from sbformat.formats.vecnormalize.mismatches import require_fit
 from sbformat.formats.vecnormalize.reading import read_vecnormalize
 from sbformat.formats.vecnormalize.values import VecNormalize
+from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _OTHERWISE: Final = "allow_mismatch=True or --allow-mismatch accepts them"
 
 
-class Unbundled(NamedTuple):
+class Unbundled(Record):
     """The result of :func:`unbundle`."""
 
     archive: Archive

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.known.changes import parse_release
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sbformat.reader import ArchiveLike
 
 
-class SystemRow(NamedTuple):
+class SystemRow(Record):
     """A library or system property that loading may depend on."""
 
     name: str
@@ -41,7 +42,7 @@ class SystemRow(NamedTuple):
     """The reason, as a sentence; empty when the difference has no effect."""
 
 
-class _Comparison(NamedTuple):
+class _Comparison(Record):
     """The arguments of a rule."""
 
     saved: str | None

@@ -12,13 +12,14 @@ import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from sbformat.archive.archive import Archive
 from sbformat.constants import PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, quote, require_type
 from sbformat.formats.array_files import ARRAYS, METADATA_KEY, PORTABLE_VERSION, ArrayFile
+from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.portable import to_portable
@@ -51,7 +52,7 @@ _FORMATS: Final[dict[str, ConvertFormat]] = {".zip": "sb3", ".pth": "pth", ".saf
 Arrays: TypeAlias = Mapping[str, Any]
 
 
-class ConvertReport(NamedTuple):
+class ConvertReport(Record):
     """What was written."""
 
     output: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.algorithm import infer
 from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
@@ -19,7 +19,7 @@ from sbformat.errors import (
     require_names,
     require_type,
 )
-from sbformat.immutable import thaw
+from sbformat.immutable import Record, thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import clear_optimizer
 from sbformat.pth.mismatches import Mismatch, fit_all
@@ -40,7 +40,7 @@ _MISMATCHES_SHOWN: Final = 4
 _MISMATCH: Final = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway)"
 
 
-class EditReport(NamedTuple):
+class EditReport(Record):
     """The result of :func:`edit`."""
 
     archive: Archive

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.algorithm import class_reference
 from sbformat.archive.kinds import OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
@@ -43,7 +44,7 @@ _NORMALIZED_NOTE: Final = (
 _BUNDLE_NOTE: Final = "a bundle: it contains normalisation statistics, which sbformat unbundle extracts"
 
 
-class TensorRow(NamedTuple):
+class TensorRow(Record):
     """A tensor of a state dict."""
 
     name: str
@@ -60,7 +61,7 @@ class TensorRow(NamedTuple):
     """The path of the first tensor that uses the same storage, when that is another tensor."""
 
 
-class StateDictReport(NamedTuple):
+class StateDictReport(Record):
     """A ``.pth`` entry."""
 
     name: str
@@ -73,7 +74,7 @@ class StateDictReport(NamedTuple):
     """Bytes of all storages, each counted once."""
 
 
-class BrokenEntry(NamedTuple):
+class BrokenEntry(Record):
     """An entry that could not be decoded."""
 
     entry: str
@@ -81,7 +82,7 @@ class BrokenEntry(NamedTuple):
     message: str
 
 
-class InspectReport(NamedTuple):
+class InspectReport(Record):
     """What :func:`inspect` found in one file."""
 
     format: Kind

@@ -7,8 +7,9 @@ from the decoded value, so that ``scan`` judges the function as ``code`` (VALUES
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import (
@@ -41,7 +42,7 @@ _GAIN: Final = 0.5
 """How much smaller the squared error of a form with one more number has to be."""
 
 
-class ScheduleMeaning(NamedTuple):
+class ScheduleMeaning(Record):
     """The result of :func:`find_meaning`."""
 
     schedule: Meaning | None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+from sbformat.immutable import Record
 
 End: TypeAlias = Literal["terminated", "timeout", "unfinished"]
 """How an episode ends: ``unfinished`` when the buffer ends before the episode does."""
@@ -11,7 +13,7 @@ ENDS: Final[tuple[End, ...]] = ("terminated", "timeout", "unfinished")
 """By their numbers in :meth:`~sbformat.ReplayBuffer.episode_table`."""
 
 
-class Episode(NamedTuple):
+class Episode(Record):
     """A trajectory of one environment, or the part of it that is still in the buffer.
 
     Example: ``Episode(env=0, start=36, length=9, end="terminated")``; :meth:`sbformat.ReplayBuffer.steps` gives its

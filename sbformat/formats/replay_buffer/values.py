@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import UnsupportedError
 from sbformat.formats.replay_buffer.episodes import ENDS, Episode
+from sbformat.immutable import Record
 from sbformat.limits import Budget, Limits
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sbformat.pkl.numpy import ArrayInfo
 
 
-class Hindsight(NamedTuple):
+class Hindsight(Record):
     """Further settings of a ``HerReplayBuffer``; None for an attribute that its release does not have."""
 
     goal_selection_strategy: object

@@ -6,12 +6,13 @@ Source: stable-baselines 2.0 to 2.10, ``common/base_class.py``.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, TensorError, quote
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.pickled.arrays import Tensors
 from sbformat.formats.sb2.algorithms import infer_algorithm
+from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _OWN_NAMES: Final = "the file names them"
 
 
-class Names(NamedTuple):
+class Names(Record):
     """Names for the parameters of a file."""
 
     names: tuple[str, ...] | None

@@ -7,9 +7,10 @@ and the name that jax gives them, and their code is not looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.formats.pickled.kinds import attributes_of, class_of
+from sbformat.immutable import Record
 from sbformat.known.types import Function
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.values import decode_tree
@@ -29,7 +30,7 @@ _JAX: Final = ("jax.", "jax._src.", "flax.")
 """Where the modules of published activations begin."""
 
 
-class Module(NamedTuple):
+class Module(Record):
     """A network of a policy."""
 
     pair: Pair

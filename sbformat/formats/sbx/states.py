@@ -19,11 +19,12 @@ with ``actor_state/step``, ``actor_state/opt_state/1/hyperparams/learning_rate``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.formats.pickled.arrays import Tensors
 from sbformat.formats.pickled.kinds import attributes_of, class_of
+from sbformat.immutable import Record
 from sbformat.known.rows import describe_node
 from sbformat.known.sbx import TRAIN_STATE
 from sbformat.known.types import Instance
@@ -42,7 +43,7 @@ _OPTIMIZER: Final = ("step", "opt_state")
 _PLAIN: Final = (str, int, float, bool, type(None))
 
 
-class States(NamedTuple):
+class States(Record):
     """What one pickle has: trees of dicts, lists, tensors and numbers."""
 
     weights: dict[str, Any]

@@ -7,10 +7,11 @@ of field is written and read. Random generators are left out.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES
 from sbformat.errors import DataError, SbformatError, UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import LIBRARIES, SPACE_TYPES, Space
@@ -31,7 +32,7 @@ _RANK: Final = 64
 _EXACT: Final = 2**53
 
 
-class _Field(NamedTuple):
+class _Field(Record):
     """How a kind of field is written as JSON, and read within a budget."""
 
     write: Callable[[Any], Any]

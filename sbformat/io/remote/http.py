@@ -23,9 +23,10 @@ all, after a time that doubles or that ``Retry-After`` gives; unless the time fo
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError
+from sbformat.immutable import Record
 from sbformat.io.remote.answers import (
     EMPTY_RANGE,
     TemporaryError,
@@ -55,7 +56,7 @@ _TOGETHER: Final = 6
 """Requests that are under way at the same time."""
 
 
-class _Answer(NamedTuple):
+class _Answer(Record):
     """What the first answer said of the file."""
 
     size: int

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 from urllib.parse import quote as percent
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.io.remote.errors import call_client, list_by_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile
 from sbformat.io.remote.redirects import is_private
@@ -40,7 +41,7 @@ _TYPES: Final = {None: "model", "models": "model", "datasets": "dataset", "space
 _QUERY_KEYS: Final = ("author", "tag", "search", "limit")
 
 
-class HubPath(NamedTuple):
+class HubPath(Record):
     """A place on the Hub."""
 
     repo_type: str
@@ -56,7 +57,7 @@ class HubPath(NamedTuple):
         return self.repo_id if self.repo_type == "model" else f"{self.repo_type}s/{self.repo_id}"
 
 
-class HubEntry(NamedTuple):
+class HubEntry(Record):
     """A file of a repository."""
 
     path: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.io.remote.errors import call_client, not_found
 from sbformat.io.remote.filesystem import S3_SCHEMES, open_file_system, read_version
 from sbformat.io.remote.hub import (
@@ -36,7 +37,7 @@ _HUB_SLASHES: Final = 4
 _MAGIC: Final = ("*", "[")
 
 
-class ListedUrl(NamedTuple):
+class ListedUrl(Record):
     """An archive that a URL names or that is below it."""
 
     url: str
@@ -48,7 +49,7 @@ class ListedUrl(NamedTuple):
     """Its URL without the commit that ``url`` has, if it was listed at one."""
 
 
-class RemoteEntry(NamedTuple):
+class RemoteEntry(Record):
     """A file of a remote folder."""
 
     name: str
@@ -57,7 +58,7 @@ class RemoteEntry(NamedTuple):
     version: str | None
 
 
-class RemoteFolder(NamedTuple):
+class RemoteFolder(Record):
     """A folder below a remote folder."""
 
     name: str

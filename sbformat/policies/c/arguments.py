@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import textwrap
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import quote, require_type
+from sbformat.immutable import Record
 from sbformat.policies.export.files import NEXT
 from sbformat.policies.operators import OPERATORS
 from sbformat.values.render import render_line
@@ -73,7 +74,7 @@ _MEANINGS: Final = {
 }
 
 
-class Argument(NamedTuple):
+class Argument(Record):
     """An array that the function reads or writes."""
 
     port: Port
@@ -100,7 +101,7 @@ class Argument(NamedTuple):
         return self.port.role == "output"
 
 
-class Arguments(NamedTuple):
+class Arguments(Record):
     """All arguments."""
 
     inputs: tuple[Argument, ...]

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.policies.c import functions
 from sbformat.policies.c.arguments import C_TYPES
 from sbformat.policies.operators import OPERATORS, C
@@ -55,7 +56,7 @@ _PLAIN: Final = (np.float32(2e-4), np.float32(2e5))
 _NOT_FINITE: Final = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
 
 
-class _Operand(NamedTuple):
+class _Operand(Record):
     """An array as a node reads or writes it: the items between neighbours along each axis of the result."""
 
     place: Place
@@ -355,7 +356,7 @@ def _merge_axes(shape: Shape, strides: Sequence[Shape]) -> tuple[list[int], list
 # -- memory -------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class Place(Record):
     """Memory of a value, as an expression of C and a number of items after it."""
 
     base: str

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sbformat.errors import quote
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.c.arguments import (
     C_DTYPES,
     C_TYPES,
@@ -169,14 +169,14 @@ def _narrow_port(port: Port) -> Port:
 # -- the source ---------------------------------------------------------------------------------------
 
 
-class Source(NamedTuple):
+class Source(Record):
     """The two files."""
 
     code: str
     header: str
 
 
-class _Constant(NamedTuple):
+class _Constant(Record):
     """An array of constants."""
 
     identifier: str

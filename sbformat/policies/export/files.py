@@ -14,10 +14,11 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import sbformat
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.io.atomic import new_file
 from sbformat.rendering import write_numbers
 from sbformat.values.render import render_json
@@ -33,7 +34,7 @@ NEXT: Final = "next_"
 """What the names of states begin with as outputs."""
 
 
-class Port(NamedTuple):
+class Port(Record):
     """An input or output of an exported policy."""
 
     name: str
@@ -139,7 +140,7 @@ def _write_json(value: object) -> str:
 # -- files --------------------------------------------------------------------------------------------
 
 
-class ExportedFile(NamedTuple):
+class ExportedFile(Record):
     """A file that was written."""
 
     path: str
@@ -147,7 +148,7 @@ class ExportedFile(NamedTuple):
     """In bytes."""
 
 
-class ExportReport(NamedTuple):
+class ExportReport(Record):
     """What was exported."""
 
     format: str
@@ -187,7 +188,7 @@ def write_files(contents: Mapping[str, bytes], *, overwrite: bool) -> tuple[Expo
     return tuple(ExportedFile(os.fspath(path), len(content)) for path, content in contents.items())
 
 
-class _Written(NamedTuple):
+class _Written(Record):
     """A file that is in its place."""
 
     path: str

@@ -26,12 +26,12 @@ are inputs, constants or results of earlier nodes; a constant does not have a ba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote, require_names
-from sbformat.immutable import FrozenDict
+from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.export.files import NEXT, Port, describe_origin, name_inputs, name_states, require_distinct
 from sbformat.policies.graph import BOUNDS, Node
 from sbformat.policies.loading import load_policy
@@ -54,7 +54,7 @@ _WIDE_INTEGERS: Final = frozenset({"int32", "uint32", "int64", "uint64"})
 """Integers that float32 does not represent from 2**24."""
 
 
-class Lowered(NamedTuple):
+class Lowered(Record):
     """What an exported file computes."""
 
     inputs: tuple[Port, ...]

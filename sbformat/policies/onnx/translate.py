@@ -25,11 +25,12 @@ Sources: https://onnx.ai/onnx/operators; ``docs/OperatorKernels.md`` of onnxrunt
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.immutable import Record
 from sbformat.policies.export.lowering import read_types
 from sbformat.policies.operators import OPERATORS, Operand, decompose
 
@@ -242,7 +243,7 @@ def add_normalization(writer: Writer, node: Node, values: Sequence[Value]) -> No
 # -- clips --------------------------------------------------------------------------------------------
 
 
-class Clip(NamedTuple):
+class Clip(Record):
     """Two nodes as one."""
 
     inner: str
@@ -292,7 +293,7 @@ def _find_bound(node: Node, constants: Mapping[str, Array]) -> tuple[str, Array]
 # -- the model ----------------------------------------------------------------------------------------
 
 
-class Step(NamedTuple):
+class Step(Record):
     """A node of the model."""
 
     op: str
@@ -302,7 +303,7 @@ class Step(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-class Value(NamedTuple):
+class Value(Record):
     """An operand."""
 
     name: str

@@ -32,11 +32,12 @@ import sys
 from contextvars import Context
 from functools import partial
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Input, find_users
 from sbformat.policies.operators import OPERATORS, Operand, decompose
@@ -65,7 +66,7 @@ _BATCH_SIZES: Final = 8
 """Sizes of batches for which plans are kept."""
 
 
-class Folded(NamedTuple):
+class Folded(Record):
     """The nodes that depend on the given inputs, and the values that do not."""
 
     inputs: tuple[Input, ...]

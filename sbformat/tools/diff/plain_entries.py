@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.algorithm import class_reference
 from sbformat.constants import DATA_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.known.changes import NEWEST
 from sbformat.tools.diff.report import Change
 from sbformat.values import decode, encode
@@ -120,7 +121,7 @@ def _is_same_value(left: Serialized, right: Serialized) -> bool:
     return one == other and len(libraries) == 1
 
 
-class _Description(NamedTuple):
+class _Description(Record):
     """A value of ``data``, without the bytes of a serialized value."""
 
     text: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.rendering import count_noun
 
 ChangeKind: TypeAlias = Literal[
@@ -16,7 +17,7 @@ _DISPLAYED: Final = 1000
 """Changes that a display looks at."""
 
 
-class Change(NamedTuple):
+class Change(Record):
     """One difference between the first archive and the second.
 
     The numbers after ``message`` are those of tensors of the same dtype and shape whose elements differ (kind
@@ -50,7 +51,7 @@ class Change(NamedTuple):
     """The value in the second archive, likewise; None for ``removed``."""
 
 
-class StateDictComparison(NamedTuple):
+class StateDictComparison(Record):
     """A state dict that both archives contain."""
 
     name: str
@@ -67,7 +68,7 @@ class StateDictComparison(NamedTuple):
     """Number of tensors that differ, but by no more than the tolerance."""
 
 
-class UnreadableEntry(NamedTuple):
+class UnreadableEntry(Record):
     """An entry that one of the two archives cannot decode: a wrong CRC, say. It was compared by its bytes."""
 
     entry: str
@@ -78,7 +79,7 @@ class UnreadableEntry(NamedTuple):
     message: str
 
 
-class DiffReport(NamedTuple):
+class DiffReport(Record):
     """The differences of two archives.
 
     ``changes`` is empty exactly when they are equal (FORMAT.md 9), or with ``only`` and tolerances, when what was

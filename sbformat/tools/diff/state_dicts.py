@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.pth import (
     Device,
     DTypeName,
@@ -41,7 +42,7 @@ _ITEMS: Final = 16
 _ABSENT: Final = object()
 
 
-class _Row(NamedTuple):
+class _Row(Record):
     """One difference of two values at one path."""
 
     kind: ChangeKind

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from sbformat.errors import require_type
+from sbformat.immutable import Record
 
 
-class Tolerance(NamedTuple):
+class Tolerance(Record):
     """``|new - old| <= atol + rtol * |old|``; two NaN are close, and an infinity only to itself."""
 
     rtol: float = 0.0

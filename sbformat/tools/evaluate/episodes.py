@@ -9,13 +9,14 @@ ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from sbformat.errors import require_type
 from sbformat.formats.vecnormalize.mismatches import find_mismatches
 from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
+from sbformat.immutable import Record
 from sbformat.known.spaces import convert_space
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.policies.loading import load_policy, read_statistics, resolve_folder
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _FRAMES: Final = "with frame_stack, they are those of one frame, or of all that are stacked"
 
 
-class EvaluationReport(NamedTuple):
+class EvaluationReport(Record):
     """How an agent did."""
 
     rewards: tuple[float, ...]

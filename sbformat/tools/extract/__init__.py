@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import MissingEntryError, SbformatError, quote
+from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read_in_place
 from sbformat.tools.extract.candidates import ALL_ENTRIES, list_candidates, list_parts
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ExtractReport", "extract"]
 
 
-class ExtractReport(NamedTuple):
+class ExtractReport(Record):
     """What was written."""
 
     output: str

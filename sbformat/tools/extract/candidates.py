@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import MissingEntryError, SbformatError, TensorError
 from sbformat.formats.vecnormalize.entries import has_entries
+from sbformat.immutable import Record
 from sbformat.pth.addresses import segment
 from sbformat.tools.extract.selection import Candidate
 
@@ -29,7 +30,7 @@ _EPISODES: Final = ("episode_env", "episode_start", "episode_length", "episode_e
 _COUNT: Final = "count"
 
 
-class Part(NamedTuple):
+class Part(Record):
     """What can be extracted of one state dict, or of the statistics of a bundle."""
 
     name: str

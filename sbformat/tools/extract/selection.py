@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import MissingEntryError, require_names
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,7 @@ ALL: Final = "*"
 """The pattern that selects all tensors."""
 
 
-class Candidate(NamedTuple):
+class Candidate(Record):
     """A tensor that can be extracted."""
 
     label: str

@@ -42,13 +42,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.folders import find_in_folder
-from sbformat.immutable import thaw
+from sbformat.immutable import Record, thaw
 from sbformat.known.algorithms import ALGORITHMS, list_relatives
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.table import current_name, find
@@ -88,7 +88,7 @@ __all__ = [
 _SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
 
 
-class Rebuilt(NamedTuple):
+class Rebuilt(Record):
     """The result of :func:`rebuild`: ``archive, report = sbformat.rebuild("agent-2020.zip")``."""
 
     archive: Archive

@@ -7,16 +7,17 @@ and ``allow``, and takes every other argument as an attribute of the agent.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.known.types import ConstantSchedule
 
 if TYPE_CHECKING:
     from sbformat.known.types import LinearSchedule
 
 
-class Advice(NamedTuple):
+class Advice(Record):
     """The clauses of messages that name an option."""
 
     is_for_load: bool

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.immutable import Record
 from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.table import current_name
@@ -37,7 +38,7 @@ DROPPED: Final = object()
 """Marks a value that does not go into the result."""
 
 
-class Options(NamedTuple):
+class Options(Record):
     """The options of :func:`~sbformat.rebuild`."""
 
     target: Release

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.known.types import Reference
@@ -43,7 +44,7 @@ _KEYS: Final = ("achieved_goal", "desired_goal", "observation")
 """The keys of the Dict space, in gymnasium's order."""
 
 
-class HerObservation(NamedTuple):
+class HerObservation(Record):
     """The parts of a concatenated observation."""
 
     space: DictSpace

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known import changes
 from sbformat.nets.reading import read_shapes
 from sbformat.tools.rebuild.tensors import StorageCopies
@@ -41,7 +42,7 @@ _OLD_CNN: Final = (changes.OLD_FILTERS[2], changes.OLD_FILTERS[1], 3, 3)
 """The third layer of the NatureCNN with fewer filters."""
 
 
-class Tensor(NamedTuple):
+class Tensor(Record):
     """A tensor of the new state dict, and the name that it had."""
 
     name: str
@@ -49,7 +50,7 @@ class Tensor(NamedTuple):
     info: TensorInfo
 
 
-class Network(NamedTuple):
+class Network(Record):
     """A policy's state dict for the target."""
 
     tensors: tuple[Tensor, ...]

@@ -8,10 +8,11 @@ encoded again: spaces of gymnasium instead of gym, classes by their names of tod
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
+from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.encoder import make_tree
@@ -39,7 +40,7 @@ _BASE: Final = ("stable_baselines3.common.policies", "BasePolicy")
 _NET_ARCH: Final = "net_arch"
 
 
-class RebuiltPolicy(NamedTuple):
+class RebuiltPolicy(Record):
     """The result of :func:`rebuild_policy`, a pair."""
 
     content: bytes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +17,7 @@ DEFAULT_NOTE: Final = "the default of {}: the file has no such key"
 """The message on a key of the result that the file does not have, with the name of the algorithm."""
 
 
-class Row(NamedTuple):
+class Row(Record):
     """What became of a key of ``data`` or of an entry."""
 
     entry: str
@@ -46,7 +48,7 @@ class Row(NamedTuple):
     """Whether the algorithm trains with the value, or makes its networks from it."""
 
 
-class Required(NamedTuple):
+class Required(Record):
     """A class or function outside SB3 that loading the result imports."""
 
     key: str
@@ -61,7 +63,7 @@ class Required(NamedTuple):
         return {"key": self.key, "name": self.name}
 
 
-class RebuildReport(NamedTuple):
+class RebuildReport(Record):
     """The report of a rebuild: every key of ``data`` and every entry has a row."""
 
     algorithm: str

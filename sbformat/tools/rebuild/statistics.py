@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
+from sbformat.immutable import Record
 from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
 from sbformat.known.spaces import Space
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -40,7 +41,7 @@ _OF_ENVIRONMENT: Final = frozenset({"reset_infos", "_seeds", "_options", "render
 _INSTEAD: Final = "the space of the wrapped environment, without a check of shapes"
 
 
-class RebuiltStatistics(NamedTuple):
+class RebuiltStatistics(Record):
     """The result of :func:`rebuild_vecnormalize`, a pair."""
 
     vecnormalize: VecNormalize

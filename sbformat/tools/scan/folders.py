@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
+from sbformat.immutable import Record
 from sbformat.io.atomic import is_temporary
 from sbformat.io.links import is_within
 from sbformat.io.opening import LARGE_FILE_BYTES
@@ -43,7 +44,7 @@ FileId = tuple[int, int]
 """Device and inode number of a file, which all of its names share."""
 
 
-class Tree(NamedTuple):
+class Tree(Record):
     """The files of a folder."""
 
     files: list[str]

@@ -36,9 +36,10 @@ the value after loading: ``called-name``, dangerous. ``collections.OrderedDict()
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sbformat.errors import SbformatError, TensorError, escape
+from sbformat.immutable import Record
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.load_hooks import RUNS_WHEN_CALLED
 from sbformat.known.sb3_attributes import EXAMINED_KEYS
@@ -77,7 +78,7 @@ _MODEL_CLASS: Final = "model_class"
 _Key: TypeAlias = "tuple[Rule, str, tuple[str, ...]]"
 
 
-class Judged(NamedTuple):
+class Judged(Record):
     """The result for one pickle."""
 
     findings: list[Finding]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import Record
 from sbformat.tools.scan.report import RULES, Finding, default_reason
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ SHOWN: Final = 200
 """Characters of a name that a message contains."""
 
 
-class Location(NamedTuple):
+class Location(Record):
     """Where something was found."""
 
     entry: str

@@ -13,11 +13,12 @@ import re
 import struct
 import zlib
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import LOCAL_SIGNATURE, SERIALIZED_MARKER
 from sbformat.data import check_counts
 from sbformat.errors import LimitError, SbformatError
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +53,7 @@ _BLOB: Final = re.compile(_MARKER.pattern + rb'"\s*:\s*"([^"]*)')
 """The key of a serialized value, and its base64 text, in which characters may be escaped."""
 
 
-class Member(NamedTuple):
+class Member(Record):
     """A member of a damaged zip, read by one compression method."""
 
     name: str
@@ -236,7 +237,7 @@ _MEMORY_PER_BYTE: Final = 8
 _MIN_TEXT: Final = 1 << 20
 
 
-class _Blob(NamedTuple):
+class _Blob(Record):
     """A JSON object that is a serialized value."""
 
     text: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+from sbformat.immutable import Record
 
 Verdict: TypeAlias = Literal["clean", "unknown", "code", "broken", "dangerous"]
 
@@ -159,7 +161,7 @@ SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
 """Why a file of a tree has no verdict, in the singular and the plural (SCANNING.md 14.2)."""
 
 
-class Skipped(NamedTuple):
+class Skipped(Record):
     """A file of a tree without a verdict."""
 
     path: str

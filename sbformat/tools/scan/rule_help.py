@@ -6,8 +6,9 @@ heading for each rule, which ``helpUri`` leads to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.tools.scan.report import RULES
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ DANGEROUS_TOO: Final[tuple[Rule, ...]] = ("unchecked-arguments", "unknown-entry"
 a second rule for these findings, such as ``unchecked-arguments-dangerous``."""
 
 
-class RuleHelp(NamedTuple):
+class RuleHelp(Record):
     """What a person needs to know about a rule; the texts are Markdown, with backticks around names and commands."""
 
     meaning: str

@@ -25,10 +25,11 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.tools.scan.report import RULES, SKIP_REASONS, VERDICTS
 from sbformat.tools.scan.rule_help import DANGEROUS_TOO, PAGE, RULE_HELP, SITE, get_severity, make_rule_id
 
@@ -62,7 +63,7 @@ _SEMANTIC: Final = re.compile(r"\d+\.\d+\.\d+")
 _MAX_TEXT: Final = 1000
 
 
-class _Row(NamedTuple):
+class _Row(Record):
     """A result, and what decides whether it is in the log."""
 
     rank: tuple[int, int]

@@ -8,9 +8,10 @@ becomes of it: passed to a constructor, or called by SB3 after loading, it is ``
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.table import find, find_called
 from sbformat.pkl import Call, Extension, Global, Update
@@ -38,7 +39,7 @@ _PROGRAM: Final = "__torch__."
 """The package of the classes that a TorchScript archive defines; Python has no such module."""
 
 
-class Remark(NamedTuple):
+class Remark(Record):
     """A finding without its location."""
 
     rule: Rule

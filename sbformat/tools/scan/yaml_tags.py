@@ -24,9 +24,10 @@ from __future__ import annotations
 import codecs
 import re
 from copy import copy
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from sbformat.immutable import Record
 from sbformat.io.source import iter_views
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ _ENCODINGS: Final = (
 the number of a line depends on it, and whether a large file is searched."""
 
 
-class Tag(NamedTuple):
+class Tag(Record):
     """What may be a tag of a Python object."""
 
     name: str

@@ -7,8 +7,9 @@ functions alone: ``scan`` reports every other function as ``code``.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Value
 from sbformat.values.computed.errors import NotUnderstoodError
 
@@ -37,7 +38,7 @@ class ComputedSchedule(Value):
 Understood: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule
 
 
-class Understanding(NamedTuple):
+class Understanding(Record):
     """The result of :func:`examine`."""
 
     schedule: Understood | None

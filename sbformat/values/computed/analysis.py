@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.immutable import Record
 from sbformat.known.types import ConstantSchedule, LinearSchedule
 from sbformat.values.computed.arithmetic import Number
 from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
@@ -120,7 +121,7 @@ def _find_code(callee: Any) -> Code | None:
     return None
 
 
-class _Found(NamedTuple):
+class _Found(Record):
     """What a function is in one release."""
 
     schedule: ConstantSchedule | LinearSchedule | None
@@ -130,7 +131,7 @@ class _Found(NamedTuple):
     release: Release
 
 
-class _Piece(NamedTuple):
+class _Piece(Record):
     """An interval of the progress in which no decision changes, and the line that the function is there."""
 
     left: Fraction

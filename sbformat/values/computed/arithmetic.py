@@ -14,8 +14,9 @@ import math
 import operator
 import struct
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from sbformat.immutable import Record
 from sbformat.values.computed.errors import refuse
 
 if TYPE_CHECKING:
@@ -368,7 +369,7 @@ def align(one: Number, other: Number) -> tuple[Number, Number]:
     return convert(one, kind), convert(other, kind)
 
 
-class Decision(NamedTuple):
+class Decision(Record):
     """A comparison: of the difference of two numbers with 0."""
 
     left: Number

@@ -20,8 +20,9 @@ Example, ``lambda p: p * 3e-4`` of CPython 3.13::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from sbformat.immutable import Record
 from sbformat.known.code import Code
 from sbformat.values.computed.arithmetic import make_number
 from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
@@ -43,14 +44,14 @@ _HAVE_ARGUMENT: Final = 90
 """The first opcode with an argument, in CPython 3.5."""
 
 
-class Instruction(NamedTuple):
+class Instruction(Record):
     """An operation of the machine (``_DO`` of :mod:`~sbformat.values.computed.machine`) and its argument."""
 
     op: str
     arg: Any
 
 
-class _Raw(NamedTuple):
+class _Raw(Record):
     """An opcode as it is in the bytecode."""
 
     name: str
@@ -126,7 +127,7 @@ def _check_prologue(raws: list[_Raw]) -> None:
     _refuse_release()
 
 
-class Target(NamedTuple):
+class Target(Record):
     """A jump, before the positions of all instructions are known."""
 
     offset: int

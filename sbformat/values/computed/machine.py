@@ -22,9 +22,10 @@ from __future__ import annotations
 import builtins
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.known.code import Code
 from sbformat.known.types import ConstantSchedule
 from sbformat.values.computed import arithmetic
@@ -77,7 +78,7 @@ _SUSPENDED: Final = 0x20 | 0x80 | 0x200
 """Flags of generators and coroutines."""
 
 
-class Result(NamedTuple):
+class Result(Record):
     """What a function returns for one progress."""
 
     number: Number

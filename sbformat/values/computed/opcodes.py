@@ -11,7 +11,9 @@ Sources: ``Lib/opcode.py``, ``Include/opcode_ids.h`` and ``_opcode_metadata.py``
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 EXTENDED_ARG: Final = "EXTENDED_ARG"
 
 
-class Release(NamedTuple):
+class Release(Record):
     """What bytecode of these releases of CPython has in common."""
 
     name: str
@@ -184,7 +186,7 @@ UNPACK_SEQUENCE                   92     92+1   92+1   117+1  119+1
 release up to 3.10 is reached there only after an opcode that is not in the table."""
 
 
-class Opcode(NamedTuple):
+class Opcode(Record):
     """A row of the table, in one release."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from sbformat.immutable import Record
 from sbformat.tools.rebuild.sb2.continuous import convert_sac, convert_td3
 from sbformat.tools.rebuild.sb2.ddpg import convert_ddpg
 from sbformat.tools.rebuild.sb2.dqn import convert_q_network
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, Keys, Sb2Agent
 
 
-class Conversion(NamedTuple):
+class Conversion(Record):
     """How the agents of an algorithm are converted."""
 
     network: Callable[[Sb2Agent], ConvertedNetwork]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from sbformat.constants import (
 )
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.known.changes import A2C_OF_0_6
 from sbformat.limits import Budget
@@ -49,7 +50,7 @@ _PLACEHOLDER: Final = Serialized(None, b"")
 """In place of a value that JSON does not have: its meaning is in ``Conversion.decoded``."""
 
 
-class Conversion(NamedTuple):
+class Conversion(Record):
     """An agent of SB2 in the form of SB3."""
 
     algorithm: str

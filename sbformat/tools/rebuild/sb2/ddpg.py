@@ -14,12 +14,13 @@ agent acts as before and gets a new critic.
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
 from sbformat.nets.sb2 import DDPGActor, DDPGCritic, list_variables
 from sbformat.nets.sb2_agents import find_network, read_range
@@ -49,14 +50,14 @@ _RETURNS: Final = "input/ret_rms"
 _PERTURBED: Final = ("noise", "noise_adapt")
 
 
-class _Statistics(NamedTuple):
+class _Statistics(Record):
     """Mean and standard deviation, float64."""
 
     mean: np.ndarray
     deviation: np.ndarray
 
 
-class _Network(NamedTuple):
+class _Network(Record):
     """What the networks are made from."""
 
     agent: Sb2Agent

@@ -26,11 +26,12 @@ Worked example, DDPG's critic with one layer of 2 units, an observation of 1 num
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ _PAIRED: Final = {"relu": 1.0, "leaky_relu": 1.2}
 """Activations of which ``f(x) - f(-x)`` is a multiple of x: the multiple."""
 
 
-class Linear(NamedTuple):
+class Linear(Record):
     """A layer as torch has it, ``weight @ x + bias``."""
 
     weight: np.ndarray
@@ -54,7 +55,7 @@ class Linear(NamedTuple):
     """(outputs)."""
 
 
-class Signal(NamedTuple):
+class Signal(Record):
     """A vector that consists of units of the layer below: the sum of all terms, and an offset."""
 
     terms: tuple[tuple[np.ndarray, np.ndarray], ...]
@@ -85,7 +86,7 @@ class Signal(NamedTuple):
         return Signal((*self.terms, *scaled.terms), self.offset + scaled.offset)
 
 
-class Row(NamedTuple):
+class Row(Record):
     """Units of a new layer: linear functions of signals."""
 
     parts: tuple[tuple[np.ndarray | int, Signal], ...]
@@ -110,7 +111,7 @@ class Row(NamedTuple):
         return cls(tuple(part for row in rows for part in row.parts), sum((row.bias for row in rows), np.zeros(())))
 
 
-class Carry(NamedTuple):
+class Carry(Record):
     """How a signal goes through a layer unchanged: the units that carry it, and what it is made of above them."""
 
     rows: tuple[Row, ...]

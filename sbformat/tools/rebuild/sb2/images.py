@@ -9,11 +9,12 @@ and any other scale goes into the first convolution.
 from __future__ import annotations
 
 from math import inf, prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
 from sbformat.known.spaces import Box
 from sbformat.nets.sb2 import CONVOLUTIONS, convolve
@@ -32,7 +33,7 @@ _PLACES: Final = (0, 2, 4)
 """The positions of the convolutions in ``NatureCNN.cnn``: an activation follows each."""
 
 
-class Images(NamedTuple):
+class Images(Record):
     """How SB3 gets the observations of an agent."""
 
     space: Box | None

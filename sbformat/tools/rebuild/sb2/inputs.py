@@ -6,11 +6,12 @@ parts of a Dict. So the columns of the first layers are reordered, and the resul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sbformat.errors import UnsupportedError
+from sbformat.immutable import Record
 from sbformat.known.spaces import DictSpace
 from sbformat.nets.arguments import flattened_size
 from sbformat.nets.sb2_agents import GOAL_KEYS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 
-class Inputs(NamedTuple):
+class Inputs(Record):
     """The observations of SB2 and those of SB3."""
 
     kind: str

@@ -8,10 +8,11 @@ reason in words; the caller adds what works for it (``load_policy`` and the expo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.immutable import Record
 from sbformat.policies.operators import DTYPES
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.report import Row
@@ -33,7 +34,7 @@ class Undecodable:
         self.reason = reason
 
 
-class Sb2Agent(NamedTuple):
+class Sb2Agent(Record):
     """An agent of SB2.
 
     :param model: algorithm, policy, spaces and parameters as :mod:`sbformat.nets.sb2_agents` reads them
@@ -86,7 +87,7 @@ class Sb2Agent(NamedTuple):
         return [Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)] if names else []
 
 
-class ConvertedNetwork(NamedTuple):
+class ConvertedNetwork(Record):
     """A network for SB3."""
 
     algorithm: str
@@ -116,7 +117,7 @@ def parameter_row(name: str, message: str) -> Row:
     return Row(SB2_PARAMETERS_ENTRY, name, "translated", message)
 
 
-class Setting(NamedTuple):
+class Setting(Record):
     """A key of ``data`` of the result."""
 
     key: str
