@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +36,7 @@ from benchmarks import (
     report,
     results,
     rivals,
+    size,
 )
 from benchmarks.tasks import PREDICTIONS, TASKS, prepare_task
 from benchmarks.worker import digest
@@ -251,6 +252,17 @@ def test_the_readme_names_what_there_is() -> None:
 
 
 # -- what rebuild keeps -------------------------------------------------------------------------------
+
+
+def test_each_line_of_a_module_is_counted_once() -> None:
+    source = '"""A module\n\nof three lines."""\n\nx = 1  # a remark\n"""About x."""\n# why\ny = """text\n"""\n'
+    assert dict(size.count(source)) == {
+        "modules": 1, "lines": 9, "docstrings": 4, "blank": 1, "code": 3, "comments": 1,
+    }  # fmt: skip
+    counted = size.count_folders([(PurePosixPath("a/b.py"), source), (PurePosixPath("a/c/d.py"), "z = 1\n")])
+    assert [(name, one["modules"], one["code"]) for name, one in counted.items()] == [
+        ("a", 1, 3), ("a/c", 1, 1), ("total", 2, 4),
+    ]  # fmt: skip
 
 
 def test_hyperparameters_of_rebuilt_agents_are_counted(tmp_path: Path) -> None:
