@@ -17,7 +17,36 @@ if TYPE_CHECKING:
 else:
     from collections import _tuplegetter as field_of_tuple  # the C descriptor of namedtuple
 
-    _CODES = {}  # by number of fields, the code of the function that makes a record of its arguments
+    # By number of fields, the function that makes a record of its arguments. NamedTuple compiles one for each class;
+    # here all classes with as many fields share its code, in which only the names are replaced.
+    make = tuple.__new__
+    # fmt: off
+    _CONSTRUCTORS = (
+        lambda cls, a: make(cls, (a,)),
+        lambda cls, a, b: make(cls, (a, b)),
+        lambda cls, a, b, c: make(cls, (a, b, c)),
+        lambda cls, a, b, c, d: make(cls, (a, b, c, d)),
+        lambda cls, a, b, c, d, e: make(cls, (a, b, c, d, e)),
+        lambda cls, a, b, c, d, e, f: make(cls, (a, b, c, d, e, f)),
+        lambda cls, a, b, c, d, e, f, g: make(cls, (a, b, c, d, e, f, g)),
+        lambda cls, a, b, c, d, e, f, g, h: make(cls, (a, b, c, d, e, f, g, h)),
+        lambda cls, a, b, c, d, e, f, g, h, i: make(cls, (a, b, c, d, e, f, g, h, i)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j: make(cls, (a, b, c, d, e, f, g, h, i, j)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k: make(cls, (a, b, c, d, e, f, g, h, i, j, k)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m: make(cls, (a, b, c, d, e, f, g, h, i, j, k, m)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n: make(cls, (a, b, c, d, e, f, g, h, i, j, k, m, n)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o: make(cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p: make(
+            cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p)
+        ),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q: make(
+            cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q)
+        ),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r: make(
+            cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r)
+        ),
+    )
+    # fmt: on
 
     class _RecordType(type):
         """Makes fields of the annotations of a class; values in the class are the defaults of its last fields."""
@@ -35,17 +64,25 @@ else:
             return made
 
     def _make_constructor(fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
-        """Return ``lambda cls, a, b: tuple.__new__(cls, (a, b))``, with the names of the fields.
-
-        Classes with as many fields share its code, in which only names are replaced: compiling is what takes time.
-        """
-        if len(fields) not in _CODES:
-            names = "".join([f"_{position}, " for position in range(len(fields))])
-            _CODES[len(fields)] = eval(f"lambda cls, {names}: make(cls, ({names}))").__code__  # noqa: S307 -- of numbers alone
-        code = _CODES[len(fields)].replace(co_varnames=("cls", *fields), co_name="__new__")
-        made = FunctionType(code, {"make": tuple.__new__}, "__new__", defaults)
+        """Return ``lambda cls, a, b: tuple.__new__(cls, (a, b))``, with the names of the fields."""
+        if len(fields) > len(_CONSTRUCTORS):
+            return _make_long_constructor(fields, dict(zip(fields[-len(defaults) :], defaults, strict=True)))
+        code = _CONSTRUCTORS[len(fields) - 1].__code__
+        made = FunctionType(code.replace(co_varnames=("cls", *fields)), {"make": make}, "__new__", defaults)
         made.__qualname__ = "__new__"  # what Python's message for a wrong argument begins with
         return made
+
+    def _make_long_constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> FunctionType:
+        """Return the same for more fields, slower."""
+
+        def __new__(cls, *given: Any, **named: Any) -> Any:  # noqa: ANN001, N807
+            values = {**defaults, **dict(zip(fields, given)), **named}
+            if len(values) != len(fields) or values.keys() - fields or len(given) > len(fields):
+                message = f"{cls.__name__}() has the fields {', '.join(fields)}"
+                raise TypeError(message)
+            return make(cls, [values[name] for name in fields])
+
+        return __new__
 
     class Record(tuple, metaclass=_RecordType):
         """A tuple whose items have names."""
