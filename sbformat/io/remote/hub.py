@@ -14,9 +14,8 @@ from urllib.parse import quote as percent
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.io.remote.errors import call_client, list_by_client, missing_packages, not_found
-from sbformat.io.remote.http import HttpFile
-from sbformat.io.remote.redirects import is_private
+from sbformat.io.remote.clients import call_client, list_by_client, missing_packages, not_found
+from sbformat.io.remote.http import HttpFile, is_private
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, copy_options, find_timeout, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits

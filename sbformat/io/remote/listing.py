@@ -1,8 +1,14 @@
-"""Folders of remote file systems: what is in them, and the archives below them."""
+"""Folders of remote file systems: what is in them, and the archives below them.
+
+In: the URL of a file, a folder, a pattern, or a query of the Hub. Out: folders with their files (:func:`walk_folder`),
+or the archives among them (:func:`iter_files`), each with what identifies its contents, in as few requests as the file
+system allows.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.io.remote.errors import call_client, not_found
-from sbformat.io.remote.filesystem import S3_SCHEMES, open_file_system, read_version
+from sbformat.io.remote.clients import S3_SCHEMES, call_client, not_found, open_file_system, read_version
 from sbformat.io.remote.hub import (
     HUB_PREFIX,
     HUB_SCHEME,
@@ -21,13 +26,12 @@ from sbformat.io.remote.hub import (
     parse_hub_url,
     pin_commit,
 )
-from sbformat.io.remote.patterns import compile_pattern
 from sbformat.io.urls import copy_options, find_scheme, hide_secrets, join_url, last_name
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Iterator, Sequence
+
 
 _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
@@ -358,10 +362,51 @@ def _iter_matches(url: str) -> Iterator[ListedUrl]:
     yield from _iter_archives(base, walk_folder(base), compile_pattern(url[len(base) + 1 :]))
 
 
+# -- patterns -----------------------------------------------------------------------------------------
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern as a regular expression.
+
+    ``*`` is anything without a slash, ``**`` any folders, ``[abc]`` one of these characters, ``?`` itself.
+
+    >>> compile_pattern("**/best*.zip").fullmatch("runs/ppo/best_model.zip") is not None
+    True
+
+    :raises UnsupportedError: for a set of characters that is not one, such as ``[z-a]``
+    """
+    *folders, last = text.split("/")
+    parts = ["(?:[^/]+/)*" if part == "**" else f"{_translate(part)}/" for part in folders]
+    parts.append(".+" if last == "**" else _translate(last))
+    try:
+        return re.compile(f"(?s:{''.join(parts)})\\Z")
+    except re.error:
+        message = f"expected a pattern such as *.zip or runs/[a-c]*, got {quote(text)}"
+        raise UnsupportedError(message) from None
+
+
+def _translate(part: str) -> str:
+    """Return the regular expression of what is between two slashes."""
+
+    def translate_one(found: re.Match[str]) -> str:
+        if found["any"]:
+            return "[^/]*"
+        if found["set"] is None:
+            return re.escape(found[0])
+        characters = re.sub(r"(?s)(.)(?:-(.))?", translate_range, found["set"])
+        return f"[{'^/' if found['not'] else ''}{characters}]"
+
+    def translate_range(found: re.Match[str]) -> str:
+        return re.escape(found[1]) + (f"-{re.escape(found[2])}" if found[2] else "")
+
+    return re.sub(r"(?s)(?P<any>\*+)|\[(?P<not>!?)(?P<set>\]?[^\]]*)\]|.", translate_one, part)
+
+
 __all__ = [
     "ListedUrl",
     "RemoteEntry",
     "RemoteFolder",
+    "compile_pattern",
     "is_folder",
     "is_pattern",
     "iter_files",
