@@ -1,7 +1,7 @@
 """Work on many items in several processes, or by any executor; results come back in the order of the items.
 
 Theory of operation. A bounded number of items is under way: while one takes long, workers go on with those after it,
-and no more are taken from the iterable. A worker that is killed costs its item another try, not the run:
+and no more are taken from the iterable. If a worker is killed, its item is tried again, and the run goes on:
 
 * :class:`concurrent.futures.ProcessPoolExecutor` fails as a whole when one of its processes is killed. The items that
   had no result are tried again one by one, in a process of their own; then another pool goes on with the rest.
@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor, Future, ProcessPoolExecutor
-    from multiprocessing.process import BaseProcess
+    from concurrent.futures import Executor, Future
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -91,7 +90,7 @@ def map_in_order(
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
         client = getattr(executor, "_client", None)
-        pool: _Pool | _Given = _Given(executor) if client is None else _DaskClient(executor, client, worker_timeout)
+        pool: _Given = _Given(executor) if client is None else _DaskClient(executor, client, worker_timeout)
     elif processes > 1:
         processes = min(processes, _MOST_PROCESSES)
         under_way = _SUBMITTED * processes
@@ -111,7 +110,7 @@ class _Run(Generic[T, R]):
         work: Callable[[T], R],
         lost: Callable[[T], R],
         items: Iterator[T],
-        pool: _Pool | _Given,
+        pool: _Given,
         under_way: int,
     ) -> None:
         self._work = work
@@ -236,7 +235,6 @@ class _Given:
         return self._executor.submit(work, item)
 
     def wait(self, future: Future[R]) -> R:
-        """Return a result."""
         return future.result()
 
     def close(self) -> None:
@@ -291,7 +289,7 @@ class _DaskClient(_Given):
                 raise WorkersError(message)
 
     def _has_workers(self) -> bool:
-        """Say whether there are workers, also paused ones; if there are none, wait for the first."""
+        """Return whether there are workers, also paused ones; if there are none, wait for the first."""
         import distributed
 
         client = self._client
@@ -305,36 +303,24 @@ class _DaskClient(_Given):
         return True
 
 
-class _Pool:
+class _Pool(_Given):
     """A :class:`ProcessPoolExecutor` whose processes end with this process, and can be killed."""
 
     def __init__(self, processes: int) -> None:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
+        # a process with one thread can be forked safely, which is faster than a new interpreter
         context: Any = multiprocessing.get_context("fork" if _is_alone() else "spawn")
-        self.processes = processes
         self._others = set(multiprocessing.active_children())
-        self._executor: ProcessPoolExecutor = ProcessPoolExecutor(processes, context, _prepare_worker)
-
-    def submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        """Submit an item; in a pool that is broken its result is missing."""
-        from concurrent.futures import BrokenExecutor
-
-        try:
-            return self._executor.submit(work, item)
-        except BrokenExecutor as error:
-            return _make_future(error=error)
-
-    def wait(self, future: Future[R]) -> R:
-        """Return a result."""
-        return future.result()
+        super().__init__(ProcessPoolExecutor(processes, context, _prepare_worker))
+        self.processes = processes
 
     def close(self) -> None:
         """Wait for the end of the processes."""
         self._executor.shutdown(cancel_futures=True)
 
-    def kill(self, _: Iterable[Future[R]] = ()) -> None:
+    def kill(self, _: Iterable[Future[Any]] = ()) -> None:
         """End the processes, whatever they do.
 
         Their futures are not cancelled: ``terminate_broken`` of CPython before 3.12 fails on those that are (CPython
@@ -342,8 +328,7 @@ class _Pool:
         """
         import multiprocessing
 
-        mine: set[BaseProcess] = set(multiprocessing.active_children()) - self._others
-        for process in mine:
+        for process in set(multiprocessing.active_children()) - self._others:
             process.kill()
 
 
@@ -359,7 +344,7 @@ def _make_future(result: Any = None, error: Exception | None = None) -> Future[A
 
 
 def _is_missing(future: Future[R]) -> bool:
-    """Wait for a result, and say whether its process was killed."""
+    """Wait for a result; return whether its process was killed instead."""
     from concurrent.futures import BrokenExecutor, CancelledError
 
     try:
@@ -369,7 +354,7 @@ def _is_missing(future: Future[R]) -> bool:
 
 
 def _is_alone() -> bool:
-    """Say whether this process has one thread: then a fork is safe, and starts faster than a new interpreter."""
+    """Return whether this process has one thread."""
     try:
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
     except OSError:

@@ -28,13 +28,12 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
+from sbformat.container.records import is_state_dict
 from sbformat.container.writer import ContainerWriter, write_all
 from sbformat.errors import ContainerError, SbformatError, require_names, require_type
 from sbformat.io.atomic import new_file, open_new
-from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
-from sbformat.io.source import BytesSource, FileSource
+from sbformat.io.source import READ_AHEAD_BYTES, BytesSource, FileSource, read_ahead
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, clear_optimizer, decode_zip, encode_pth
 from sbformat.pth.decode import open_records

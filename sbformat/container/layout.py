@@ -42,7 +42,6 @@ from sbformat.constants import (
     ZIP64_END_SIGNATURE,
     ZIP64_LOCATOR_SIGNATURE,
 )
-from sbformat.container.names import check_name
 from sbformat.container.records import (
     CENTRAL,
     DEFLATED,
@@ -64,6 +63,7 @@ from sbformat.container.records import (
     ZIP64_END,
     ZIP64_LOCATOR,
     Entry,
+    check_name,
 )
 from sbformat.errors import ContainerError, quote
 from sbformat.immutable import Record

@@ -20,7 +20,6 @@ from sbformat.constants import (
     ZIP64_LOCATOR_SIGNATURE,
 )
 from sbformat.container.integrity import crc32_pair
-from sbformat.container.names import check_paths, encode_name, encode_path
 from sbformat.container.records import (
     CENTRAL,
     DESCRIPTOR,
@@ -40,6 +39,9 @@ from sbformat.container.records import (
     ZIP64_END,
     ZIP64_LOCATOR,
     Member,
+    check_paths,
+    encode_name,
+    encode_path,
 )
 from sbformat.errors import ContainerError
 from sbformat.immutable import Record

@@ -2,6 +2,7 @@
 
 :func:`open_source` reads all of it into memory, or maps a file. :func:`open_large` leaves a large file where it is.
 A URL is opened by :mod:`sbformat.io.remote`, which is imported for URLs only; nothing here reaches a network otherwise.
+:func:`find_roots` and :func:`is_within` say which symbolic links lead to files that belong to a folder.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from sbformat.io.urls import copy_options, is_url, join_url, last_name, local_pa
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from mmap import mmap
     from typing import TypeGuard
 
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path
+
 
 SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 """What every public reader takes, as SB3's own ``load`` does: a path, a URL, bytes, or a binary file object."""
@@ -267,7 +269,7 @@ def _allocate(size: int) -> bytearray | mmap:
 
 def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None] | None) -> int:
     """Read a file into memory of its size in pieces, a large one with two threads; return how many bytes it has."""
-    from sbformat.io.readahead import read_ahead
+    from sbformat.io.source import read_ahead
 
     is_parallel = len(data) >= _PARALLEL_BYTES and hasattr(os, "preadv")
     middle = len(data) // 2 if is_parallel else len(data)
@@ -316,3 +318,33 @@ def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
             budget.spend("total_bytes", len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+_HUB_FOLDERS: Final = ("models--", "datasets--", "spaces--")
+_SNAPSHOTS: Final = "snapshots"
+_BLOBS: Final = "blobs"
+
+
+def find_roots(folder: str) -> tuple[str, ...]:
+    """Return the folders that belong to a tree: its top, and the ``blobs`` that a Hugging Face snapshot links to.
+
+    A link within a folder is a second name of a file. In a snapshot of the Hugging Face cache
+    (``models--x/snapshots/y``) every file is a link to the ``blobs`` folder of the same repository.
+    """
+    top = os.path.realpath(folder)
+    parts = top.split(os.sep)
+    for at in range(len(parts) - 1, 1, -1):
+        blobs = os.sep.join([*parts[:at], _BLOBS])
+        if parts[at] == _SNAPSHOTS and parts[at - 1].startswith(_HUB_FOLDERS) and os.path.isdir(blobs):
+            return top, os.path.realpath(blobs)
+    return (top,)
+
+
+def is_within(path: str, roots: Iterable[str]) -> bool:
+    """Return whether a path, or the target of a link, is in a tree.
+
+    :param path: of a link or anything else
+    :param roots: as :func:`find_roots` returns them
+    """
+    target = os.path.realpath(path)
+    return any(target == root or target.startswith(root.rstrip(os.sep) + os.sep) for root in roots)

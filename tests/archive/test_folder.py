@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sbformat.archive.folder import FileEntries, open_folder
+from sbformat.archive.entries import FileEntries, open_folder
 from sbformat.container.reader import Entry
 from sbformat.errors import ContainerError, LimitError, MissingEntryError
 from sbformat.io.source import BytesSource

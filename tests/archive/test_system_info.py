@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
-from sbformat.archive.system_info import SystemInfo, parse_system_info, parse_version
+from sbformat.archive.entries import SystemInfo, parse_system_info, parse_version
 from sbformat.errors import DataError
 from tests.helpers.sampling import more_examples
 

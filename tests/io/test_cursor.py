@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sbformat.errors import ContainerError, FormatError, TensorError
-from sbformat.io.cursor import Cursor
+from sbformat.io.source import Cursor
 
 
 @pytest.mark.parametrize("wrap", [bytes, memoryview])

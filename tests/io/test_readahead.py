@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.io.readahead import read_ahead
+from sbformat.io.source import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
