@@ -39,8 +39,6 @@ class EditedEntries:
 
     :param base: the old entries; if they are edited ones themselves, both sets of changes are merged
     :param changes: the new contents by name
-    :raises UnsupportedError: for a state dict that a ``.pth`` cannot represent
-    :raises ContainerError: for invalid entry names
     """
 
     __slots__ = ("_base", "_new", "entries")
@@ -159,12 +157,7 @@ def encode_edits(
 ) -> dict[str, Content]:
     """Return the new contents of entries by their full names; None removes an entry.
 
-    :param entries: the entries to edit
-    :param limits: the archive's
     :param plain: ``data``, the text of the version and of the system info; ``...`` keeps one
-    :param state_dicts: state dicts, or arrays
-    :param extra: bytes
-    :raises SbformatError: see :meth:`Archive.replace`
     """
     changes: dict[str, Content] = {}
     for name, value in plain.items():
@@ -187,10 +180,7 @@ def encode_edits(
 
 
 def dump_data(data: Mapping[str, Any]) -> bytes:
-    """Encode ``data``.
-
-    :raises DataError: for values that JSON cannot represent
-    """
+    """Encode ``data``."""
     require_type(data, Mapping, "data by key")
     return _call_within(DATA_ENTRY, dumps, data)
 

@@ -92,7 +92,6 @@ class FileEntries:
     """Entries by name, each with its own source.
 
     :param sources: the bytes of each entry, in order
-    :param budget: the budget of the operation
     """
 
     __slots__ = ("_budget", "_sources", "entries")
@@ -191,15 +190,10 @@ def open_folder(
     are left out as well, except those named like SB3's entries, which download caches make: no other file that a link
     points to may become a part of an archive.
 
-    :param path: the folder
-    :param budget: the budget of the operation
     :param mapped: map the files instead of reading them
     :param in_memory: False leaves the bytes of large files on the disk
     :param follows: returns whether to follow a link named like an entry
     :param progress: called with a number of bytes whenever that many of a file were read into memory
-    :raises ContainerError: for names that differ only in case
-    :raises LimitError: for more files than an archive may have entries
-    :raises UnsupportedError: when SB3's entries are all pointers of Git LFS
     """
     if is_remote(path):
         return _open_remote_folder(path, budget, in_memory=in_memory, progress=progress)
@@ -220,10 +214,7 @@ def open_folder(
 
 
 def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
-    """Return the entries of a folder; of an archive that is not there, only pointers of Git LFS, none.
-
-    :raises UnsupportedError: when SB3's entries are all pointers
-    """
+    """Return the entries of a folder; of an archive that is not there, only pointers of Git LFS, none."""
     names = [name for name in sources if is_sb3_name(name)]
     pointers = [name for name in names if sources[name].size < _LARGEST_POINTER and is_lfs_pointer(sources[name])]
     if pointers and pointers == names:
@@ -287,7 +278,6 @@ def is_sb3_name(name: str) -> bool:
 class _Pointer:
     """A pointer of Git LFS to an entry, which is refused when it is read.
 
-    :param name: of the entry
     :param size: of the pointer, in bytes
     """
 
@@ -298,10 +288,7 @@ class _Pointer:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:  # noqa: ARG002 -- as of every source
-        """Refuse to read.
-
-        :raises UnsupportedError: always
-        """
+        """Refuse to read."""
         message = f"expected an entry, got {LFS_POINTER}"
         raise UnsupportedError(message, entry=self._name)
 
@@ -325,7 +312,6 @@ class _LazyRemote:
 
     :param url: of the file
     :param size: that the list of the folder gives
-    :param limits: for reading it
     """
 
     __slots__ = ("_limits", "_opened", "_url", "size")
@@ -337,11 +323,7 @@ class _LazyRemote:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``.
-
-        :raises ContainerError: if the file is not the one that was listed
-        :raises OSError: if it cannot be read
-        """
+        """Return ``length`` bytes from ``offset``."""
         if self._opened is None:
             self._opened = open_url(self._url, self._limits)
         if self._opened.size != self.size:
@@ -365,10 +347,7 @@ class SystemInfo(Record):
 
 
 def parse_system_info(raw: bytes) -> SystemInfo:
-    """Parse the lines ``Key: value``, with the bullet of SB3 >= 1.7 or without; other lines are kept in ``text``.
-
-    :raises DataError: if it is not UTF-8
-    """
+    """Parse the lines ``Key: value``, with the bullet of SB3 >= 1.7 or without; other lines are kept in ``text``."""
     text = _decode_text(raw)
     fields: dict[str, str] = {}
     for line in text.splitlines():
@@ -379,10 +358,7 @@ def parse_system_info(raw: bytes) -> SystemInfo:
 
 
 def parse_version(raw: bytes) -> str:
-    """Return the version without surrounding white space; it is a PEP 440 version in every real archive.
-
-    :raises DataError: if it is not printable ASCII
-    """
+    """Return the version without surrounding white space; it is a PEP 440 version in every real archive."""
     text = _decode_text(raw).strip()
     if not (text.isascii() and text.isprintable()):
         message = "expected a version in printable ASCII, got other characters"

@@ -46,9 +46,6 @@ def decode_value(value: object, budget: Budget) -> Any:
     """Decode a value of ``data``.
 
     :param value: JSON, of which a mutable copy is returned, or a blob
-    :param budget: the budget of the operation
-    :raises PickleError: if a blob is not a pickle
-    :raises LimitError: if it needs more than allowed
     """
     return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 

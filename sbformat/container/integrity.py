@@ -61,7 +61,6 @@ _PARALLEL_BYTES: Final = 1 << 24
 def crc32(data: memoryview, before: int = 0) -> int:
     """Return the CRC-32 of bytes in memory.
 
-    :param data: the bytes
     :param before: CRC-32 of what precedes them
     """
     if len(data) < _PARALLEL_BYTES:
@@ -83,12 +82,7 @@ def crc32(data: memoryview, before: int = 0) -> int:
 
 
 def combine_crc32(first: int, second: int, size: int) -> int:
-    """Return the CRC-32 of two byte strings, concatenated.
-
-    :param first: CRC-32 of the first
-    :param second: CRC-32 of the second
-    :param size: length of the second in bytes
-    """
+    """Return the CRC-32 of two byte strings, concatenated."""
     return _product(_power(size), first) ^ second
 
 
@@ -139,18 +133,13 @@ smaller members would gain nothing."""
 
 
 def refuse_member(entry: Entry, message: str) -> NoReturn:
-    """Raise what is wrong with a member.
-
-    :raises ContainerError: always
-    """
+    """Raise what is wrong with a member."""
     raise ContainerError(message, entry=entry.name)
 
 
 class Checksums:
     """The CRC-32s of the members of one zip: expected, found, and deferred.
 
-    :param source: of the zip
-    :param entries: its members
     :param read_headers: reads the local headers that were left unread, so that all members have their place
     :param unchecked_crc: accept CRC fields that are all zero; no effect when one of them is not
     """
@@ -183,19 +172,13 @@ class Checksums:
         return name in self._found and (self._is_unchecked or self._found[name] == self._entries[name].crc)
 
     def check(self, entry: Entry, actual: int) -> None:
-        """Remember the CRC of a member's bytes, and compare it with the directory's.
-
-        :raises ContainerError: when they differ
-        """
+        """Remember the CRC of a member's bytes, and compare it with the directory's."""
         self._found[entry.name] = actual
         if actual != entry.crc and not self._is_unchecked:
             self._refuse(entry, actual)
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
-        """Check all bytes of a member; in memory, they are read only once.
-
-        :raises ContainerError: when the CRC is wrong
-        """
+        """Check all bytes of a member; in memory, they are read only once."""
         actual = self._found.get(entry.name) if self.is_in_memory else None
         if actual is None:
             actual = self._found[entry.name] = crc32(view)
@@ -203,10 +186,7 @@ class Checksums:
             self.check(entry, actual)
 
     def check_chunks(self, entry: Entry, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        """Yield the chunks of a member, and check its CRC after the last one.
-
-        :raises ContainerError: at the end, when the CRC is wrong
-        """
+        """Yield the chunks of a member, and check its CRC after the last one."""
         known = self._found.get(entry.name) if self.is_in_memory else None
         crc = 0
         for chunk in chunks:
@@ -216,29 +196,18 @@ class Checksums:
         self.check(entry, crc if known is None else known)
 
     def check_stored(self, entry: Entry) -> None:
-        """Check the CRC of a stored member; its bytes are read unless they were before.
-
-        :raises ContainerError: when it is wrong
-        """
+        """Check the CRC of a stored member; its bytes are read unless they were before."""
         self.check(entry, self._crc_of_member(entry))
 
     def check_zip(self, entry: Entry, inner: Checksums) -> None:
-        """Check the CRC of a member that is itself a zip: now if it is in memory, otherwise when it is due.
-
-        :param inner: the checksums of that zip's own members
-        :raises ContainerError: when it is wrong
-        """
+        """Check the CRC of a member that is itself a zip: now if it is in memory, otherwise when it is due."""
         if self.is_in_memory:
             self.check(entry, self._found[entry.name] if entry.name in self._found else inner.crc_of_zip())
         else:
             self._deferred[entry.name] = inner
 
     def check_deferred(self, names: Container[str]) -> None:
-        """Check what :meth:`check_zip` deferred; bytes that nobody has read are read now.
-
-        :param names: of the members to check
-        :raises ContainerError: when a CRC is wrong
-        """
+        """Check what :meth:`check_zip` deferred; bytes that nobody has read are read now."""
         for name, inner in self._deferred.items():
             if name in names:
                 try:
@@ -296,7 +265,6 @@ class Checksums:
 def crc32_pair(chunks: Iterable[Chunk], size: int, before: int) -> Generator[Chunk, None, tuple[int, int]]:
     """Yield the chunks of a member that is written into a zip; return two CRC-32s.
 
-    :param size: of the member
     :param before: CRC-32 of the zip up to the member
     :return: that of the member, and that of the zip up to its end
     """

@@ -113,22 +113,13 @@ class Layout(Record):
 def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layout:
     """Read and check the whole structure; the local headers of a zip that is fetched by ranges are left unread.
 
-    :param source: the zip
-    :param budget: of the operation
     :param entry_limit: the field of ``Limits`` that caps the number of entries
-    :raises ContainerError: when the structure breaks a rule
-    :raises LimitError: for too many entries, or too large a directory
     """
     return _match_local_headers(source, _read_directory(source, budget, entry_limit))
 
 
 def read_local(source: Source, unread: Unread) -> Entry:
-    """Read the local header of a member, and check it against its record in the directory.
-
-    :param source: the zip
-    :param unread: from :attr:`Layout.unread`
-    :raises ContainerError: when the header breaks a rule
-    """
+    """Read the local header of a member, and check it against its record in the directory."""
     return _match_local(source, *unread)
 
 

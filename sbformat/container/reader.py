@@ -50,11 +50,7 @@ _CHECKPOINT_BYTES: Final = 48 << 10
 
 
 class Inflation:
-    """The bytes of a deflated member, step by step.
-
-    :param source: of the zip
-    :param entry: the member
-    """
+    """The bytes of a deflated member, step by step."""
 
     __slots__ = ("_consumed", "_entry", "_inflater", "_source", "produced")
 
@@ -113,8 +109,6 @@ class Inflation:
 class InflatedSource:
     """The bytes of a deflated member as a source that keeps none of them.
 
-    :param source: of the zip
-    :param entry: the member
     :param budget: charged for the checkpoints, and for bytes that are inflated again: at most ``ratio`` times the
         compressed size
     """
@@ -142,10 +136,7 @@ class InflatedSource:
                 self._checkpoints.append(inflation.copy())
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``, inflated again.
-
-        :raises LimitError: for more than may be kept in memory, or inflated again
-        """
+        """Return ``length`` bytes from ``offset``, inflated again."""
         length = max(min(length, self.size - offset), 0)
         self._budget.keep(0, meanwhile=length)
         checkpoint = self._checkpoints[bisect_right(self._checkpoints, offset, key=attrgetter("produced")) - 1]
@@ -289,9 +280,6 @@ class Container:
         """Return name, sizes, CRC and position of a member.
 
         Of a zip that is fetched by ranges, this reads the member's local header, and checks it.
-
-        :raises MissingEntryError: when there is no member of that name
-        :raises ContainerError: when its local header differs from the directory
         """
         if name in self._unread:
             _read_header(self._source, self.entries, self._unread, name)
@@ -318,10 +306,7 @@ class Container:
         return [Unchecked(*row) for row in rows if row[1] or row[2]]
 
     def check_rest(self) -> None:
-        """Check what :meth:`list_unchecked` returns; it is fetched if it was not before.
-
-        :raises ContainerError: when a local header differs from the directory, or a CRC is wrong
-        """
+        """Check what :meth:`list_unchecked` returns; it is fetched if it was not before."""
         for row in self.list_unchecked():
             self.verify(row.name)
 
@@ -333,10 +318,7 @@ class Container:
         A stored member is a view of the source if that is in memory. Members that are inflated, or read from a file,
         are charged.
 
-        :param name: the member
         :param limit: a field of ``Limits`` that caps this member
-        :raises ContainerError: when it does not inflate to its size, or its CRC is wrong
-        :raises LimitError: when it is larger than allowed
         """
         entry = self.entry(name) if self._unread else self.entries.get(name) or self.entry(name)
         _, _, at, _, size, _, method = entry
@@ -354,8 +336,6 @@ class Container:
         """Return a member's bytes without reading all of them: the CRC of a stored member is not checked.
 
         For a caller that checks what is inside, as ``safe_open`` does record by record.
-
-        :raises ContainerError: when a deflated member does not inflate
         """
         entry = self.entry(name)
         if entry.method == STORED:
@@ -366,8 +346,6 @@ class Container:
         """Return a member's bytes as a source; the CRC of a stored one is not checked, that of a deflated one is.
 
         A large deflated member is not kept: it is inflated once to check it, and again where it is read.
-
-        :raises ContainerError: when a deflated member does not inflate
         """
         entry = self.entry(name)
         if entry.method == STORED:
@@ -391,9 +369,7 @@ class Container:
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
         """Yield a member's bytes in chunks; its CRC is checked after the last one.
 
-        :param name: the member
         :param chunk_bytes: size of the largest chunk; None chooses one
-        :raises ContainerError: at the end when the CRC is wrong, or where it stops inflating
         """
         entry = self.entry(name)
         if chunk_bytes is not None and chunk_bytes < 1:
@@ -412,8 +388,6 @@ class Container:
 
         Of a stored member, all bytes are read the first time, and its CRC is checked at the end. When it is not in
         memory, this happens each time that all of it is requested.
-
-        :raises ContainerError: at the end, when the CRC is wrong
         """
         entry = self.entry(name)
         if entry.method != STORED:
@@ -446,9 +420,6 @@ class Container:
 
         When the bytes are not in memory, this is deferred to :meth:`check_deferred`; but a small member of a zip that
         is fetched by ranges is fetched whole, and checked with all of its own members.
-
-        :param inner: that zip, over :meth:`source`
-        :raises ContainerError: when the CRC is wrong
         """
         if self.entry(name).size <= _CHECKED_WHOLE_BYTES and is_by_range(self._source):
             self._checksums.check_stored(self.entry(name))
@@ -457,17 +428,11 @@ class Container:
         self._checksums.check_zip(self.entry(name), inner._checksums)
 
     def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those members among ``names`` for which :meth:`check_zip` deferred it.
-
-        :raises ContainerError: when one is wrong
-        """
+        """Check the CRCs of those members among ``names`` for which :meth:`check_zip` deferred it."""
         self._checksums.check_deferred(names)
 
     def verify(self, name: str) -> None:
-        """Check the CRC of a member.
-
-        :raises ContainerError: when it is wrong, or the member does not inflate
-        """
+        """Check the CRC of a member."""
         entry = self.entry(name)
         if entry.method == STORED:
             self._checksums.check_stored(entry)
@@ -476,10 +441,7 @@ class Container:
                 pass
 
     def verify_all(self) -> None:
-        """Check every CRC.
-
-        :raises ContainerError: when one is wrong, or a member does not inflate
-        """
+        """Check every CRC."""
         self.check_deferred(self.entries)
         for name in self.entries:
             self.verify(name)
@@ -512,10 +474,7 @@ class Container:
         return memoryview(buffer).toreadonly()
 
     def keep(self, name: str) -> None:
-        """Charge the memory of a member that is kept, once.
-
-        :raises LimitError: for more than ``memory_bytes`` allows
-        """
+        """Charge the memory of a member that is kept, once."""
         if name not in self._kept:
             self._budget.keep(self.entry(name).size)
             self._kept.add(name)

@@ -114,7 +114,6 @@ def is_state_dict(name: str) -> bool:
 def check_name(raw: bytes, offset: int | None = None) -> str:
     """Decode a member's name and check it.
 
-    :param raw: the name as it is stored
     :param offset: its position, for the message
     :raises ContainerError: when it breaks FORMAT.md 2.6
     """
@@ -171,7 +170,6 @@ def check_path(name: str, offset: int | None = None) -> None:
     """Check that a name is safe to create on any file system, as it is and normalized.
 
     :param name: a name that passed :func:`check_name`
-    :raises ContainerError: when it is outside its folder, or some system would give it another meaning
     """
     if len(name) > _SHORT or not _is_good_path(name):
         _check_path(name, offset)
@@ -236,7 +234,6 @@ def check_paths(names: Iterable[str]) -> None:
     """Check names against each other: no two are the same path on a file system that folds case or normalizes.
 
     :param names: names that passed :func:`check_name`
-    :raises ContainerError: for two equal paths, or a file whose parent folder is another file
     """
     seen: dict[str, str] = {}
     for name in names:

@@ -78,11 +78,7 @@ def open_source(
 
 
 def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:
-    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else.
-
-    :param source: as for :func:`open_source`, with the same fallback to ``name.zip``
-    :param limits: as for :class:`FileSource`
-    """
+    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else."""
     if not isinstance(source, (str, os.PathLike)) or is_remote(source):
         return None
     path = to_path(source)
@@ -105,10 +101,7 @@ def is_remote(source: object) -> TypeGuard[str]:
 
 
 def is_folder(source: object) -> TypeGuard[Path]:
-    """Return whether a source is a folder, on the disk or remote.
-
-    :raises OSError: if the remote file system cannot be reached
-    """
+    """Return whether a source is a folder, on the disk or remote."""
     if is_remote(source):
         from sbformat.io.remote.listing import is_folder as is_remote_folder
 
@@ -117,10 +110,7 @@ def is_folder(source: object) -> TypeGuard[Path]:
 
 
 def list_names(folder: Path) -> tuple[str, ...]:
-    """Return the names of the files directly in a folder, on the disk or remote.
-
-    :raises OSError: if it cannot be listed
-    """
+    """Return the names of the files directly in a folder, on the disk or remote."""
     if is_remote(folder):
         from sbformat.io.remote.listing import walk_folder
 
@@ -130,20 +120,14 @@ def list_names(folder: Path) -> tuple[str, ...]:
 
 
 def pin_folder(url: str) -> str:
-    """Return the URL of a remote folder as it is now: of the Hub with the commit.
-
-    :raises OSError: if it cannot be reached
-    """
+    """Return the URL of a remote folder as it is now: of the Hub with the commit."""
     from sbformat.io.remote.listing import pin_folder as pin
 
     return pin(url)
 
 
 def has_file(folder: Path, name: str) -> bool:
-    """Return whether a folder has a file of this name directly in it.
-
-    :raises OSError: if a remote folder cannot be listed
-    """
+    """Return whether a folder has a file of this name directly in it."""
     if is_remote(folder):
         return name in list_names(folder)
     return os.path.isfile(os.path.join(os.fsdecode(to_path(folder)), name))
@@ -161,7 +145,6 @@ def read_start(path: str, size: int) -> bytes:
     """Return the first bytes of a file, on the disk or remote.
 
     :param size: the number of bytes, if the file has as many
-    :raises OSError: if it cannot be read
     """
     if is_remote(path):
         source = open_url(path)
@@ -173,10 +156,7 @@ def read_start(path: str, size: int) -> bytes:
 def open_url(url: str, limits: Limits = DEFAULT_LIMITS, *, is_whole: bool = False) -> RemoteSource:
     """Open a remote file, or ``url + ".zip"`` when it does not exist and its name has no suffix.
 
-    :param limits: as for :func:`sbformat.io.remote.open_remote`
     :param is_whole: the whole file will be read: a small one is fetched in one request
-    :raises OSError: if it cannot be opened
-    :raises SbformatError: see :func:`sbformat.io.remote.open_remote`
     """
     from sbformat.io.remote import open_remote
     from sbformat.io.remote.source import OPENING_BYTES, WHOLE_BYTES
@@ -341,10 +321,6 @@ def find_roots(folder: str) -> tuple[str, ...]:
 
 
 def is_within(path: str, roots: Iterable[str]) -> bool:
-    """Return whether a path, or the target of a link, is in a tree.
-
-    :param path: of a link or anything else
-    :param roots: as :func:`find_roots` returns them
-    """
+    """Return whether a path, or the target of a link, is in a tree."""
     target = os.path.realpath(path)
     return any(target == root or target.startswith(root.rstrip(os.sep) + os.sep) for root in roots)

@@ -70,10 +70,7 @@ class BytesSource:
 class FileSource:
     """A source that reads from a regular file at each call and keeps nothing, neither bytes nor a descriptor.
 
-    :param path: of the file
     :param limits: ``member_bytes`` limits how much one call may read
-    :raises OSError: from the path, unchanged
-    :raises UnsupportedError: when it is not a regular file
     """
 
     __slots__ = ("_identity", "_limits", "_path", "size")
@@ -89,23 +86,13 @@ class FileSource:
         self.size = status.st_size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``.
-
-        :raises ContainerError: when the file was replaced or changed since it was opened
-        :raises LimitError: for more bytes than ``member_bytes`` allows, or than fit into memory
-        :raises OSError: when it cannot be read
-        """
+        """Return ``length`` bytes from ``offset``."""
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
         return memoryview(self._read(offset, length, "member_bytes"))
 
     def load(self) -> BytesSource:
-        """Return all bytes of the file, in memory.
-
-        :raises ContainerError: when the file was replaced or changed since it was opened
-        :raises LimitError: for more bytes than ``total_bytes`` allows, or than fit into memory
-        :raises OSError: when it cannot be read
-        """
+        """Return all bytes of the file, in memory."""
         self._limits.check("total_bytes", self.size)
         return BytesSource(self._read(0, self.size, "total_bytes"))
 
@@ -165,12 +152,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 class SourceSlice:
-    """A range of another source's bytes, as a source.
-
-    :param source: the other one
-    :param start: first byte of the range
-    :param size: its length in bytes
-    """
+    """A range of another source's bytes, as a source."""
 
     __slots__ = ("size", "source", "start")
 
@@ -233,7 +215,6 @@ class Cursor:
 
     A read of more bytes than are left is an error that names the field.
 
-    :param view: the bytes
     :param failure: the error class of the layer that reads
     :param offset: position of ``view`` in the entry, for messages
     """
@@ -252,12 +233,7 @@ class Cursor:
         return len(self.view) - self.position
 
     def take(self, size: int, what: str) -> memoryview | bytes:
-        """Take the next bytes.
-
-        :param size: number of bytes
-        :param what: name of the field, for the message
-        :raises FormatError: of the class ``failure``, when fewer are left
-        """
+        """Take the next bytes."""
         start = self.position
         if not 0 <= size <= len(self.view) - start:
             message = f"{what}: expected {size} bytes, got {len(self.view) - start}"

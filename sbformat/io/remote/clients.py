@@ -36,10 +36,7 @@ SLOWEST: Final = 1 << 14
 
 
 class Clock:
-    """The time that the requests for one file take; see the module.
-
-    :param timeout: in seconds
-    """
+    """The time that the requests for one file take; see the module."""
 
     __slots__ = ("_end", "_last", "_left", "timeout")
 
@@ -69,10 +66,7 @@ class Clock:
 def collect_in_time(work: Callable[[], Iterable[T]], seconds: float) -> list[T]:
     """Return what a client's function yields, which runs in a thread that is left alone when it takes too long.
 
-    :param work: opens something, or lists it page by page
     :param seconds: until the end, or else until the next item
-    :raises TimeoutError: when that time is over
-    :raises Exception: what ``work`` raises
     """
     found: list[T] = []
     end: Future[None] = Future()
@@ -153,10 +147,7 @@ def missing_packages(scheme: str, package: str | None = None) -> UnsupportedErro
 
 
 def require_packages(url: str) -> None:
-    """Check that the packages for a URL are installed, before work on many of them is begun.
-
-    :raises UnsupportedError: if one is not; a scheme that fsspec does not know is refused when the URL is opened
-    """
+    """Check that the packages for a URL are installed, before work on many of them is begun."""
     scheme = find_scheme(url)
     try:
         import fsspec
@@ -172,9 +163,7 @@ def require_packages(url: str) -> None:
 def call_client(url: str, work: Callable[[], T], size: int = 0) -> T:
     """Call a function that uses a client; its errors become ours.
 
-    :param url: what it is asked about
     :param size: bytes that it fetches, which take their time
-    :raises OSError: if the client fails, or takes too long
     """
     return list_by_client(url, lambda: [work()], size)[0]
 
@@ -197,7 +186,6 @@ def translate(  # noqa: PLR0911 -- one for each kind of error
 ) -> Exception:
     """Return the error of ours for one of a client.
 
-    :param error: of aiohttp, botocore, huggingface_hub, or another file system
     :param scheme: of the URL, which says where credentials come from
     :param name: the URL without secrets
     """
@@ -268,10 +256,6 @@ class FileSystemFile:
 
     S3's files send the ETag with each request, and so does every version-aware file system. For others, what the file
     system says of a file (size, time, checksum) is compared before and after what was read.
-
-    :param url: with any scheme that fsspec knows
-    :raises OSError: if it cannot be opened
-    :raises UnsupportedError: for a scheme that is not known or needs a package
     """
 
     __slots__ = ("_file", "_fs", "_is_conditional", "_path", "_url", "name", "size", "version")
@@ -328,10 +312,7 @@ def read_version(info: Mapping[str, Any]) -> str | None:
 
 
 def open_file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it.
-
-    :raises UnsupportedError: for a scheme that is not known or needs a package, and for a chain of URLs
-    """
+    """Return the file system of a URL, and the path in it."""
     scheme = find_scheme(url)
     if "::" in url:
         message = f"expected one URL, got a chain: {quote(hide_secrets(url))}"

@@ -91,11 +91,7 @@ _ADVICE: Final = "pass Url(..., private_redirects=True) or --private-redirects t
 
 
 class _TemporaryError(Exception):
-    """What may go well at the next try.
-
-    :param cause: the error to raise after the last one
-    :param wait: seconds that the server asks to wait
-    """
+    """What may go well at the next try."""
 
     def __init__(self, cause: Exception, wait: float | None = None) -> None:
         super().__init__()
@@ -453,10 +449,7 @@ class PrivateAddressError(OSError):
 
 
 def is_private(address: str) -> bool:
-    """Return whether an IP address is not one of the internet: private, of this machine, of the link, or reserved.
-
-    :raises ValueError: if it is not an IP address
-    """
+    """Return whether an IP address is not one of the internet: private, of this machine, of the link, or reserved."""
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour
@@ -478,10 +471,8 @@ def check_redirect(source: URL, target: URL, named: URL, *, allows_private: bool
     """Refuse a redirect to another scheme, or to a private address that is written as one.
 
     :param source: the URL that answered with the redirect
-    :param target: the URL that it names
     :param named: the URL that the user named, whose server is followed wherever it is
     :param allows_private: the user allows private addresses, and http from https
-    :raises UnsupportedError: if it is refused
     """
     is_secure = target.scheme == "https" or (target.scheme == "http" and (source.scheme == "http" or allows_private))
     if not is_secure or not target.host:
@@ -515,10 +506,7 @@ def make_public_resolver() -> AbstractResolver:
         """Resolves names to addresses of the internet."""
 
         async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> list[Any]:
-            """Return the addresses of a name.
-
-            :raises PrivateAddressError: if one of them is private
-            """
+            """Return the addresses of a name."""
             found = await super().resolve(host, port, family)
             if any(is_private(row["host"]) for row in found):
                 raise PrivateAddressError

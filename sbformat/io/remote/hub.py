@@ -70,8 +70,6 @@ def parse_hub_url(url: str) -> HubPath | None:
 
     >>> parse_hub_url("hf://sb3/ppo-CartPole-v1@main/ppo-CartPole-v1.zip")
     HubPath(repo_type='model', repo_id='sb3/ppo-CartPole-v1', revision='main', path='ppo-CartPole-v1.zip')
-
-    :raises UnsupportedError: for a URL that is none of these
     """
     rest = url[len(HUB_PREFIX) :]
     if rest.startswith("?") or (rest and _AUTHOR.fullmatch(rest)):
@@ -86,10 +84,7 @@ def parse_hub_url(url: str) -> HubPath | None:
 
 
 def pin_commit(url: str) -> str:
-    """Return a URL with the commit that its revision is now; unchanged if it has one.
-
-    :raises OSError: if the repository cannot be reached
-    """
+    """Return a URL with the commit that its revision is now; unchanged if it has one."""
     place = parse_hub_url(url)
     if place is None or (place.revision is not None and _COMMIT.fullmatch(place.revision)):
         return url
@@ -101,11 +96,7 @@ def pin_commit(url: str) -> str:
 
 
 def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int = OPENING_BYTES) -> HttpFile:
-    """Open a file of the Hub at the commit that its revision is now.
-
-    :raises OSError: if it cannot be opened
-    :raises UnsupportedError: for a URL that does not name a file, and without huggingface_hub
-    """
+    """Open a file of the Hub at the commit that its revision is now."""
     name = hide_secrets(url)
     place = parse_hub_url(pin_commit(url))
     if place is None:
@@ -131,10 +122,7 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
 
 
 def list_repository(url: str) -> Iterator[HubEntry]:
-    """Yield the files at or below a place, at its commit.
-
-    :raises OSError: if the repository cannot be reached
-    """
+    """Yield the files at or below a place, at its commit."""
     place = parse_hub_url(url)
     if place is None:
         raise _refuse_query(url)
@@ -168,9 +156,6 @@ def find_repositories(url: str) -> Iterable[str]:
     """Return the URLs of the models that a query finds, in the order of their names.
 
     ``hf://AUTHOR`` and ``hf://?author=AUTHOR&tag=TAG&search=WORDS&limit=N`` are queries; ``tag`` may be repeated.
-
-    :raises UnsupportedError: for a query with other words
-    :raises OSError: if the Hub cannot be reached
     """
     rest = url[len(HUB_PREFIX) :]
     query = parse_qs(rest[1:], keep_blank_values=True) if rest.startswith("?") else {"author": [rest.rstrip("/")]}
@@ -200,10 +185,7 @@ def _refuse_query(url: str) -> UnsupportedError:
 
 
 def call_hub(url: str, work: Callable[[Any], T]) -> T:
-    """Call a function with huggingface_hub's client; its errors become ours.
-
-    :raises OSError: if the Hub cannot be reached, or refuses
-    """
+    """Call a function with huggingface_hub's client; its errors become ours."""
     return call_client(url, lambda: work(_open_api(url)))
 
 

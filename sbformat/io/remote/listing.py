@@ -72,11 +72,7 @@ class RemoteFolder(Record):
 
 
 def is_folder(url: str) -> bool:
-    """Return whether a URL names a folder of a remote file system; the web has none.
-
-    :raises OSError: if the file system cannot be reached
-    :raises UnsupportedError: if it is not known, or needs a package
-    """
+    """Return whether a URL names a folder of a remote file system; the web has none."""
     scheme = find_scheme(url)
     if scheme in _WEB or (not url.endswith("/") and last_name(url).lower().endswith(_FILE_SUFFIXES)):
         return False
@@ -103,10 +99,7 @@ def pin_folder(url: str) -> str:
 def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]:
     """Yield a remote folder and all folders below it, from the top down, in the order of their names.
 
-    :param url: of the folder
     :param depth: how many levels of folders below it are listed; by default all
-    :raises OSError: if it cannot be listed
-    :raises UnsupportedError: for a web server, which has no folders
     """
     if find_scheme(url) in _WEB:
         message = f"a web server has no folders to list: {quote(hide_secrets(url))}"
@@ -169,9 +162,6 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
 
     A URL of a file is one; of a folder, all ``.zip``, ``.pth`` and ``.pkl`` below it and the folders that archives were
     unzipped into; of a pattern (``*``, ``**``, ``[abc]``), what it matches; of a query of the Hub, those of each model.
-
-    :raises OSError: if the file system cannot be reached
-    :raises UnsupportedError: for a pattern on the web, and for an unknown file system
     """
     if find_scheme(url) == HUB_SCHEME and _is_query(url):
         yield from _iter_repositories(url)
@@ -204,10 +194,7 @@ def _is_query(url: str) -> bool:
 
 
 def _iter_repositories(url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of the repositories that a query of the Hub finds, or a pattern of an author's repositories.
-
-    :raises UnsupportedError: for a pattern of authors
-    """
+    """Yield the archives of the repositories that a query of the Hub, or a pattern of an author's, finds."""
     author, _, rest = url[len(HUB_PREFIX) :].partition("/")
     name, _, inner = rest.partition("/")
     is_query = author.startswith("?")
@@ -239,7 +226,6 @@ def _iter_archives(
 ) -> Iterator[ListedUrl]:
     """Yield the archives in folders, and the folders that archives were unzipped into.
 
-    :param url: of the top folder
     :param folders: all below it, from the top down
     :param pattern: of names of files, whatever their suffix, and of folders, whose archives are yielded; without it all
     """
@@ -328,10 +314,7 @@ class _OpenFolder:
 
 
 def list_keys(url: str) -> Iterator[RemoteEntry]:
-    """Yield the objects below a prefix of S3, in the order of their keys, a page at a time.
-
-    :raises OSError: if the bucket cannot be listed
-    """
+    """Yield the objects below a prefix of S3, in the order of their keys, a page at a time."""
     fs, path = open_file_system(url)
     bucket, prefix, _ = fs.split_path(path)
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
@@ -349,7 +332,6 @@ def _describe_unzipped(url: str, name: str, files: Sequence[RemoteEntry]) -> Lis
     """Return a folder that an archive was unzipped into.
 
     :param name: the path from the top, which ``url`` names; empty for the top itself
-    :param files: those directly in it
     """
     text = "\n".join(f"{row.name} {row.size} {row.version}" for row in files)
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
@@ -372,8 +354,6 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
     >>> compile_pattern("**/best*.zip").fullmatch("runs/ppo/best_model.zip") is not None
     True
-
-    :raises UnsupportedError: for a set of characters that is not one, such as ``[z-a]``
     """
     *folders, last = text.split("/")
     parts = ["(?:[^/]+/)*" if part == "**" else f"{_translate(part)}/" for part in folders]
