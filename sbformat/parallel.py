@@ -17,6 +17,7 @@ import contextlib
 import os
 import sys
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _SUBMITTED_ELSEWHERE: Final = 64
 _TRIES: Final = 2
 """How often an item is tried alone: the system may have ended the process for another reason, such as memory."""
 _MOST_PROCESSES: Final = 61
-"""What :class:`ProcessPoolExecutor` accepts on Windows."""
+"""The most that :class:`ProcessPoolExecutor` accepts on Windows."""
 _KILLED: Final = frozenset({"KilledWorker"})
 """Names of the errors with which Dask reports an item whose workers were killed; they are not imported here."""
 _ENDED: Final = frozenset({"closed", "closing"})
@@ -103,15 +104,10 @@ def map_in_order(
 
 
 class _Run(Generic[T, R]):
-    """One call of :func:`map_in_order`: what was submitted, in order, and the processes that work on it."""
+    """One call of :func:`map_in_order`: what was submitted, in order, and who works on it."""
 
     def __init__(
-        self,
-        work: Callable[[T], R],
-        lost: Callable[[T], R],
-        items: Iterator[T],
-        pool: _Given,
-        under_way: int,
+        self, work: Callable[[T], R], lost: Callable[[T], R], items: Iterator[T], pool: _Given, under_way: int
     ) -> None:
         self._work = work
         self._lost = lost
@@ -122,12 +118,8 @@ class _Run(Generic[T, R]):
 
     def submit(self) -> None:
         """Submit the next items, as many as may be under way."""
-        while len(self._submitted) < self._under_way:
-            for item in self._items:
-                self._submitted.append((item, self._pool.submit(self._work, item)))
-                break
-            else:
-                return
+        for item in islice(self._items, self._under_way - len(self._submitted)):
+            self._submitted.append((item, self._pool.submit(self._work, item)))
 
     def results(self) -> Iterator[R]:
         """Yield the results; the processes end with the generator, however it ends."""
@@ -155,10 +147,7 @@ class _Run(Generic[T, R]):
             self._pool.close()
 
     def _try_again(self, item: T, error: BaseException) -> R:
-        """Submit an item again that the cluster could not finish.
-
-        :raises WorkersError: when the cluster cancels it each time: it has ended
-        """
+        """Submit an item again that the cluster could not finish; one that it cancels each time has ended."""
         for _ in range(_TRIES):
             try:
                 return self._pool.wait(self._pool.submit(self._work, item))
@@ -257,12 +246,11 @@ class _DaskClient(_Given):
         super().__init__(executor)
         self._client = client
         self._timeout = worker_timeout
-        self._calls = 0
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        self._calls += 1  # Dask takes a call with the same arguments for one that it has a result of
+        # otherwise Dask takes a call with the same arguments for one that it has a result of
         options = {**getattr(self._executor, "_kwargs", {}), "pure": False}
-        future: Future[R] = self._client.submit(_call, work, item, self._calls, **options)
+        future: Future[R] = self._client.submit(work, item, **options)
         return future
 
     def wait(self, future: Future[R]) -> R:
@@ -362,10 +350,6 @@ def _is_alone() -> bool:
 
 
 # -- in a worker --------------------------------------------------------------------------------------
-
-
-def _call(work: Callable[[T], R], item: T, _: int) -> R:
-    return work(item)
 
 
 def _prepare_worker() -> None:

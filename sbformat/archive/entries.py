@@ -1,4 +1,4 @@
-"""``Entries``: where the bytes of an archive's entries are, and what its text entries say.
+"""``Entries``: the bytes of an archive's entries, wherever they are; and its text entries.
 
 Out: ``FileEntries``, the entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``. They
 have the same interface as :class:`~sbformat.container.reader.Container`, without CRCs: nothing stores them.

@@ -1,4 +1,4 @@
-"""What ``data`` says: the values of its keys, and the algorithm that wrote it.
+"""The meaning of ``data``: the values of its keys, and the algorithm that wrote it.
 
 In: ``data`` as :func:`sbformat.data.loads` returns it. Out: JSON unchanged, blobs decoded without running them
 (VALUES.md 13); and the algorithm, which no entry names (FORMAT.md 4.3). The keys of ``data`` are specific to the

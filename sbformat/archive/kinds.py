@@ -53,7 +53,7 @@ KIND_TITLES: Final[dict[Kind, str]] = {
     "running-mean-std": "running mean and variance",
     "replay-buffer": "replay buffer",
 }
-"""What people call a file of a kind that can be read."""
+"""Names for people of the kinds that can be read."""
 
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
@@ -135,7 +135,7 @@ def describe_other(kind: str) -> str | None:
 
 
 LFS_POINTER: Final = "a Git LFS pointer: fetch the file with 'git lfs pull', or download it again"
-"""What is in the place of a file that was not fetched."""
+"""Describes the file that is in the place of one that was not fetched."""
 _NOT_ARCHIVES: Final[dict[str, str]] = {
     "empty": "an empty file: download it again",
     "empty-zip": "an empty zip",

@@ -107,7 +107,7 @@ class Layout(Record):
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
     unread: dict[str, Unread]
-    """Of a zip that is fetched by ranges, all members: :func:`read_local` reads a header when the member is used."""
+    """All members, if the zip is fetched by ranges: :func:`read_local` reads a header when the member is used."""
 
 
 def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layout:

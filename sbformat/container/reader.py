@@ -289,7 +289,7 @@ class Container:
             raise MissingEntryError(name, present=self.entries) from None
 
     def prefetch(self) -> None:
-        """Of an archive that is fetched by ranges, fetch where its members meet: headers, directories and pickles."""
+        """Fetch where members meet, if the zip is fetched by ranges: headers, directories and pickles."""
         ranged, start = find_ranged(self._source)
         if ranged is not None:
             places = sorted(start + entry.offset for entry in self.entries.values())[:_MOST_PREFETCHED]

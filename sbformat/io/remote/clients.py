@@ -22,7 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
-from sbformat.io.urls import Url, find_scheme, find_timeout, hide_secrets
+from sbformat.io.urls import as_url, find_scheme, hide_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -95,12 +95,12 @@ _CREDENTIALS: Final = {
     "http": "client_kwargs of fsspec's configuration",
     "https": "client_kwargs of fsspec's configuration",
 }
-"""Where the credentials of a file system come from."""
+"""The place of the credentials, by scheme."""
 _PACKAGES: Final = {
     "http": "fsspec and aiohttp", "https": "fsspec and aiohttp", "s3": "fsspec and s3fs", "s3a": "fsspec and s3fs",
     "hf": "fsspec and huggingface_hub",
 }  # fmt: skip
-"""What a scheme needs, of the extra ``remote``."""
+"""Packages of the extra ``remote``, by scheme."""
 _MISSING: Final = ("NotFound", "NoSuchKey", "NoSuchBucket", "FileNotFound")
 _DENIED: Final = (
     "Permission", "Forbidden", "Unauthorized", "AccessDenied", "GatedRepo", "Credential", "InvalidAccessKey",
@@ -109,7 +109,7 @@ _PROXIES: Final = ("https_proxy", "http_proxy", "all_proxy")
 S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 """File systems whose files refuse to be read once they have changed."""
 _VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
-"""What file systems call the version of a file, the most exact first."""
+"""Names of the version of a file in file systems, the most exact first."""
 _FEW_TRIES: Final = {"retries": {"max_attempts": 2, "mode": "standard"}}
 """botocore's own tries, for answers of 500 and 503: s3fs tries connections that fail five times, and five times five
 tries take minutes."""
@@ -172,7 +172,7 @@ def list_by_client(url: str, work: Callable[[], Iterable[T]], size: int = 0) -> 
     """Return what a client lists, as :func:`call_client` does; its time begins again with each item."""
     name = hide_secrets(url)
     try:
-        return collect_in_time(work, find_timeout(url) + size / SLOWEST)
+        return collect_in_time(work, as_url(url).timeout + size / SLOWEST)
     except SbformatError:
         raise
     except Exception as error:
@@ -322,7 +322,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
         import fsspec.core
     except ImportError as error:
         raise _translate_import(error, scheme) from None
-    options = dict(url.options) if isinstance(url, Url) else {}
+    options = dict(as_url(url).options)
     if scheme in S3_SCHEMES and not {"config_kwargs"} & {*options, *fsspec.config.conf.get("s3", {})}:
         options["config_kwargs"] = _FEW_TRIES
     try:

@@ -53,7 +53,7 @@ from sbformat.io.remote.clients import (
     translate,
 )
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, find_scheme, find_timeout, hide_secrets
+from sbformat.io.urls import Url, as_url, find_scheme, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ _ADVICE: Final = "pass Url(..., private_redirects=True) or --private-redirects t
 
 
 class _TemporaryError(Exception):
-    """What may go well at the next try."""
+    """A failure that may be temporary."""
 
     def __init__(self, cause: Exception, wait: float | None = None) -> None:
         super().__init__()
@@ -130,10 +130,10 @@ class HttpFile:
         self.name = name or hide_secrets(url)
         self._scheme = scheme or find_scheme(url)
         self._headers = headers or {}
-        self._clock = Clock(find_timeout(url))
-        self._allows_private = isinstance(url, Url) and url.private_redirects
-        options = url.options if isinstance(url, Url) else {}
-        self._fs, self._others = _open_file_systems(find_scheme(url), options, allows_private=self._allows_private)
+        options = as_url(url)
+        self._clock = Clock(options.timeout)
+        self._allows_private = options.private_redirects
+        self._fs, self._others = _open_file_systems(options)
         named = _parse_url(url)
         if named is None or not named.host:
             message = f"expected a URL with the name of a server, got {quote(self.name)}"
@@ -404,19 +404,20 @@ async def _wait(seconds: float) -> None:
 # -- sessions -----------------------------------------------------------------------------------------
 
 
-def _open_file_systems(scheme: str, options: Mapping[str, Any], *, allows_private: bool) -> tuple[Any, Any]:
+def _open_file_systems(url: Url) -> tuple[Any, Any]:
     """Return fsspec's file system for the named origin, and one without credentials for all others.
 
     fsspec keeps both, with their connections, and closes them when the process ends.
     """
+    scheme = find_scheme(url)
     try:
         import aiohttp  # noqa: F401 -- whether it is there
         import fsspec
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
-    others = _open_any_session if allows_private else _open_public_session
+    others = _open_any_session if url.private_redirects else _open_public_session
     return (
-        fsspec.filesystem(scheme, **{"get_client": _open_named_session, **options}),
+        fsspec.filesystem(scheme, **{"get_client": _open_named_session, **url.options}),
         fsspec.filesystem(scheme, get_client=others),
     )
 

@@ -17,7 +17,7 @@ from sbformat.immutable import Record
 from sbformat.io.remote.clients import call_client, list_by_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile, is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, copy_options, find_timeout, hide_secrets
+from sbformat.io.urls import Url, as_url, copy_options, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
@@ -62,7 +62,7 @@ class HubEntry(Record):
     path: str
     size: int
     version: str
-    """What identifies its contents: the SHA-256 of a large file, git's identifier of a small one."""
+    """Identifies its contents: the SHA-256 of a large file, git's identifier of a small one."""
 
 
 def parse_hub_url(url: str) -> HubPath | None:
@@ -104,15 +104,15 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     if not place.path:
         message = f"expected a file of a repository, got {quote(name)}"
         raise UnsupportedError(message)
-    options = _read_options(url)
+    given = as_url(url)
     endpoint = call_hub(url, lambda api: api.endpoint)
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     target = f"{endpoint}/{place.full_id}/resolve/{place.revision}/{percent(place.path)}"
-    allows_private = (isinstance(url, Url) and url.private_redirects) or _is_private_host(endpoint)
-    headers = build_hf_headers(token=options.get("token"), library_name="sbformat")
+    allows_private = given.private_redirects or _is_private_host(endpoint)
+    headers = build_hf_headers(token=given.options.get("token"), library_name="sbformat")
     return HttpFile(
-        Url(target, private_redirects=allows_private, timeout=find_timeout(url)),
+        Url(target, private_redirects=allows_private, timeout=given.timeout),
         headers=headers,
         limits=limits,
         name=name,
@@ -197,12 +197,8 @@ def _open_api(url: str) -> Any:
         raise missing_packages(HUB_SCHEME, error.name) from None
     if constants.HF_HUB_OFFLINE:  # of a commit, only its files would be fetched, which are not asked for by this client
         raise OfflineModeIsEnabled
-    options = _read_options(url)
+    options = as_url(url).options
     return HfApi(endpoint=options.get("endpoint"), token=options.get("token"), library_name="sbformat")
-
-
-def _read_options(url: str) -> dict[str, Any]:
-    return url.options if isinstance(url, Url) else {}
 
 
 def _is_private_host(endpoint: str) -> bool:

@@ -48,7 +48,7 @@ class ListedUrl(Record):
     size: int | None
     """In bytes; None if it was not listed, but named."""
     version: str | None
-    """What identifies its contents: ETag, checksum or time."""
+    """Identifies its contents: ETag, checksum or time."""
     name: str | None = None
     """Its URL without the commit that ``url`` has, if it was listed at one."""
 
