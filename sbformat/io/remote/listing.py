@@ -11,6 +11,7 @@ import hashlib
 import re
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
@@ -108,10 +109,7 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
         yield from (row for row in _walk_hub(url) if depth is None or _find_depth(row.name) <= depth)
         return
     if find_scheme(url) in S3_SCHEMES and depth is None:
-        found = list(list_keys(url))
-        if not found:
-            raise not_found(hide_secrets(url))
-        yield from _group(found)
+        yield from _group(_list_keys(url))
         return
     fs, top = open_file_system(url)
     pending = [""]
@@ -178,7 +176,7 @@ def _iter_folder(url: str) -> Iterator[ListedUrl]:
     if find_scheme(url) == HUB_SCHEME:
         return _iter_commit(url)
     if find_scheme(url) in S3_SCHEMES:
-        return _iter_bucket(url)
+        return _iter_archives(url, _iter_complete(_list_keys(url)))
     return _iter_archives(url, walk_folder(url))
 
 
@@ -226,7 +224,7 @@ def _iter_archives(
 ) -> Iterator[ListedUrl]:
     """Yield the archives in folders, and the folders that archives were unzipped into.
 
-    :param folders: all below it, from the top down
+    :param folders: all below it, from the top down, or none that is within an unzipped archive
     :param pattern: of names of files, whatever their suffix, and of folders, whose archives are yielded; without it all
     """
     archive: str | None = None
@@ -238,7 +236,7 @@ def _iter_archives(
         if pattern is not None and folder.name and pattern.match(folder.name):
             matched = matched if matched is not None and here.startswith(matched) else here
         is_inside = matched is not None and here.startswith(matched)
-        if is_inside and any(row.name == f"{here}{DATA_ENTRY}" for row in folder.files):
+        if is_inside and _has_data(here, folder.files):
             archive = here
             yield _describe_unzipped(url, folder.name, folder.files)
             continue
@@ -248,84 +246,54 @@ def _iter_archives(
                 yield ListedUrl(join_url(url, row.name), row.size, row.version)
 
 
-def _iter_bucket(url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of a prefix, of which S3 lists a thousand keys in one request, whatever their folders are.
+def _has_data(folder: str, files: Iterable[RemoteEntry]) -> bool:
+    """Return whether an archive was unzipped into a folder, whose name ends with a slash, as far as its files show."""
+    return any(row.name == f"{folder}{DATA_ENTRY}" for row in files)
+
+
+def _iter_complete(entries: Iterable[RemoteEntry]) -> Iterator[RemoteFolder]:
+    """Yield the folders of a bucket while its keys are listed, but none that is within an unzipped archive.
 
     Keys come in the order of their bytes, so that those of a folder are together: it is complete at the first key
     outside of it. Its own files are kept until then, because ``data`` among them makes all of them one archive; but not
-    more than an archive may have.
+    more than an archive may have: of a larger folder they are yielded as they come, and its ``data`` means nothing.
     """
-    open_folders: list[_OpenFolder] = []
-    is_empty = True
-    for entry in list_keys(url):
-        is_empty = False
-        folder, _, last = entry.name.rpartition("/")
-        here = f"{folder}/" if folder else ""
-        while open_folders and not here.startswith(open_folders[-1].prefix):
-            yield from _close(open_folders, url)
-        if not open_folders or open_folders[-1].prefix != here:
-            open_folders.append(_OpenFolder(here))
-        if last:
-            yield from open_folders[-1].add(url, entry)
-    while open_folders:
-        yield from _close(open_folders, url)
-    if is_empty:
-        raise not_found(hide_secrets(url))
-
-
-def _close(open_folders: list[_OpenFolder], url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of the last folder, unless it is within an unzipped archive."""
-    closed = open_folders.pop()
-    if not any(folder.is_archive() for folder in open_folders):
-        yield from closed.close(url)
-
-
-class _OpenFolder:
-    """A folder of which keys are still to come.
-
-    :param prefix: its name with a slash; empty for the top
-    """
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self._files: list[RemoteEntry] = []
-        self._is_large = False
-
-    def add(self, url: str, entry: RemoteEntry) -> Iterator[ListedUrl]:
-        """Add a file; of more files than an archive has, yield those that are archives."""
-        self._files.append(entry)
-        if self._is_large or len(self._files) > DEFAULT_LIMITS.outer_entries:
-            self._is_large = True
-            yield from self.close(url)
-            self._files.clear()
-
-    def is_archive(self) -> bool:
-        """Return whether it is an unzipped archive, as far as its files are known."""
-        return not self._is_large and any(row.name == f"{self.prefix}{DATA_ENTRY}" for row in self._files)
-
-    def close(self, url: str) -> Iterator[ListedUrl]:
-        """Yield the archives that are directly in it, or the folder if it is one."""
-        if self.is_archive():
-            yield _describe_unzipped(url, self.prefix.strip("/"), self._files)
+    opened: dict[str, list[RemoteEntry]] = {}  # from the outermost in
+    large: set[str] = set()
+    for entry in chain(entries, (None,)):
+        here = None if entry is None else entry.name[: entry.name.rfind("/") + 1]
+        while opened and (here is None or not here.startswith(next(reversed(opened)))):
+            folder, files = opened.popitem()
+            if not any(_has_data(*outer) for outer in opened.items()):
+                yield RemoteFolder(folder[:-1], tuple(files))
+        if entry is None or here is None:
             return
-        for row in self._files:
-            if row.name.lower().endswith(ARCHIVE_SUFFIXES):
-                yield ListedUrl(join_url(url, row.name), row.size, row.version)
+        files = opened.setdefault(here, [])
+        if entry.name != here:
+            files.append(entry)
+        if here in large or len(files) > DEFAULT_LIMITS.outer_entries:
+            large.add(here)
+            yield RemoteFolder(here[:-1], tuple(row for row in files if row.name != f"{here}{DATA_ENTRY}"))
+            files.clear()
 
 
-def list_keys(url: str) -> Iterator[RemoteEntry]:
+def _list_keys(url: str) -> Iterator[RemoteEntry]:
     """Yield the objects below a prefix of S3, in the order of their keys, a page at a time."""
     fs, path = open_file_system(url)
     bucket, prefix, _ = fs.split_path(path)
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     more: dict[str, str] = {}
+    is_empty = True
     while True:
         page = call_client(url, partial(fs.call_s3, "list_objects_v2", fs.req_kw, Bucket=bucket, Prefix=prefix, **more))
         for row in page.get("Contents", ()):
             yield RemoteEntry(row["Key"][len(prefix) :], row["Size"], row.get("ETag"))
+            is_empty = False
         if not page.get("NextContinuationToken"):
-            return
+            break
         more = {"ContinuationToken": page["NextContinuationToken"]}
+    if is_empty:
+        raise not_found(hide_secrets(url))
 
 
 def _describe_unzipped(url: str, name: str, files: Sequence[RemoteEntry]) -> ListedUrl:
