@@ -149,7 +149,7 @@ class WithoutWorkers(Executor):
     def status(self) -> str:
         return next(self._statuses, "closed")  # a test that fails ends
 
-    def submit(self, fn: Callable[..., Any], /, *_: Any, pure: bool = True, **__: Any) -> Future[Any]:  # noqa: ARG002
+    def submit(self, fn: Callable[..., Any], /, *_: Any, pure: bool = True, **__: Any) -> Future[Any]:
         assert not pure  # as the client is called, not its executor
         return Future()
 

@@ -22,6 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
+from sbformat.immutable import Record
 from sbformat.io.urls import as_url, find_scheme, hide_secrets
 
 if TYPE_CHECKING:
@@ -249,6 +250,16 @@ def _find_status(error: BaseException) -> int | None:
     if isinstance(response, dict):
         found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return found if isinstance(found, int) and 400 <= found < 600 else None
+
+
+class RemoteEntry(Record):
+    """A file of a remote folder."""
+
+    name: str
+    """The path from the top of the folder, with slashes."""
+    size: int
+    version: str | None
+    """Identifies its contents: ETag, checksum or time."""
 
 
 class FileSystemFile:

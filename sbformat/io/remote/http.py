@@ -526,6 +526,3 @@ def _parse_url(text: str) -> URL | None:
     except ValueError:
         return None
     return found
-
-
-__all__ = ["MOST_REDIRECTS", "HttpFile", "PrivateAddressError", "check_redirect", "is_private", "make_public_resolver"]

@@ -14,7 +14,7 @@ from urllib.parse import quote as percent
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.io.remote.clients import call_client, list_by_client, missing_packages, not_found
+from sbformat.io.remote.clients import RemoteEntry, call_client, list_by_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile, is_private
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, as_url, copy_options, hide_secrets
@@ -22,7 +22,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -54,15 +54,6 @@ class HubPath(Record):
     def full_id(self) -> str:
         """The repository with its type, as URLs have it: ``datasets/user/name``; models have no type."""
         return self.repo_id if self.repo_type == "model" else f"{self.repo_type}s/{self.repo_id}"
-
-
-class HubEntry(Record):
-    """A file of a repository."""
-
-    path: str
-    size: int
-    version: str
-    """Identifies its contents: the SHA-256 of a large file, git's identifier of a small one."""
 
 
 def parse_hub_url(url: str) -> HubPath | None:
@@ -98,9 +89,7 @@ def pin_commit(url: str) -> str:
 def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int = OPENING_BYTES) -> HttpFile:
     """Open a file of the Hub at the commit that its revision is now."""
     name = hide_secrets(url)
-    place = parse_hub_url(pin_commit(url))
-    if place is None:
-        raise _refuse_query(url)
+    place = _find_place(pin_commit(url))
     if not place.path:
         message = f"expected a file of a repository, got {quote(name)}"
         raise UnsupportedError(message)
@@ -121,21 +110,21 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     )
 
 
-def list_repository(url: str) -> Iterator[HubEntry]:
-    """Yield the files at or below a place, at its commit."""
-    place = parse_hub_url(url)
-    if place is None:
-        raise _refuse_query(url)
+def list_repository(url: str) -> list[RemoteEntry]:
+    """Return the files at or below a place, at its commit, by the names that they have below it.
 
+    Their version is the SHA-256 of a large file, git's identifier of a small one.
+    """
+    place = _find_place(url)
+    start = len(f"{place.path}/") if place.path else 0
     rows = list_by_client(
         url,
         lambda: _open_api(url).list_repo_tree(
             place.repo_id, place.path or None, recursive=True, revision=place.revision, repo_type=place.repo_type
         ),
     )
-    yield from sorted(
-        HubEntry(row.path, row.size, row.lfs.sha256 if row.lfs else row.blob_id) for row in rows if hasattr(row, "size")
-    )
+    files = (row for row in rows if hasattr(row, "size"))
+    return sorted(RemoteEntry(row.path[start:], row.size, row.lfs.sha256 if row.lfs else row.blob_id) for row in files)
 
 
 def is_hub_folder(url: str) -> bool:
@@ -152,7 +141,7 @@ def is_hub_folder(url: str) -> bool:
     return not hasattr(found[0], "size")
 
 
-def find_repositories(url: str) -> Iterable[str]:
+def find_repositories(url: str) -> list[str]:
     """Return the URLs of the models that a query finds, in the order of their names.
 
     ``hf://AUTHOR`` and ``hf://?author=AUTHOR&tag=TAG&search=WORDS&limit=N`` are queries; ``tag`` may be repeated.
@@ -177,11 +166,14 @@ def find_repositories(url: str) -> Iterable[str]:
     return [copy_options(url, HUB_PREFIX + name) for name in sorted(row.id for row in rows)]
 
 
-def _refuse_query(url: str) -> UnsupportedError:
-    """Return the error for a query where one repository is expected, once it was asked: its own error comes first."""
-    count = len(list(find_repositories(url)))
-    found = count_noun(count, "repository", "repositories")
-    return UnsupportedError(f"expected a repository or a file of one, got a query that finds {found}")
+def _find_place(url: str) -> HubPath:
+    """Return the place that a URL names; a query is refused once it was asked: its own error comes first."""
+    place = parse_hub_url(url)
+    if place is None:
+        found = count_noun(len(find_repositories(url)), "repository", "repositories")
+        message = f"expected a repository or a file of one, got a query that finds {found}"
+        raise UnsupportedError(message)
+    return place
 
 
 def call_hub(url: str, work: Callable[[Any], T]) -> T:
@@ -208,15 +200,3 @@ def _is_private_host(endpoint: str) -> bool:
         return any(is_private(str(row[4][0])) for row in socket.getaddrinfo(host, None))
     except (OSError, ValueError):
         return False
-
-
-__all__ = [
-    "HUB_PREFIX",
-    "HUB_SCHEME",
-    "find_repositories",
-    "is_hub_folder",
-    "list_repository",
-    "open_hub_file",
-    "parse_hub_url",
-    "pin_commit",
-]

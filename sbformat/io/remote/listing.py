@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.io.remote.clients import S3_SCHEMES, call_client, not_found, open_file_system, read_version
+from sbformat.io.remote.clients import S3_SCHEMES, RemoteEntry, call_client, not_found, open_file_system, read_version
 from sbformat.io.remote.hub import (
     HUB_PREFIX,
     HUB_SCHEME,
@@ -52,15 +52,6 @@ class ListedUrl(Record):
     """Identifies its contents: ETag, checksum or time."""
     name: str | None = None
     """Its URL without the commit that ``url`` has, if it was listed at one."""
-
-
-class RemoteEntry(Record):
-    """A file of a remote folder."""
-
-    name: str
-    """The path from the top of the folder, with slashes."""
-    size: int
-    version: str | None
 
 
 class RemoteFolder(Record):
@@ -106,7 +97,7 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
         message = f"a web server has no folders to list: {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
     if find_scheme(url) == HUB_SCHEME:
-        yield from (row for row in _walk_hub(url) if depth is None or _find_depth(row.name) <= depth)
+        yield from (row for row in _group(list_repository(url)) if depth is None or _find_depth(row.name) <= depth)
         return
     if find_scheme(url) in S3_SCHEMES and depth is None:
         yield from _group(_list_keys(url))
@@ -137,12 +128,6 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
 def _find_depth(name: str) -> int:
     """Return how many levels below the top a folder is."""
     return name.count("/") + 1 if name else 0
-
-
-def _walk_hub(url: str) -> Iterator[RemoteFolder]:
-    place = parse_hub_url(url)
-    start = len(f"{place.path}/") if place is not None and place.path else 0
-    yield from _group(RemoteEntry(row.path[start:], row.size, row.version) for row in list_repository(url))
 
 
 def _group(entries: Iterable[RemoteEntry]) -> Iterator[RemoteFolder]:
@@ -348,16 +333,3 @@ def _translate(part: str) -> str:
         return re.escape(found[1]) + (f"-{re.escape(found[2])}" if found[2] else "")
 
     return re.sub(r"(?s)(?P<any>\*+)|\[(?P<not>!?)(?P<set>\]?[^\]]*)\]|.", translate_one, part)
-
-
-__all__ = [
-    "ListedUrl",
-    "RemoteEntry",
-    "RemoteFolder",
-    "compile_pattern",
-    "is_folder",
-    "is_pattern",
-    "iter_files",
-    "pin_folder",
-    "walk_folder",
-]

@@ -227,6 +227,3 @@ class RemoteSource:
                 )
                 raise ContainerError(message, offset=start)
         return found
-
-
-__all__ = ["BLOCK_BYTES", "OPENING_BYTES", "Range", "RangedFile", "RemoteSource"]
