@@ -28,8 +28,8 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.container.layout import is_state_dict
 from sbformat.container.reader import Container
-from sbformat.container.records import is_state_dict
 from sbformat.container.writer import ContainerWriter, write_all
 from sbformat.errors import ContainerError, SbformatError, require_names, require_type
 from sbformat.io.atomic import new_file, open_new
@@ -42,7 +42,7 @@ from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.container.records import Chunks
+    from sbformat.container.layout import Chunks
     from sbformat.io.source import Source
     from sbformat.pth.values import OnUnknown
 

@@ -26,8 +26,8 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
-from sbformat.container.records import Member, is_state_dict
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_names, require_type
 from sbformat.immutable import Record
 from sbformat.io.source import is_by_range, iter_views
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sbformat.archive.entries import Entries, SystemInfo
     from sbformat.archive.hyperparameters import Algorithm, Hyperparameter
     from sbformat.archive.kinds import Kind
-    from sbformat.container.records import Entry
+    from sbformat.container.layout import Entry
     from sbformat.limits import Limits
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from sbformat import pth
 from sbformat.archive.entries import parse_system_info, parse_version
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, VERSION_ENTRY
-from sbformat.container.records import STORED, Entry, Member, check_paths, encode_path, is_state_dict
+from sbformat.container.layout import STORED, Entry, Member, check_paths, encode_path, is_state_dict
 from sbformat.container.writer import TorchZip
 from sbformat.data import dumps
 from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote, require_type

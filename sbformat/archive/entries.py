@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sbformat.archive.kinds import LFS_POINTER, is_lfs_pointer
 from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
-from sbformat.container.records import STORED, Entry, Member, check_name, check_path, check_paths
+from sbformat.container.layout import STORED, Entry, Member, check_name, check_path, check_paths
 from sbformat.errors import ContainerError, DataError, MissingEntryError, UnsupportedError, quote
 from sbformat.immutable import FrozenDict, Record
 from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url

@@ -17,7 +17,7 @@ from sbformat.constants import (
     TORCHSCRIPT_RECORD,
     VERSION_ENTRY,
 )
-from sbformat.container.records import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.errors import ContainerError, UnsupportedError, quote
 
 if TYPE_CHECKING:

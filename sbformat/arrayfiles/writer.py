@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.arrayfiles.safetensors import CODES, check_safetensors
-from sbformat.container.records import check_name, check_path, check_paths
+from sbformat.container.layout import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file, new_folder, open_new

@@ -45,7 +45,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from sbformat.container.records import STORED, Entry
+from sbformat.container.layout import STORED, Entry
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.io.source import CHUNK_BYTES, is_by_range, is_in_memory, iter_views
 

@@ -22,8 +22,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from sbformat.container.integrity import Checksums, refuse_member
-from sbformat.container.layout import read_layout, read_local
-from sbformat.container.records import STORED, Entry, Member, check_path, check_paths
+from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout, read_local
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
 from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views, slice_source
@@ -32,8 +31,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from sbformat.container.layout import Unread
-    from sbformat.container.records import Entry
+    from sbformat.container.layout import Entry, Unread
     from sbformat.io.source import Source
 
 

@@ -20,7 +20,7 @@ from sbformat.constants import (
     ZIP64_LOCATOR_SIGNATURE,
 )
 from sbformat.container.integrity import crc32_pair
-from sbformat.container.records import (
+from sbformat.container.layout import (
     CENTRAL,
     DESCRIPTOR,
     DESCRIPTOR64,

@@ -30,8 +30,8 @@ from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.archive.kinds import detect_kind, detect_zip_kind, refuse_kind
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.container.layout import is_state_dict
 from sbformat.container.reader import Container
-from sbformat.container.records import is_state_dict
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
 from sbformat.io.opening import (
     LARGE_FILE_BYTES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.hyperparameters import infer
 from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
-from sbformat.container.records import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import (
     MissingEntryError,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive, NotChecked
     from sbformat.archive.hyperparameters import Algorithm, Hyperparameter
     from sbformat.archive.kinds import Kind
-    from sbformat.container.records import Entry
+    from sbformat.container.layout import Entry
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.summary import Summary
     from sbformat.reader import ArchiveLike

@@ -16,7 +16,7 @@ from sbformat.archive.archive import ReadOnlyArchive
 from sbformat.archive.entries import FileEntries
 from sbformat.archive.kinds import detect_kind
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.container.records import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.io.source import BytesSource
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule

@@ -14,7 +14,7 @@ import sbformat
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import FileEntries, ReadOptions
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.container.records import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from sbformat import data as data_entry
 from sbformat.archive.archive import ReadOnlyArchive
 from sbformat.arrayfiles.npy import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.container.layout import STORED
 from sbformat.container.reader import Container
-from sbformat.container.records import STORED
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.io.source import BytesSource

@@ -52,8 +52,8 @@ from sbformat.constants import (
     SYSTEM_INFO_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.container.layout import STORED
 from sbformat.container.reader import Container, InflatedSource
-from sbformat.container.records import STORED
 from sbformat.errors import SbformatError, escape
 from sbformat.io.source import BytesSource
 from sbformat.tools.scan import recover
