@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sbformat import pth
 from sbformat.archive.entries import parse_system_info, parse_version
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.container.layout import STORED, Entry, Member, check_paths, encode_path, is_state_dict
-from sbformat.container.writer import TorchZip
 from sbformat.data import dumps
 from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote, require_type
 from sbformat.io.source import BytesSource
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from sbformat.limits import LimitName, Limits
 
 
+T = TypeVar("T")
 Content: TypeAlias = "bytes | StateDict | None"
 """The new content of an entry: bytes, a state dict, or None to remove it."""
 
@@ -48,7 +47,7 @@ class EditedEntries:
 
     def __init__(self, base: Entries, changes: Mapping[str, Content]) -> None:
         self._base = base
-        self._new: dict[str, bytes | TorchZip] = {}
+        self._new: dict[str, Member] = {}
         if isinstance(base, EditedEntries):
             self._base, self._new = base._base, dict(base._new)  # noqa: SLF001 -- its own class
         for name, content in changes.items():
@@ -58,15 +57,10 @@ class EditedEntries:
         kept = {name for name in base.entries if name not in changes} | self._new.keys()
         old = self._base.entries
         self.entries = {
-            name: self._make_entry(name) if name in self._new else old[name]
+            name: _make_entry(self._new[name]) if name in self._new else old[name]
             for name in [*filter(kept.__contains__, old), *sorted(kept - old.keys())]
         }
         check_paths(self.entries)
-
-    def _make_entry(self, name: str) -> Entry:
-        new = self._new[name]
-        size = new.size if isinstance(new, TorchZip) else len(new)
-        return Entry(name, 0, 0, size, size, 0, STORED)
 
     @property
     def file(self) -> Source | None:
@@ -88,7 +82,7 @@ class EditedEntries:
         """Return an entry's bytes."""
         self.entry(name)
         if name in self._new:
-            return memoryview(b"".join(self._chunks(self._new[name])))
+            return memoryview(b"".join(self._new[name].chunks()))
         return self._base.read(name, limit=limit)
 
     def view(self, name: str) -> memoryview:
@@ -102,7 +96,7 @@ class EditedEntries:
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""
         self.entry(name)
-        return self._chunks(self._new[name]) if name in self._new else self._base.stream(name)
+        return iter(self._new[name].chunks()) if name in self._new else self._base.stream(name)
 
     def source(self, name: str) -> Source:
         """Return an entry's bytes as a source; their CRC is not checked."""
@@ -110,12 +104,7 @@ class EditedEntries:
 
     def member(self, name: str) -> Member:
         """Return an entry as it can be written into a zip."""
-        new = self._new.get(name)
-        if new is None:
-            return self._base.member(self.entry(name).name)
-        if isinstance(new, TorchZip):
-            return Member(name, new.size, new.chunks, new.crc)
-        return Member(name, len(new), lambda: (new,))
+        return self._new[name] if name in self._new else self._base.member(self.entry(name).name)
 
     def verify(self, name: str) -> None:
         """Check the CRC of an old entry; a new one has none."""
@@ -131,21 +120,20 @@ class EditedEntries:
         """Check the CRCs of those old entries among ``names`` for which :meth:`check_zip` deferred it."""
         self._base.check_deferred({name for name in names if name in self.entries and name not in self._new})
 
-    def _chunks(self, new: bytes | TorchZip) -> Iterator[memoryview | bytes]:
-        return new.chunks() if isinstance(new, TorchZip) else iter((new,))
+
+def _make_entry(new: Member) -> Entry:
+    return Entry(new.name, 0, 0, new.size, new.size, 0, STORED)
 
 
-def _encode_content(name: str, content: bytes | StateDict) -> bytes | TorchZip:
+def _encode_content(name: str, content: bytes | StateDict) -> Member:
     encode_path(name)
     if not isinstance(content, StateDict):
-        return content
+        return Member(name, len(content), lambda: (content,))
     try:
-        return encode_pth(content)
+        encoded = encode_pth(content)
     except SbformatError as error:
         raise error.within(name) from None
-
-
-T = TypeVar("T")
+    return Member(name, encoded.size, encoded.chunks, encoded.crc)
 
 
 def encode_edits(
@@ -200,9 +188,9 @@ def _convert_state_dict(entries: Entries, limits: Limits, name: str, value: Any)
         stem = name.removesuffix(PTH_SUFFIX)
         message = f"expected the name of a state dict, without folder and {PTH_SUFFIX}, got {quote(stem)}"
         raise ContainerError(message)
-    if value is None or isinstance(value, pth.StateDict):
+    if value is None or isinstance(value, StateDict):
         return value
-    return _call_within(name, partial(pth.StateDict.from_arrays, limits=limits), value)
+    return _call_within(name, partial(StateDict.from_arrays, limits=limits), value)
 
 
 def _call_within(name: str, function: Callable[[Any], T], value: object) -> T:
