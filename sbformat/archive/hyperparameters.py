@@ -158,10 +158,10 @@ def is_ddpg(data: Mapping[str, Any]) -> bool:
 
 def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
     """Distinguish the algorithms that write the same keys."""
-    certain = True
     without_keys = [relative for relative in list_relatives(name) if not ALGORITHMS[relative].keys]
     if by_class in without_keys:
-        return Algorithm(by_class, certain, tuple(evidence))
+        return Algorithm(by_class, True, tuple(evidence))
+    certain = True
     if name == "PPO":
         certain = by_class == "PPO"
         if changes.MARK_OF_0_6 in data:
@@ -172,13 +172,9 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
         elif not certain:
             evidence.append(f"a policy class of its own: {' and '.join(without_keys)} write the same keys")
     elif name == "TD3":
-        certain = False
-        if is_ddpg(data):
-            name = "DDPG"
-            evidence.append(DDPG_EVIDENCE)
-        else:
-            certain = True
-            evidence.append("policy_delay and target_noise_clip differ from what DDPG fixes")
+        certain = not is_ddpg(data)
+        name = "TD3" if certain else "DDPG"
+        evidence.append("policy_delay and target_noise_clip differ from what DDPG fixes" if certain else DDPG_EVIDENCE)
     replay = class_reference(data.get("replay_buffer_class"))
     if replay is not None and replay.rpartition(".")[2] == "HerReplayBuffer":
         evidence.append("replay_buffer_class is HerReplayBuffer: hindsight experience replay")

@@ -134,11 +134,11 @@ class HttpFile:
         self._clock = Clock(options.timeout)
         self._allows_private = options.private_redirects
         self._fs, self._others = _open_file_systems(options)
-        named = _parse_url(url)
-        if named is None or not named.host:
+        try:
+            self._named = _parse_url(url, needs_host=True)
+        except ValueError:
             message = f"expected a URL with the name of a server, got {quote(self.name)}"
-            raise UnsupportedError(message)
-        self._named = named
+            raise UnsupportedError(message) from None
         self._direct: URL | None = None
         """Where the redirects led, which is asked first from then on."""
         self.size = 0
@@ -257,17 +257,14 @@ class HttpFile:
 
     def _find_target(self, url: URL, location: str) -> URL:
         """Return the URL that a redirect names; within the origin it keeps the user's name and password."""
-        target = _parse_url(location)
         try:
-            joined = url.join(target).with_fragment(None) if target is not None else None
-            if joined is not None and joined.user is None and _is_same_origin(joined, self._named):
-                joined = joined.with_user(self._named.user).with_password(self._named.password)
+            target = url.join(_parse_url(location)).with_fragment(None)
+            if target.user is None and _is_same_origin(target, self._named):
+                target = target.with_user(self._named.user).with_password(self._named.password)
         except ValueError:
-            joined = None
-        if joined is None:
             message = f"{quote(self.name)} redirects to something that is not a URL"
-            raise UnsupportedError(message)
-        return joined
+            raise UnsupportedError(message) from None
+        return target
 
     # -- answers --------------------------------------------------------------------------------------
 
@@ -516,13 +513,15 @@ def make_public_resolver() -> AbstractResolver:
     return PublicResolver()
 
 
-def _parse_url(text: str) -> URL | None:
-    """Return a URL; None if it is not one. A signature is of the text as it is, so that it is not quoted anew."""
+def _parse_url(text: str, *, needs_host: bool = False) -> URL:
+    """Return a URL. A signature is of the text as it is, so that it is not quoted anew.
+
+    :raises ValueError: if it is not one
+    """
     from yarl import URL
 
-    try:
-        found = URL(text, encoded=_ENCODED.fullmatch(text) is not None).with_fragment(None)
-        _ = found.host, found.port  # which are parsed when they are used
-    except ValueError:
-        return None
+    found = URL(text, encoded=_ENCODED.fullmatch(text) is not None).with_fragment(None)
+    if not found.host and needs_host:
+        raise ValueError
+    _ = found.port  # which is parsed when it is used, as the host is
     return found
