@@ -12,10 +12,9 @@ from typing import Any, Final
 __version__ = "0.1.0"
 
 _MODULES: Final = {
-    "archive.algorithm": "Algorithm",
-    "archive.archive": "Archive",
-    "archive.not_checked": "NotChecked",
-    "archive.system_info": "SystemInfo",
+    "archive.archive": "Archive NotChecked",
+    "archive.entries": "SystemInfo",
+    "archive.hyperparameters": "Algorithm",
     "catalogue.catalog": "catalog",
     "data": "Serialized",
     "errors": "ContainerError DataError FormatError LimitError MissingEntryError PickleError SbformatError TensorError "

@@ -1,9 +1,9 @@
 # The public names, for type checkers: the table of __init__.py as imports; a test compares the two.
 
-from sbformat.archive.algorithm import Algorithm as Algorithm
 from sbformat.archive.archive import Archive as Archive
-from sbformat.archive.not_checked import NotChecked as NotChecked
-from sbformat.archive.system_info import SystemInfo as SystemInfo
+from sbformat.archive.archive import NotChecked as NotChecked
+from sbformat.archive.entries import SystemInfo as SystemInfo
+from sbformat.archive.hyperparameters import Algorithm as Algorithm
 from sbformat.catalogue.catalog import catalog as catalog
 from sbformat.data import Serialized as Serialized
 from sbformat.errors import ContainerError as ContainerError

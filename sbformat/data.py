@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
@@ -97,16 +98,12 @@ class Serialized:
         return f"<Serialized {quote(self.type or 'without type', 80)} {len(self.pickle)} bytes>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _serialized, (self.type, self.pickle, dict(self.hints), self.text)
+        return partial(Serialized, text=self.text), (self.type, self.pickle, dict(self.hints))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the file."""
         marker = {} if self.type is None else {TYPE_MARKER: self.type}
         return {**marker, SERIALIZED_MARKER: self.text, **self.hints}
-
-
-def _serialized(type: str | None, pickle: bytes, hints: dict[str, Any], text: str) -> Serialized:  # noqa: A002
-    return Serialized(type, pickle, hints, text=text)
 
 
 def _canonical(pickle: bytes) -> str:

@@ -31,7 +31,7 @@ LimitName = Literal[
 
 
 class Limits(Record):
-    """What a reader accepts (FORMAT.md 8).
+    """The largest sizes and counts that a reader accepts (FORMAT.md 8).
 
     ::
 
@@ -160,7 +160,7 @@ def _check_limits(limits: Limits) -> None:
 
 
 class Budget:
-    """What one operation has used so far.
+    """The amounts that one operation has used so far.
 
     :param limits: what it may use
     """

@@ -1,7 +1,7 @@
 """Work on many items in several processes, or by any executor; results come back in the order of the items.
 
 Theory of operation. A bounded number of items is under way: while one takes long, workers go on with those after it,
-and no more are taken from the iterable. A worker that is killed costs its item another try, not the run:
+and no more are taken from the iterable. If a worker is killed, its item is tried again, and the run goes on:
 
 * :class:`concurrent.futures.ProcessPoolExecutor` fails as a whole when one of its processes is killed. The items that
   had no result are tried again one by one, in a process of their own; then another pool goes on with the rest.
@@ -17,12 +17,12 @@ import contextlib
 import os
 import sys
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor, Future, ProcessPoolExecutor
-    from multiprocessing.process import BaseProcess
+    from concurrent.futures import Executor, Future
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,7 +34,7 @@ _SUBMITTED_ELSEWHERE: Final = 64
 _TRIES: Final = 2
 """How often an item is tried alone: the system may have ended the process for another reason, such as memory."""
 _MOST_PROCESSES: Final = 61
-"""What :class:`ProcessPoolExecutor` accepts on Windows."""
+"""The most that :class:`ProcessPoolExecutor` accepts on Windows."""
 _KILLED: Final = frozenset({"KilledWorker"})
 """Names of the errors with which Dask reports an item whose workers were killed; they are not imported here."""
 _ENDED: Final = frozenset({"closed", "closing"})
@@ -91,7 +91,7 @@ def map_in_order(
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
         client = getattr(executor, "_client", None)
-        pool: _Pool | _Given = _Given(executor) if client is None else _DaskClient(executor, client, worker_timeout)
+        pool: _Given = _Given(executor) if client is None else _DaskClient(executor, client, worker_timeout)
     elif processes > 1:
         processes = min(processes, _MOST_PROCESSES)
         under_way = _SUBMITTED * processes
@@ -104,15 +104,10 @@ def map_in_order(
 
 
 class _Run(Generic[T, R]):
-    """One call of :func:`map_in_order`: what was submitted, in order, and the processes that work on it."""
+    """One call of :func:`map_in_order`: what was submitted, in order, and who works on it."""
 
     def __init__(
-        self,
-        work: Callable[[T], R],
-        lost: Callable[[T], R],
-        items: Iterator[T],
-        pool: _Pool | _Given,
-        under_way: int,
+        self, work: Callable[[T], R], lost: Callable[[T], R], items: Iterator[T], pool: _Given, under_way: int
     ) -> None:
         self._work = work
         self._lost = lost
@@ -123,12 +118,8 @@ class _Run(Generic[T, R]):
 
     def submit(self) -> None:
         """Submit the next items, as many as may be under way."""
-        while len(self._submitted) < self._under_way:
-            for item in self._items:
-                self._submitted.append((item, self._pool.submit(self._work, item)))
-                break
-            else:
-                return
+        for item in islice(self._items, self._under_way - len(self._submitted)):
+            self._submitted.append((item, self._pool.submit(self._work, item)))
 
     def results(self) -> Iterator[R]:
         """Yield the results; the processes end with the generator, however it ends."""
@@ -156,10 +147,7 @@ class _Run(Generic[T, R]):
             self._pool.close()
 
     def _try_again(self, item: T, error: BaseException) -> R:
-        """Submit an item again that the cluster could not finish.
-
-        :raises WorkersError: when the cluster cancels it each time: it has ended
-        """
+        """Submit an item again that the cluster could not finish; one that it cancels each time has ended."""
         for _ in range(_TRIES):
             try:
                 return self._pool.wait(self._pool.submit(self._work, item))
@@ -236,7 +224,6 @@ class _Given:
         return self._executor.submit(work, item)
 
     def wait(self, future: Future[R]) -> R:
-        """Return a result."""
         return future.result()
 
     def close(self) -> None:
@@ -259,12 +246,11 @@ class _DaskClient(_Given):
         super().__init__(executor)
         self._client = client
         self._timeout = worker_timeout
-        self._calls = 0
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        self._calls += 1  # Dask takes a call with the same arguments for one that it has a result of
+        # otherwise Dask takes a call with the same arguments for one that it has a result of
         options = {**getattr(self._executor, "_kwargs", {}), "pure": False}
-        future: Future[R] = self._client.submit(_call, work, item, self._calls, **options)
+        future: Future[R] = self._client.submit(work, item, **options)
         return future
 
     def wait(self, future: Future[R]) -> R:
@@ -291,7 +277,7 @@ class _DaskClient(_Given):
                 raise WorkersError(message)
 
     def _has_workers(self) -> bool:
-        """Say whether there are workers, also paused ones; if there are none, wait for the first."""
+        """Return whether there are workers, also paused ones; if there are none, wait for the first."""
         import distributed
 
         client = self._client
@@ -305,36 +291,24 @@ class _DaskClient(_Given):
         return True
 
 
-class _Pool:
+class _Pool(_Given):
     """A :class:`ProcessPoolExecutor` whose processes end with this process, and can be killed."""
 
     def __init__(self, processes: int) -> None:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
+        # a process with one thread can be forked safely, which is faster than a new interpreter
         context: Any = multiprocessing.get_context("fork" if _is_alone() else "spawn")
-        self.processes = processes
         self._others = set(multiprocessing.active_children())
-        self._executor: ProcessPoolExecutor = ProcessPoolExecutor(processes, context, _prepare_worker)
-
-    def submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        """Submit an item; in a pool that is broken its result is missing."""
-        from concurrent.futures import BrokenExecutor
-
-        try:
-            return self._executor.submit(work, item)
-        except BrokenExecutor as error:
-            return _make_future(error=error)
-
-    def wait(self, future: Future[R]) -> R:
-        """Return a result."""
-        return future.result()
+        super().__init__(ProcessPoolExecutor(processes, context, _prepare_worker))
+        self.processes = processes
 
     def close(self) -> None:
         """Wait for the end of the processes."""
         self._executor.shutdown(cancel_futures=True)
 
-    def kill(self, _: Iterable[Future[R]] = ()) -> None:
+    def kill(self, _: Iterable[Future[Any]] = ()) -> None:
         """End the processes, whatever they do.
 
         Their futures are not cancelled: ``terminate_broken`` of CPython before 3.12 fails on those that are (CPython
@@ -342,8 +316,7 @@ class _Pool:
         """
         import multiprocessing
 
-        mine: set[BaseProcess] = set(multiprocessing.active_children()) - self._others
-        for process in mine:
+        for process in set(multiprocessing.active_children()) - self._others:
             process.kill()
 
 
@@ -359,7 +332,7 @@ def _make_future(result: Any = None, error: Exception | None = None) -> Future[A
 
 
 def _is_missing(future: Future[R]) -> bool:
-    """Wait for a result, and say whether its process was killed."""
+    """Wait for a result; return whether its process was killed instead."""
     from concurrent.futures import BrokenExecutor, CancelledError
 
     try:
@@ -369,7 +342,7 @@ def _is_missing(future: Future[R]) -> bool:
 
 
 def _is_alone() -> bool:
-    """Say whether this process has one thread: then a fork is safe, and starts faster than a new interpreter."""
+    """Return whether this process has one thread."""
     try:
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
     except OSError:
@@ -377,10 +350,6 @@ def _is_alone() -> bool:
 
 
 # -- in a worker --------------------------------------------------------------------------------------
-
-
-def _call(work: Callable[[T], R], item: T, _: int) -> R:
-    return work(item)
 
 
 def _prepare_worker() -> None:

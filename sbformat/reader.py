@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.archive.not_checked import NotChecked
+    from sbformat.archive.archive import NotChecked
     from sbformat.io.opening import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import detect_zip_kind, refuse_kind
@@ -28,13 +28,12 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, write_all
 from sbformat.errors import ContainerError, SbformatError, require_names, require_type
 from sbformat.io.atomic import new_file, open_new
-from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
-from sbformat.io.source import BytesSource, FileSource
+from sbformat.io.source import READ_AHEAD_BYTES, BytesSource, FileSource, read_ahead
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, clear_optimizer, decode_zip, encode_pth
 from sbformat.pth.decode import open_records
@@ -43,7 +42,7 @@ from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.container.records import Chunks
+    from sbformat.container.layout import Chunks
     from sbformat.io.source import Source
     from sbformat.pth.values import OnUnknown
 
@@ -126,7 +125,7 @@ def write_pth(
     made = encode_pth(state_dict)
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            for chunk in _prepare_chunks(made.chunks, made.size, progress)():
+            for chunk in _iter_chunks(made.chunks, made.size, progress):
                 write_all(file, chunk)
             os.fsync(file.fileno())
         source, budget = FileSource(temporary), state_dict.new_budget()
@@ -168,7 +167,7 @@ def _write_entries(
             member, is_new = archive.encode_entry(name, reencode=reencode)
             if is_new:
                 encoded.add(name)
-            writer.add(member._replace(chunks=_prepare_chunks(member.chunks, member.size, progress)))
+            writer.add(member._replace(chunks=partial(_iter_chunks, member.chunks, member.size, progress)))
         except SbformatError as error:
             if error.entry is None or not f"{error.entry}/".startswith(f"{name}/"):
                 error.within(name)  # a record of a .pth knows its own name only
@@ -177,24 +176,14 @@ def _write_entries(
     return frozenset(encoded)
 
 
-_Chunks: TypeAlias = "Callable[[], Chunks]"
-
-
-def _prepare_chunks(chunks: _Chunks, size: int, progress: Callable[[int], None] | None) -> _Chunks:
-    """Return the chunks with progress reports; large ones are encoded in a thread while others are written."""
-    if size >= READ_AHEAD_BYTES:
-        chunks = partial(_iter_ahead, chunks)
-    return partial(_report_chunks, chunks, progress) if progress else chunks
-
-
-def _iter_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:
-    return read_ahead(chunks())
-
-
-def _report_chunks(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[bytes | memoryview]:
-    for chunk in chunks():
+def _iter_chunks(
+    chunks: Callable[[], Chunks], size: int, progress: Callable[[int], None] | None
+) -> Iterator[bytes | memoryview]:
+    """Yield chunks and report them; large ones are encoded in a thread while others are written."""
+    for chunk in read_ahead(chunks()) if size >= READ_AHEAD_BYTES else chunks():
         yield chunk
-        progress(len(chunk))
+        if progress:
+            progress(len(chunk))
 
 
 def _verify_output(source: Source, archive: Archive, encoded: frozenset[str], *, check_crcs: bool) -> None:

@@ -2,19 +2,20 @@
 
 Each entry is decoded at its first access. One bad entry breaks only itself: its error is raised at every access, the
 others can be read. An edit returns another archive, which shares everything that was not edited.
+
+The bytes of a ``.pth`` are in two zips, each with a CRC-32 over them; :mod:`sbformat.container.integrity` reads them
+once for both.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sbformat import pth
-from sbformat.archive.entries import EncodedEntry, ReadOptions
-from sbformat.archive.lazy import Lazy
-from sbformat.archive.state_dicts import check_records, decode_entry
+from sbformat.archive.entries import EncodedEntry, ReadOptions, parse_system_info, parse_version
 from sbformat.constants import (
     DATA_ENTRY,
     PLAIN_ENTRIES,
@@ -25,33 +26,43 @@ from sbformat.constants import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.container.names import is_state_dict
-from sbformat.container.records import Member
-from sbformat.errors import MissingEntryError, SbformatError, require_names, require_type
-from sbformat.io.source import iter_views
+from sbformat.container.layout import Member, is_state_dict
+from sbformat.container.reader import Container
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_names, require_type
+from sbformat.immutable import Record
+from sbformat.io.source import is_by_range, iter_views
 from sbformat.limits import Budget
+from sbformat.pth import decode_pth, decode_zip
+from sbformat.pth.decode import is_torch_zip, open_records
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from types import EllipsisType
 
-    from sbformat.archive.algorithm import Algorithm
-    from sbformat.archive.edited_entries import Content
-    from sbformat.archive.entries import Entries
-    from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.archive.edits import Content
+    from sbformat.archive.entries import Entries, SystemInfo
+    from sbformat.archive.hyperparameters import Algorithm, Hyperparameter
     from sbformat.archive.kinds import Kind
-    from sbformat.archive.not_checked import NotChecked
-    from sbformat.archive.system_info import SystemInfo
-    from sbformat.container.reader import Container
-    from sbformat.container.records import Entry
+    from sbformat.container.layout import Entry
     from sbformat.limits import Limits
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
 
+
 T = TypeVar("T")
 
+_VERIFIED_BYTES: Final = 1 << 18
+"""An entry up to this size that cannot be decoded is fetched whole, to find out whether it is damaged."""
 _VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
 _DEFAULT_OPTIONS: Final = ReadOptions()
+
+
+class NotChecked(Record):
+    """An entry of which something was not checked."""
+
+    entry: str
+    message: str
+    """What, as a sentence without its end."""
 
 
 class Archive:
@@ -213,8 +224,6 @@ class Archive:
         """The SB3 release that wrote it; None before 0.9.0 (FORMAT.md 4.1)."""
         if VERSION_ENTRY not in self.entries:
             return None
-        from sbformat.archive.system_info import parse_version
-
         return self._decode_once(
             VERSION_ENTRY, lambda name: parse_version(bytes(self._entries.read(name, limit="version_bytes")))
         )
@@ -224,8 +233,6 @@ class Archive:
         """The fields and the text of ``system_info.txt``; None before 1.3.0 (FORMAT.md 4.2)."""
         if SYSTEM_INFO_ENTRY not in self.entries:
             return None
-        from sbformat.archive.system_info import parse_system_info
-
         return self._decode_once(
             SYSTEM_INFO_ENTRY,
             lambda name: parse_system_info(bytes(self._entries.read(name, limit="system_info_bytes"))),
@@ -241,7 +248,7 @@ class Archive:
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm that wrote it, whether that is certain, and the evidence (FORMAT.md 4.3)."""
-        from sbformat.archive.algorithm import infer
+        from sbformat.archive.hyperparameters import infer
 
         data = self.data if DATA_ENTRY in self.entries else {}
         return self.derive("algorithm", lambda: infer(data, tuple(self.entries)))
@@ -282,7 +289,31 @@ class Archive:
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        state_dict = decode_entry(self._entries, name, self._budget, **self._options._asdict())
+        """Decode a ``.pth`` and check its CRC: at once, or, if the entry is not in memory, in :meth:`check`.
+
+        A wrong CRC of the entry is reported first, unless the entry is large and would have to be fetched for it.
+        """
+        entries, options, budget = self._entries, self._options, self._budget
+        source = entries.source(name)
+        try:
+            if is_torch_zip(source):
+                records = open_records(source, budget, unchecked_crc=options.unchecked_crc)
+                if options.check_crc:
+                    entries.check_zip(name, records)
+                state_dict = decode_zip(records, budget, on_unknown=options.on_unknown, copy=options.copy)
+            else:
+                data = entries.read(name) if options.check_crc else entries.view(name)
+                state_dict = decode_pth(
+                    data,
+                    budget,
+                    on_unknown=options.on_unknown,
+                    unchecked_crc=options.unchecked_crc,
+                    copy=options.copy,
+                )
+        except SbformatError:
+            if options.check_crc and (source.size <= _VERIFIED_BYTES or not is_by_range(source)):
+                entries.verify(name)
+            raise
         state_dict.entry = name
         return state_dict
 
@@ -294,13 +325,34 @@ class Archive:
         :raises ContainerError: if a CRC is wrong
         """
         self._entries.check_deferred(self.entries.keys())
-        check_records(self.state_dicts, self._find_records)
+        for name in self.state_dicts:
+            records = self._find_records(name)
+            if records is not None:
+                try:
+                    records.check_rest()
+                except SbformatError as error:
+                    raise error.within(name) from None
 
     def not_checked(self) -> tuple[NotChecked, ...]:
         """Return what was not fetched of a remote file and so not checked (FORMAT.md 2.7); :meth:`check` fetches it."""
-        from sbformat.archive.not_checked import list_not_checked
+        return tuple(self._iter_not_checked())
 
-        return tuple(list_not_checked(self._entries, self._find_records))
+    def _iter_not_checked(self) -> Iterator[NotChecked]:
+        stored = self._entries
+        rows = {row.name: row for row in stored.list_unchecked()} if isinstance(stored, Container) else {}
+        for name, entry in self.entries.items():
+            row = rows.get(name)
+            if row is not None and row.header:
+                yield NotChecked(name, "nothing of it was fetched: neither its local header nor its CRC-32 was checked")
+                continue
+            if row is not None and row.crc:
+                yield NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked")
+            records = self._find_records(name)
+            unread = records.list_unchecked() if records is not None else ()
+            if records is not None and unread:
+                headers = sum(record.header for record in unread)
+                message = f"the CRC-32 of {len(unread):,} of its {count_noun(len(records), 'record')} was not checked"
+                yield NotChecked(name, message + (f", nor the local header of {headers:,}" if headers else ""))
 
     def _find_records(self, name: str) -> Container | None:
         """Return the torch zip of a state dict that was decoded."""
@@ -440,7 +492,7 @@ class Archive:
 
     def with_entries(self, changes: dict[str, Content]) -> Archive:
         """Return an archive with entries replaced by their full names; None removes one."""
-        from sbformat.archive.edited_entries import EditedEntries
+        from sbformat.archive.edits import EditedEntries
 
         self.require_writable()
         changes = {
@@ -507,3 +559,77 @@ def _is_same_entry(one: Archive, other: Archive, name: str) -> bool:
         if name in one.state_dicts:
             return one.state_dict(name) == other.state_dict(name)
     return one.raw(name) == other.raw(name)
+
+
+class Lazy(Mapping[str, T]):
+    """A read-only mapping that calls ``decode`` at every lookup.
+
+    :param names: the keys, each with the argument for ``decode``
+    :param decode: returns a value
+    :param what: the noun for a value in error messages, ``state dict``
+    """
+
+    __slots__ = ("_decode", "_names", "_what")
+
+    def __init__(self, names: dict[str, str], decode: Callable[[str], T], what: str) -> None:
+        self._names = names
+        self._decode = decode
+        self._what = what
+
+    def __getitem__(self, key: str) -> T:
+        try:
+            name = self._names[key]
+        except KeyError:
+            raise MissingEntryError(key, present=self._names, what=self._what) from None
+        return self._decode(name)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} of {', '.join(self)}>"
+
+
+class ReadOnlyArchive(Archive):
+    """The base class of Stable Baselines 2 files, single pickles and files of arrays (SB2.md 16)."""
+
+    __slots__ = ()
+
+    def require_writable(self) -> None:
+        """Raise.
+
+        :raises UnsupportedError: always
+        """
+        hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
+        message = (
+            f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}{hint}"
+        )
+        raise UnsupportedError(message)
+
+
+class SingleFileArchive(ReadOnlyArchive):
+    """The base class of formats whose parts are not entries of a zip: all of them are in one file."""
+
+    __slots__ = ()
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Unknown: such a file does not contain it."""
+        from sbformat.archive.hyperparameters import Algorithm
+
+        return Algorithm(None, certain=False, evidence=())
+
+    @property
+    def extra(self) -> Mapping[str, bytes]:
+        """Empty: there is one file only."""
+        return {}
+
+    def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- every part is in the one file
+        """Return the bytes of the file."""
+        return super().raw(next(iter(self.entries)))

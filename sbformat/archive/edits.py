@@ -1,26 +1,139 @@
-"""``Archive.replace``: the arguments are checked and encoded here."""
+"""Edits of an archive: what :meth:`Archive.replace` is passed, encoded, and the old entries with the new ones.
+
+In: values by the names of entries. Out: ``EditedEntries``, with the interface of
+:class:`~sbformat.container.reader.Container`. Entries that were not replaced are read from the old archive; a state
+dict is encoded when its bytes are read, so that no copy of its tensors is kept in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sbformat import pth
-from sbformat.archive.system_info import parse_system_info, parse_version
+from sbformat.archive.entries import parse_system_info, parse_version
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, VERSION_ENTRY
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import STORED, Entry, Member, check_paths, encode_path, is_state_dict
 from sbformat.data import dumps
-from sbformat.errors import ContainerError, SbformatError, quote, require_type
+from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote, require_type
+from sbformat.io.source import BytesSource
+from sbformat.pth import StateDict, encode_pth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator
 
-    from sbformat.archive.edited_entries import Content
     from sbformat.archive.entries import Entries
-    from sbformat.limits import Limits
+    from sbformat.container.reader import Container
+    from sbformat.io.source import Source
+    from sbformat.limits import LimitName, Limits
+
 
 T = TypeVar("T")
+Content: TypeAlias = "bytes | StateDict | None"
+"""The new content of an entry: bytes, a state dict, or None to remove it."""
+
+
+class EditedEntries:
+    """Old entries and new ones.
+
+    :param base: the old entries; if they are edited ones themselves, both sets of changes are merged
+    :param changes: the new contents by name
+    """
+
+    __slots__ = ("_base", "_new", "entries")
+
+    entries: dict[str, Entry]
+    """The old ones in their order, then the new ones by name, so that the order of edits does not matter."""
+
+    def __init__(self, base: Entries, changes: Mapping[str, Content]) -> None:
+        self._base = base
+        self._new: dict[str, Member] = {}
+        if isinstance(base, EditedEntries):
+            self._base, self._new = base._base, dict(base._new)  # noqa: SLF001 -- its own class
+        for name, content in changes.items():
+            self._new.pop(name, None)
+            if content is not None:
+                self._new[name] = _encode_content(name, content)
+        kept = {name for name in base.entries if name not in changes} | self._new.keys()
+        old = self._base.entries
+        self.entries = {
+            name: _make_entry(self._new[name]) if name in self._new else old[name]
+            for name in [*filter(kept.__contains__, old), *sorted(kept - old.keys())]
+        }
+        check_paths(self.entries)
+
+    @property
+    def file(self) -> Source | None:
+        """None: no file has these entries."""
+        return None
+
+    def entry(self, name: str) -> Entry:
+        """Return the sizes of an entry; a new one has no CRC yet."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def is_new(self, name: str) -> bool:
+        """Return whether an entry was replaced or added."""
+        return name in self._new
+
+    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
+        """Return an entry's bytes."""
+        self.entry(name)
+        if name in self._new:
+            return memoryview(b"".join(self._new[name].chunks()))
+        return self._base.read(name, limit=limit)
+
+    def view(self, name: str) -> memoryview:
+        """Return an entry's bytes; their CRC is not checked."""
+        return self.read(name) if name in self._new else self._base.view(self.entry(name).name)
+
+    def raw(self, name: str) -> memoryview:
+        """Return an entry's bytes as they are stored."""
+        return self.read(name) if name in self._new else self._base.raw(self.entry(name).name)
+
+    def stream(self, name: str) -> Iterator[memoryview | bytes]:
+        """Yield an entry's bytes in chunks."""
+        self.entry(name)
+        return iter(self._new[name].chunks()) if name in self._new else self._base.stream(name)
+
+    def source(self, name: str) -> Source:
+        """Return an entry's bytes as a source; their CRC is not checked."""
+        return BytesSource(self.read(name)) if name in self._new else self._base.source(self.entry(name).name)
+
+    def member(self, name: str) -> Member:
+        """Return an entry as it can be written into a zip."""
+        return self._new[name] if name in self._new else self._base.member(self.entry(name).name)
+
+    def verify(self, name: str) -> None:
+        """Check the CRC of an old entry; a new one has none."""
+        if name not in self._new:
+            self._base.verify(self.entry(name).name)
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Check the CRC of an old entry that is itself a zip; a new one has none."""
+        if name not in self._new:
+            self._base.check_zip(self.entry(name).name, inner)
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Check the CRCs of those old entries among ``names`` for which :meth:`check_zip` deferred it."""
+        self._base.check_deferred({name for name in names if name in self.entries and name not in self._new})
+
+
+def _make_entry(new: Member) -> Entry:
+    return Entry(new.name, 0, 0, new.size, new.size, 0, STORED)
+
+
+def _encode_content(name: str, content: bytes | StateDict) -> Member:
+    encode_path(name)
+    if not isinstance(content, StateDict):
+        return Member(name, len(content), lambda: (content,))
+    try:
+        encoded = encode_pth(content)
+    except SbformatError as error:
+        raise error.within(name) from None
+    return Member(name, encoded.size, encoded.chunks, encoded.crc)
 
 
 def encode_edits(
@@ -32,12 +145,7 @@ def encode_edits(
 ) -> dict[str, Content]:
     """Return the new contents of entries by their full names; None removes an entry.
 
-    :param entries: the entries to edit
-    :param limits: the archive's
     :param plain: ``data``, the text of the version and of the system info; ``...`` keeps one
-    :param state_dicts: state dicts, or arrays
-    :param extra: bytes
-    :raises SbformatError: see :meth:`Archive.replace`
     """
     changes: dict[str, Content] = {}
     for name, value in plain.items():
@@ -60,10 +168,7 @@ def encode_edits(
 
 
 def dump_data(data: Mapping[str, Any]) -> bytes:
-    """Encode ``data``.
-
-    :raises DataError: for values that JSON cannot represent
-    """
+    """Encode ``data``."""
     require_type(data, Mapping, "data by key")
     return _call_within(DATA_ENTRY, dumps, data)
 
@@ -83,9 +188,9 @@ def _convert_state_dict(entries: Entries, limits: Limits, name: str, value: Any)
         stem = name.removesuffix(PTH_SUFFIX)
         message = f"expected the name of a state dict, without folder and {PTH_SUFFIX}, got {quote(stem)}"
         raise ContainerError(message)
-    if value is None or isinstance(value, pth.StateDict):
+    if value is None or isinstance(value, StateDict):
         return value
-    return _call_within(name, partial(pth.StateDict.from_arrays, limits=limits), value)
+    return _call_within(name, partial(StateDict.from_arrays, limits=limits), value)
 
 
 def _call_within(name: str, function: Callable[[Any], T], value: object) -> T:

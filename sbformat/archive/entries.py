@@ -1,26 +1,39 @@
-"""``Entries``: the interface to the bytes of an archive's entries, and how they are decoded and encoded."""
+"""``Entries``: the bytes of an archive's entries, wherever they are; and its text entries.
+
+Out: ``FileEntries``, the entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``. They
+have the same interface as :class:`~sbformat.container.reader.Container`, without CRCs: nothing stores them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
-from sbformat.immutable import Record
+from sbformat.archive.kinds import LFS_POINTER, is_lfs_pointer
+from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
+from sbformat.container.layout import STORED, Entry, Member, check_name, check_path, check_paths
+from sbformat.errors import ContainerError, DataError, MissingEntryError, UnsupportedError, quote
+from sbformat.immutable import FrozenDict, Record
+from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url
+from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
+from sbformat.io.urls import join_url
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from sbformat.container.reader import Container
-    from sbformat.container.records import Entry, Member
-    from sbformat.io.source import Source
-    from sbformat.limits import LimitName
+    from sbformat.io.remote import RemoteSource
+    from sbformat.io.source import Path, Source
+    from sbformat.limits import Budget, LimitName, Limits
     from sbformat.pth.values import OnUnknown
 
 
 class Entries(Protocol):
     """The entries of an archive.
 
-    A :class:`~sbformat.container.reader.Container` (a zip), :class:`~sbformat.archive.folder.FileEntries` (files
-    outside a zip), or :class:`~sbformat.archive.edited_entries.EditedEntries` (either, with some entries replaced).
+    A :class:`~sbformat.container.reader.Container` (a zip), :class:`~sbformat.archive.entries.FileEntries` (files
+    outside a zip), or :class:`~sbformat.archive.edits.EditedEntries` (either, with some entries replaced).
     """
 
     entries: dict[str, Entry]
@@ -68,3 +81,294 @@ class EncodedEntry(Record):
     member: Member
     is_new: bool
     """It differs from what was read: it was replaced, added or encoded again."""
+
+
+ONLY_POINTERS: Final = f"expected an archive, got a folder of which each file is {LFS_POINTER}"
+_LARGEST_POINTER: Final = 1024
+"""Pointers of Git LFS are shorter, in bytes."""
+
+
+class FileEntries:
+    """Entries by name, each with its own source.
+
+    :param sources: the bytes of each entry, in order
+    """
+
+    __slots__ = ("_budget", "_sources", "entries")
+
+    entries: dict[str, Entry]
+
+    def __init__(self, sources: dict[str, Source], budget: Budget) -> None:
+        self._sources = sources
+        self._budget = budget
+        self.entries = {
+            name: Entry(name, 0, 0, source.size, source.size, 0, STORED) for name, source in sources.items()
+        }
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def file(self) -> Source | None:
+        """The bytes of the only entry; None for several."""
+        return next(iter(self._sources.values())) if len(self._sources) == 1 else None
+
+    def entry(self, name: str) -> Entry:
+        """Return the size of an entry."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
+        """Return an entry's bytes."""
+        if limit is not None:
+            self._budget.spend(limit, self.entry(name).size)
+        source = self._sources.get(name)
+        if source is not None and (isinstance(source, FileSource) or is_by_range(source)):
+            self._budget.spend("total_bytes", self.entry(name).size)
+        return self.view(name)
+
+    def view(self, name: str) -> memoryview:
+        """Return an entry's bytes."""
+        size = self.entry(name).size
+        return self._sources[name].view(0, size)
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- edited ones can be
+        """Return whether an entry was replaced or added: never."""
+        return False
+
+    def raw(self, name: str) -> memoryview:
+        """Return an entry's bytes; none is compressed."""
+        return self.view(name)
+
+    def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
+        """Yield an entry's bytes in chunks."""
+        size = self.entry(name).size
+        source = self._sources[name]
+        if isinstance(source, _LazySource):
+            source = BytesSource(source.view(0, size))
+        return iter_views(source, 0, size, chunk_bytes)
+
+    def source(self, name: str) -> Source:
+        """Return an entry's bytes as a source."""
+        self.entry(name)
+        return self._sources[name]
+
+    def member(self, name: str) -> Member:
+        """Return an entry as it can be written into a zip."""
+        return Member(name, self.entry(name).size, partial(self.stream, name))
+
+    def verify(self, name: str) -> None:
+        """Do nothing: there is no CRC."""
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Do nothing: there is no CRC."""
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Do nothing: there is no CRC."""
+
+
+def open_folder(
+    path: Path,
+    budget: Budget,
+    *,
+    mapped: bool = False,
+    in_memory: bool = True,
+    follows: Callable[[str], bool] = lambda _: True,
+    progress: Callable[[int], None] | None = None,
+) -> FileEntries:
+    """Open a folder that an archive was unzipped into: the files directly in it.
+
+    Subfolders, files whose names start with a dot, and files whose names are invalid as entry names are left out. Links
+    are left out as well, except those named like SB3's entries, which download caches make: no other file that a link
+    points to may become a part of an archive.
+
+    :param mapped: map the files instead of reading them
+    :param in_memory: False leaves the bytes of large files on the disk
+    :param follows: returns whether to follow a link named like an entry
+    :param progress: called with a number of bytes whenever that many of a file were read into memory
+    """
+    if is_remote(path):
+        return _open_remote_folder(path, budget, in_memory=in_memory, progress=progress)
+    paths = _list_local(path, follows)
+    names = [name for name in paths if is_entry_name(name)]
+    budget.spend("outer_entries", len(names))
+    check_paths(names)
+    read_now = frozenset(filter(is_sb3_name, names))
+    sources: dict[str, Source] = {}
+    for name in names:
+        if name not in read_now:
+            sources[name] = _LazySource(paths[name])
+        elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
+            sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
+        else:
+            sources[name] = FileSource(paths[name], limits=budget.limits)
+    return _make_entries(sources, budget)
+
+
+def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
+    """Return the entries of a folder; of an archive that is not there, only pointers of Git LFS, none."""
+    names = [name for name in sources if is_sb3_name(name)]
+    pointers = [name for name in names if sources[name].size < _LARGEST_POINTER and is_lfs_pointer(sources[name])]
+    if pointers and pointers == names:
+        raise UnsupportedError(ONLY_POINTERS)
+    sources |= {name: _Pointer(name, sources[name].size) for name in pointers}
+    budget.grant(sum(source.size for source in sources.values()))
+    return FileEntries(sources, budget)
+
+
+def _list_local(path: Path, follows: Callable[[str], bool]) -> dict[str, str]:
+    """Return the paths of the files directly in a folder, by name."""
+    with os.scandir(path) as found:
+        return dict(
+            sorted(
+                (item.name, item.path)
+                for item in found
+                if item.is_file(
+                    follow_symlinks=is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path))
+                )
+                and not item.name.startswith(".")
+            )
+        )
+
+
+def _open_remote_folder(
+    url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None
+) -> FileEntries:
+    """Open a remote folder; files that are beside the entries of an archive are fetched when they are read."""
+    from sbformat.io.remote.listing import pin_folder, walk_folder
+
+    url = pin_folder(url)
+    top = next(iter(walk_folder(url, depth=0)))
+    sizes = {row.name: row.size for row in top.files if not row.name.startswith(".") and is_entry_name(row.name)}
+    budget.spend("outer_entries", len(sizes))
+    check_paths(sizes)
+    sources: dict[str, Source] = {}
+    for name, size in sizes.items():
+        path = join_url(url, name)
+        if not is_sb3_name(name):
+            sources[name] = _LazyRemote(path, size, budget.limits)
+        else:
+            remote = open_url(path, budget.limits)
+            sources[name] = remote.load(progress) if in_memory else remote
+    return _make_entries(sources, budget)
+
+
+def is_entry_name(name: str) -> bool:
+    """Return whether a file's name is valid as an entry name (FORMAT.md 2.6)."""
+    try:
+        check_path(check_name(os.fsencode(name)))
+    except ContainerError:
+        return False
+    return True
+
+
+def is_sb3_name(name: str) -> bool:
+    """Return whether SB3 reads a file of this name."""
+    return name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX)
+
+
+class _Pointer:
+    """A pointer of Git LFS to an entry, which is refused when it is read.
+
+    :param size: of the pointer, in bytes
+    """
+
+    __slots__ = ("_name", "size")
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self.size = size
+
+    def view(self, offset: int, length: int) -> memoryview:  # noqa: ARG002 -- as of every source
+        """Refuse to read."""
+        message = f"expected an entry, got {LFS_POINTER}"
+        raise UnsupportedError(message, entry=self._name)
+
+
+class _LazySource:
+    """A file that is opened at each read: it is beside the entries of an archive, and may be of any kind."""
+
+    __slots__ = ("_path", "size")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.size = os.stat(path).st_size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``, read now."""
+        return open_source(self._path).view(offset, length)
+
+
+class _LazyRemote:
+    """A remote file that is opened at its first read.
+
+    :param url: of the file
+    :param size: that the list of the folder gives
+    """
+
+    __slots__ = ("_limits", "_opened", "_url", "size")
+
+    def __init__(self, url: str, size: int, limits: Limits) -> None:
+        self._url = url
+        self._limits = limits
+        self._opened: RemoteSource | None = None
+        self.size = size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``."""
+        if self._opened is None:
+            self._opened = open_url(self._url, self._limits)
+        if self._opened.size != self.size:
+            message = f"{quote(self._opened.name)} has changed since its folder was listed"
+            raise ContainerError(message)
+        return self._opened.view(offset, length)
+
+
+class SystemInfo(Record):
+    """The system that an agent was saved on, from ``system_info.txt``.
+
+    >>> archive.system_info.fields["PyTorch"]
+    '2.3.1+cpu'
+    """
+
+    fields: Mapping[str, str]
+    """``OS``, ``Python``, ``Stable-Baselines3``, ``PyTorch``, ``GPU Enabled``, ``Numpy``, ``Cloudpickle``,
+    ``Gymnasium``, ``OpenAI Gym``, as far as the release wrote them; the values are text."""
+    text: str
+    """The whole entry."""
+
+
+def parse_system_info(raw: bytes) -> SystemInfo:
+    """Parse the lines ``Key: value``, with the bullet of SB3 >= 1.7 or without; other lines are kept in ``text``."""
+    text = _decode_text(raw)
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, separator, value = line.removeprefix("- ").partition(": ")
+        if separator:
+            fields.setdefault(key.strip(), value.strip())
+    return SystemInfo(FrozenDict(fields), text)
+
+
+def parse_version(raw: bytes) -> str:
+    """Return the version without surrounding white space; it is a PEP 440 version in every real archive."""
+    text = _decode_text(raw).strip()
+    if not (text.isascii() and text.isprintable()):
+        message = "expected a version in printable ASCII, got other characters"
+        raise DataError(message)
+    return text
+
+
+def _decode_text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"expected UTF-8: {error.reason}"
+        raise DataError(message, offset=error.start) from None

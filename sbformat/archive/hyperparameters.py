@@ -1,17 +1,29 @@
-"""Decoded values of ``data``: JSON unchanged, blobs decoded without running them (VALUES.md 13)."""
+"""The meaning of ``data``: the values of its keys, and the algorithm that wrote it.
+
+In: ``data`` as :func:`sbformat.data.loads` returns it. Out: JSON unchanged, blobs decoded without running them
+(VALUES.md 13); and the algorithm, which no entry names (FORMAT.md 4.3). The keys of ``data`` are specific to the
+algorithm except for three pairs; ``policy_class`` distinguishes PPO from its relatives. Source: the ``__init__`` of
+each algorithm in SB3 and sb3-contrib.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record, thaw
+from sbformat.known import changes
+from sbformat.known.algorithms import ACTOR_CRITIC, ALGORITHMS, SIGNATURES, list_relatives
 from sbformat.pkl.tree import Node
 from sbformat.values import decode_blob
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sbformat.limits import Budget
 
 
@@ -34,9 +46,6 @@ def decode_value(value: object, budget: Budget) -> Any:
     """Decode a value of ``data``.
 
     :param value: JSON, of which a mutable copy is returned, or a blob
-    :param budget: the budget of the operation
-    :raises PickleError: if a blob is not a pickle
-    :raises LimitError: if it needs more than allowed
     """
     return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
@@ -52,3 +61,132 @@ def decode_hyperparameter(value: object, budget: Budget) -> Hyperparameter:
     if isinstance(decoded, Node):
         return Hyperparameter(decoded, "opaque", "its constructor is not known")
     return Hyperparameter(decoded, "decoded", None)
+
+
+class Algorithm(Record):
+    """The algorithm that wrote an archive.
+
+    >>> archive.algorithm
+    Algorithm(name='PPO', certain=True, evidence=('policy_class is ...', 'data has n_epochs'))
+    """
+
+    name: str | None
+    """``PPO``, ``A2C``, ``DQN``, ``SAC``, ``TD3``, ``DDPG``, ``HER``, ``TQC``, ``QRDQN``, ``TRPO``,
+    ``MaskablePPO``, ``RecurrentPPO``, ``ARS``, ``CrossQ``; None if unknown."""
+    certain: bool
+    """False if another algorithm writes the same."""
+    evidence: tuple[str, ...]
+    """Sentences that say what it was inferred from."""
+
+
+_PACKAGES: Final = {
+    package: row.name for row in reversed(ALGORITHMS.values()) for package in (row.classes.module, *row.older_packages)
+}
+"""The modules of the algorithms' own policy classes; a user's class is in another module."""
+
+_REFERENCE_BYTES: Final = 4096
+"""Longer blobs are not references to a class, and are not decoded."""
+
+
+def class_reference(value: object) -> str | None:
+    """Return the dotted name of the class that a blob refers to; None if it is anything else.
+
+    :param value: a value of ``data``
+    """
+    if not isinstance(value, Serialized) or len(value.pickle) > _REFERENCE_BYTES:
+        return None
+    try:
+        tree = pkl.loads(value.pickle)
+    except SbformatError:
+        return None
+    return str(tree) if isinstance(tree, pkl.Global) else None
+
+
+_SBX_CLASS: Final = r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+"
+_SBX_NAMES: Final = {name.lower(): name for name in ALGORITHMS}
+
+
+def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
+    """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``; None if another library wrote it.
+
+    SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``
+    (SBX.md 22).
+    Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
+
+    :param data: the result of :func:`sbformat.data.loads`
+    """
+    policy = data.get("policy")
+    texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
+    for text in texts:
+        found = re.fullmatch(_SBX_CLASS, text) if text else None
+        if found is not None:
+            package = found["package"] or found["module"]
+            return _SBX_NAMES.get(package, package.upper())
+    return None
+
+
+def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
+    """Infer the algorithm from ``data`` and the names of the entries.
+
+    :param data: the result of :func:`sbformat.data.loads`
+    :param entries: the names of the entries, used if ``data`` is not enough
+    """
+    policy = class_reference(data.get("policy_class"))
+    package = policy.rpartition(".")[0] if policy else ""
+    by_class = _PACKAGES.get(package)
+    evidence = [f"policy_class is {policy}"] if policy else []
+    sbx = sbx_algorithm(data)
+    if sbx is not None:
+        return Algorithm(None, False, (*evidence, f"{sbx} of SBX (Stable Baselines Jax), which is not of SB3"))
+    for name, keys in SIGNATURES:
+        if all(key in data for key in keys):
+            evidence.append(f"data has {', '.join(keys)}")
+            return _refine(name, by_class, data, evidence)
+    if by_class is not None:
+        return Algorithm(by_class, package != ACTOR_CRITIC.module, tuple(evidence))
+    return _from_entries(entries, evidence)
+
+
+DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fixes them; TD3 allows them"
+
+
+def is_ddpg(data: Mapping[str, Any]) -> bool:
+    """Return whether the settings of a TD3 are those that DDPG fixes."""
+    ddpg = ALGORITHMS["DDPG"]
+    return all(data.get(key) == ddpg.defaults[key] for key in ddpg.fixes)
+
+
+def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
+    """Distinguish the algorithms that write the same keys."""
+    without_keys = [relative for relative in list_relatives(name) if not ALGORITHMS[relative].keys]
+    if by_class in without_keys:
+        return Algorithm(by_class, True, tuple(evidence))
+    certain = True
+    if name == "PPO":
+        certain = by_class == "PPO"
+        if changes.MARK_OF_0_6 in data:
+            certain = False
+            name = "A2C" if data.get("n_epochs") == 1 else "PPO"
+            old = f"SB3 {changes.FIRST}, where A2C wrote PPO's keys"
+            evidence.append(f"{old}: n_epochs is {data.get('n_epochs')}, 1 in A2C")
+        elif not certain:
+            evidence.append(f"a policy class of its own: {' and '.join(without_keys)} write the same keys")
+    elif name == "TD3":
+        certain = not is_ddpg(data)
+        name = "TD3" if certain else "DDPG"
+        evidence.append("policy_delay and target_noise_clip differ from what DDPG fixes" if certain else DDPG_EVIDENCE)
+    replay = class_reference(data.get("replay_buffer_class"))
+    if replay is not None and replay.rpartition(".")[2] == "HerReplayBuffer":
+        evidence.append("replay_buffer_class is HerReplayBuffer: hindsight experience replay")
+    return Algorithm(name, certain, tuple(evidence))
+
+
+def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
+    """Infer the family of algorithms from the names of the optimizers."""
+    names = set(entries)
+    if "ent_coef_optimizer.pth" in names:
+        others = " and ".join(list_relatives("SAC"))
+        return Algorithm("SAC", False, (*evidence, f"there is ent_coef_optimizer.pth; {others} write it too"))
+    if {"actor.optimizer.pth", "critic.optimizer.pth"} <= names:
+        return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))
+    return Algorithm(None, False, tuple(evidence))

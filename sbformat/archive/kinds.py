@@ -17,7 +17,7 @@ from sbformat.constants import (
     TORCHSCRIPT_RECORD,
     VERSION_ENTRY,
 )
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.errors import ContainerError, UnsupportedError, quote
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ KIND_TITLES: Final[dict[Kind, str]] = {
     "running-mean-std": "running mean and variance",
     "replay-buffer": "replay buffer",
 }
-"""What people call a file of a kind that can be read."""
+"""Names for people of the kinds that can be read."""
 
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
@@ -62,10 +62,7 @@ _TORCH_RECORDS: Final = (PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECO
 
 
 def detect_kind(source: Source) -> Kind:
-    """Detect the kind of a file from its first bytes; for a zip, :func:`detect_zip_kind` knows more.
-
-    :param source: the bytes
-    """
+    """Detect the kind of a file from its first bytes; for a zip, :func:`detect_zip_kind` knows more."""
     head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
     if not head:
         return "empty"
@@ -95,7 +92,6 @@ def is_lfs_pointer(source: Source) -> bool:
 def is_safetensors(head: bytes, size: int) -> bool:
     """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON.
 
-    :param head: its first bytes
     :param size: the size of the file, in bytes
     """
     length = int.from_bytes(head[:8], "little")
@@ -107,10 +103,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def detect_zip_kind(names: Collection[str]) -> Kind:
-    """Detect the kind of a zip from the names of its members.
-
-    :param names: the names, in the order of the directory
-    """
+    """Detect the kind of a zip from the names of its members."""
     if SB2_PARAMETERS_ENTRY in names and SB2_PARAMETER_LIST_ENTRY in names:
         return "sb2-zip"
     if DATA_ENTRY in names or VERSION_ENTRY in names or any(map(is_state_dict, names)):
@@ -125,11 +118,7 @@ def detect_zip_kind(names: Collection[str]) -> Kind:
 
 
 def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoReturn:
-    """Raise an error that says why a file of this kind is not read.
-
-    :raises UnsupportedError: for valid files of another format
-    :raises ContainerError: for other files
-    """
+    """Raise an error that says why a file of this kind is not read."""
     head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
     shown = head[:40].decode("utf-8", "replace")
     if kind == "unknown":
@@ -146,7 +135,7 @@ def describe_other(kind: str) -> str | None:
 
 
 LFS_POINTER: Final = "a Git LFS pointer: fetch the file with 'git lfs pull', or download it again"
-"""What is in the place of a file that was not fetched."""
+"""Describes the file that is in the place of one that was not fetched."""
 _NOT_ARCHIVES: Final[dict[str, str]] = {
     "empty": "an empty file: download it again",
     "empty-zip": "an empty zip",

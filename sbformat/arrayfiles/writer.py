@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.arrayfiles.safetensors import CODES, check_safetensors
-from sbformat.container.names import check_name, check_path, check_paths
+from sbformat.container.layout import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file, new_folder, open_new
-from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
+from sbformat.io.source import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def list_sources(
 
 def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
     """Yield the archives that a URL stands for."""
-    from sbformat.io.remote.errors import require_packages
+    from sbformat.io.remote.clients import require_packages
     from sbformat.io.remote.listing import iter_files
 
     require_packages(url)

@@ -16,8 +16,7 @@ from sbformat.cli._rebuild_file import rebuild_agent, rebuild_file, rebuild_stat
 from sbformat.cli._rebuild_plan import PROGRAM, Job, make_plan
 from sbformat.cli._rebuild_text import WORDS, count_words, describe_release
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
-from sbformat.io.links import is_within
-from sbformat.io.opening import is_remote, open_url, read_start
+from sbformat.io.opening import is_remote, is_within, open_url, read_start
 from sbformat.io.source import iter_views
 from sbformat.io.urls import is_url
 

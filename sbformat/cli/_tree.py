@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from sbformat.errors import SbformatError
 from sbformat.immutable import Record
-from sbformat.io.links import find_roots
-from sbformat.io.opening import is_folder, is_remote
+from sbformat.io.opening import find_roots, is_folder, is_remote
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
 

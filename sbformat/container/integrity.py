@@ -13,7 +13,7 @@ of the time of reading 512 MiB. The rules:
 * What is in memory does not change, so a CRC that was computed is remembered. What stays in a file may change, so a
   member that is read again is checked again.
 * The CRC of an entry that is itself a zip follows from those of its large members and the bytes between them (see
-  :func:`~sbformat.io.crc32.combine_crc32`), so that each byte is read once for both.
+  :func:`combine_crc32`), so that each byte is read once for both.
 * Where the entry stays in a file, its CRC is deferred: the members are checked as they are read, and
   :meth:`Checksums.check_deferred` computes the rest before the result counts (when all was written).
 
@@ -28,18 +28,96 @@ Example: ``policy.pth`` of 1 MB, in memory, with ``data.pkl`` (2 KB) and ``data/
         # crc = crc32(descriptor, directory, crc)  compared with the directory of the outer zip
     inner.read("data/0")
         # found["data/0"]                          compared with the directory of the inner zip
+
+Combining
+---------
+A CRC-32 is the remainder of the bytes, taken as a polynomial over GF(2), modulo a fixed polynomial of degree 32.
+Appending ``n`` bytes multiplies the polynomial before them by ``x ** (8 * n)``; so the remainder of the whole is the
+remainder of that product plus (XOR) that of the appended bytes. The inversions at the start and the end of a CRC cancel
+out. Powers are computed by squaring; because ``x ** (2 ** 32) == x`` in this field, 32 squares are enough for every
+length. zlib's ``crc32_combine`` does the same (Mark Adler, ``crc32.c``); Python's ``zlib`` has no such function.
 """
 
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from sbformat.container.records import STORED, Entry
+from sbformat.container.layout import STORED, Entry
 from sbformat.errors import ContainerError, SbformatError
-from sbformat.io.crc32 import combine_crc32, crc32
 from sbformat.io.source import CHUNK_BYTES, is_by_range, is_in_memory, iter_views
+
+_POLYNOMIAL: Final = 0xEDB88320
+"""Without its leading term; bit 31 is the coefficient of ``x ** 0``, as everywhere here."""
+_ONE: Final = 1 << 31
+_X: Final = 1 << 30
+_BITS: Final = 32
+_PARALLEL_BYTES: Final = 1 << 24
+"""From this size on, two threads compute one half each: 512 MiB take 0.07 s instead of 0.13."""
+
+
+def crc32(data: memoryview, before: int = 0) -> int:
+    """Return the CRC-32 of bytes in memory.
+
+    :param before: CRC-32 of what precedes them
+    """
+    if len(data) < _PARALLEL_BYTES:
+        return zlib.crc32(data, before)
+    from threading import Thread
+
+    middle = len(data) // 2
+    later: list[int] = []
+    try:
+        thread = Thread(target=lambda: later.append(zlib.crc32(data[middle:])), name="sbformat-crc32", daemon=True)
+        thread.start()
+    except RuntimeError:  # no thread can be started
+        return zlib.crc32(data, before)
+    first = zlib.crc32(data[:middle], before)
+    thread.join()
+    if not later:  # an error in the thread: it is raised here, if it occurs again
+        return zlib.crc32(data[middle:], first)
+    return combine_crc32(first, later[0], len(data) - middle)
+
+
+def combine_crc32(first: int, second: int, size: int) -> int:
+    """Return the CRC-32 of two byte strings, concatenated."""
+    return _product(_power(size), first) ^ second
+
+
+@lru_cache(maxsize=256)
+def _power(size: int) -> int:
+    """Return ``x ** (8 * size)``; many tensors have the same size."""
+    power = _ONE
+    square = 3  # 8 is 2 ** 3
+    while size:
+        if size & 1:
+            power = _product(_squares()[square % _BITS], power)
+        size >>= 1
+        square += 1
+    return power
+
+
+def _product(left: int, right: int) -> int:
+    """Multiply two polynomials: add ``right * x ** n`` for each term ``x ** n`` of ``left``."""
+    product = 0
+    while left:
+        if left & _ONE:
+            product ^= right
+        left = left << 1 & 0xFFFFFFFF
+        right = right >> 1 ^ (_POLYNOMIAL if right & 1 else 0)
+    return product
+
+
+@lru_cache(maxsize=1)
+def _squares() -> tuple[int, ...]:
+    """Return ``x ** (2 ** n)`` for ``n`` from 0 to 31."""
+    found = [_X]
+    while len(found) < _BITS:
+        found.append(_product(found[-1], found[-1]))
+    return tuple(found)
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
@@ -55,18 +133,13 @@ smaller members would gain nothing."""
 
 
 def refuse_member(entry: Entry, message: str) -> NoReturn:
-    """Raise what is wrong with a member.
-
-    :raises ContainerError: always
-    """
+    """Raise what is wrong with a member."""
     raise ContainerError(message, entry=entry.name)
 
 
 class Checksums:
     """The CRC-32s of the members of one zip: expected, found, and deferred.
 
-    :param source: of the zip
-    :param entries: its members
     :param read_headers: reads the local headers that were left unread, so that all members have their place
     :param unchecked_crc: accept CRC fields that are all zero; no effect when one of them is not
     """
@@ -99,19 +172,13 @@ class Checksums:
         return name in self._found and (self._is_unchecked or self._found[name] == self._entries[name].crc)
 
     def check(self, entry: Entry, actual: int) -> None:
-        """Remember the CRC of a member's bytes, and compare it with the directory's.
-
-        :raises ContainerError: when they differ
-        """
+        """Remember the CRC of a member's bytes, and compare it with the directory's."""
         self._found[entry.name] = actual
         if actual != entry.crc and not self._is_unchecked:
             self._refuse(entry, actual)
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
-        """Check all bytes of a member; in memory, they are read only once.
-
-        :raises ContainerError: when the CRC is wrong
-        """
+        """Check all bytes of a member; in memory, they are read only once."""
         actual = self._found.get(entry.name) if self.is_in_memory else None
         if actual is None:
             actual = self._found[entry.name] = crc32(view)
@@ -119,10 +186,7 @@ class Checksums:
             self.check(entry, actual)
 
     def check_chunks(self, entry: Entry, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        """Yield the chunks of a member, and check its CRC after the last one.
-
-        :raises ContainerError: at the end, when the CRC is wrong
-        """
+        """Yield the chunks of a member, and check its CRC after the last one."""
         known = self._found.get(entry.name) if self.is_in_memory else None
         crc = 0
         for chunk in chunks:
@@ -132,29 +196,18 @@ class Checksums:
         self.check(entry, crc if known is None else known)
 
     def check_stored(self, entry: Entry) -> None:
-        """Check the CRC of a stored member; its bytes are read unless they were before.
-
-        :raises ContainerError: when it is wrong
-        """
+        """Check the CRC of a stored member; its bytes are read unless they were before."""
         self.check(entry, self._crc_of_member(entry))
 
     def check_zip(self, entry: Entry, inner: Checksums) -> None:
-        """Check the CRC of a member that is itself a zip: now if it is in memory, otherwise when it is due.
-
-        :param inner: the checksums of that zip's own members
-        :raises ContainerError: when it is wrong
-        """
+        """Check the CRC of a member that is itself a zip: now if it is in memory, otherwise when it is due."""
         if self.is_in_memory:
             self.check(entry, self._found[entry.name] if entry.name in self._found else inner.crc_of_zip())
         else:
             self._deferred[entry.name] = inner
 
     def check_deferred(self, names: Container[str]) -> None:
-        """Check what :meth:`check_zip` deferred; bytes that nobody has read are read now.
-
-        :param names: of the members to check
-        :raises ContainerError: when a CRC is wrong
-        """
+        """Check what :meth:`check_zip` deferred; bytes that nobody has read are read now."""
         for name, inner in self._deferred.items():
             if name in names:
                 try:
@@ -189,7 +242,7 @@ class Checksums:
             return crc32(self._source.view(start, stop - start), crc)
         views = iter_views(self._source, start, stop)
         if stop - start >= 2 * CHUNK_BYTES:
-            from sbformat.io.readahead import read_ahead
+            from sbformat.io.source import read_ahead
 
             views = read_ahead(views)
         for view in views:
@@ -212,7 +265,6 @@ class Checksums:
 def crc32_pair(chunks: Iterable[Chunk], size: int, before: int) -> Generator[Chunk, None, tuple[int, int]]:
     """Yield the chunks of a member that is written into a zip; return two CRC-32s.
 
-    :param size: of the member
     :param before: CRC-32 of the zip up to the member
     :return: that of the member, and that of the zip up to its end
     """

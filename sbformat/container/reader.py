@@ -1,21 +1,28 @@
 """Read a strict zip: the archive itself, and the torch zips inside it (FORMAT.md 2).
 
-Opening a :class:`Container` checks the structure (:mod:`sbformat.container.layout`) and reads no member. A stored
-member is a view of the source, a deflated one is inflated in chunks under the budget
-(:mod:`sbformat.container.inflate`), and the CRC-32 of either is checked when its bytes are handed out
+In: a source. Out: the bytes of members, or a ``ContainerError``. Opening a :class:`Container` checks the structure
+(:mod:`sbformat.container.layout`) and reads no member. A stored member is a view of the source, a deflated one is
+inflated in chunks under the budget, and the CRC-32 of either is checked when its bytes are handed out
 (:mod:`sbformat.container.integrity`).
+
+:class:`Inflation` is the one inflater. A member that is needed whole is inflated into one buffer. A large member is not
+kept in memory: :class:`InflatedSource` inflates it once to check it and copies the inflater's state (48 KB) every
+mebibyte or so; a view is inflated again from the last checkpoint before it (FORMAT.md 2.5)::
+
+    first pass   0 ----- c1 ----- c2 ----- c3 ----- size
+    view(x, n)                    c2 --xx->               inflates from c2 to the end of the view
 """
 
 from __future__ import annotations
 
+import zlib
+from bisect import bisect_right
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
-from sbformat.container.inflate import CHUNK_BYTES, RATIO_FREE, InflatedSource, Inflation
-from sbformat.container.integrity import Checksums
-from sbformat.container.layout import read_layout, read_local
-from sbformat.container.names import check_path, check_paths
-from sbformat.container.records import STORED, Entry, Member
+from sbformat.container.integrity import Checksums, refuse_member
+from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout, read_local
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
 from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views, slice_source
@@ -24,8 +31,132 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from sbformat.container.layout import Unread
+    from sbformat.container.layout import Entry, Unread
     from sbformat.io.source import Source
+
+
+CHUNK_BYTES: Final = 1 << 18
+"""Largest number of bytes inflated in one step, by default."""
+RATIO_FREE: Final = 1 << 20
+"""Members up to this size may have any compression ratio."""
+_COMPRESSED_BYTES: Final = 1 << 16
+"""Number of compressed bytes passed to the inflater in one step."""
+_LEAST_DISTANCE: Final = 1 << 20
+_MOST_CHECKPOINTS: Final = 64
+_CHECKPOINT_BYTES: Final = 48 << 10
+"""Memory of one checkpoint: the window of 32 KiB, and zlib's state."""
+
+
+class Inflation:
+    """The bytes of a deflated member, step by step."""
+
+    __slots__ = ("_consumed", "_entry", "_inflater", "_source", "produced")
+
+    produced: int
+    """Number of bytes inflated so far."""
+
+    def __init__(self, source: Source, entry: Entry) -> None:
+        self._source = source
+        self._entry = entry
+        self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._consumed = 0
+        self.produced = 0
+
+    def copy(self) -> Inflation:
+        """Return a copy that continues from the same position."""
+        made = Inflation(self._source, self._entry)
+        made._inflater = self._inflater.copy()
+        made._consumed, made.produced = self._consumed, self.produced
+        return made
+
+    def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+        """Yield all that is left, in chunks of at most ``chunk_bytes``."""
+        while chunk := self.step(chunk_bytes):
+            yield chunk
+
+    def step(self, most: int = CHUNK_BYTES) -> bytes:
+        """Return at most ``most`` more bytes; none at the end.
+
+        :raises ContainerError: where it is damaged, or does not end exactly at both sizes (FORMAT.md 2.5)
+        """
+        entry, inflater = self._entry, self._inflater
+        while not inflater.eof:
+            left = entry.compressed_size - self._consumed
+            given = self._source.view(entry.data_offset + self._consumed, min(left, _COMPRESSED_BYTES))
+            try:
+                chunk = inflater.decompress(given, most)
+            except zlib.error:
+                refuse_member(entry, "its deflate stream is damaged: download the file again")
+            self._consumed += len(given) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
+            self.produced += len(chunk)
+            if self.produced > entry.size:
+                refuse_member(entry, f"expected {entry.size:,} inflated bytes, got more")
+            if chunk:
+                return chunk
+            if not given and not inflater.eof:
+                refuse_member(entry, f"its deflate stream does not end within its {entry.compressed_size:,} bytes")
+        if self._consumed != entry.compressed_size:
+            refuse_member(
+                entry, f"expected a deflate stream of {entry.compressed_size:,} bytes, got {self._consumed:,}"
+            )
+        if self.produced != entry.size:
+            refuse_member(entry, f"expected {entry.size:,} inflated bytes, got {self.produced:,}")
+        return b""
+
+
+class InflatedSource:
+    """The bytes of a deflated member as a source that keeps none of them.
+
+    :param budget: charged for the checkpoints, and for bytes that are inflated again: at most ``ratio`` times the
+        compressed size
+    """
+
+    __slots__ = ("_again", "_budget", "_checkpoints", "_current", "_distance", "_entry", "_source", "size")
+
+    def __init__(self, source: Source, entry: Entry, budget: Budget) -> None:
+        self.size = entry.size
+        self._entry = entry
+        self._budget = budget
+        self._source = source
+        self._distance = max(_LEAST_DISTANCE, entry.size // _MOST_CHECKPOINTS)
+        self._current = Inflation(source, entry)
+        self._checkpoints = [self._current.copy()]
+        self._again = 0
+
+    def first_pass(self) -> Iterator[bytes]:
+        """Yield all bytes once, and make checkpoints."""
+        inflation = Inflation(self._source, self._entry)
+        self._budget.keep(_CHECKPOINT_BYTES)
+        for chunk in inflation.chunks():
+            yield chunk
+            if inflation.produced - self._checkpoints[-1].produced >= self._distance:
+                self._budget.keep(_CHECKPOINT_BYTES)
+                self._checkpoints.append(inflation.copy())
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``, inflated again."""
+        length = max(min(length, self.size - offset), 0)
+        self._budget.keep(0, meanwhile=length)
+        checkpoint = self._checkpoints[bisect_right(self._checkpoints, offset, key=attrgetter("produced")) - 1]
+        if not checkpoint.produced <= self._current.produced <= offset:
+            self._current = checkpoint.copy()
+        inflation = self._current
+        self._charge(offset + length - inflation.produced)
+        while inflation.produced < offset:
+            inflation.step(min(CHUNK_BYTES, offset - inflation.produced))
+        buffer = bytearray(length)
+        at = 0
+        while at < length:
+            chunk = inflation.step(min(CHUNK_BYTES, length - at))
+            buffer[at : at + len(chunk)] = chunk
+            at += len(chunk)
+        return memoryview(buffer).toreadonly()
+
+    def _charge(self, size: int) -> None:
+        self._again += size
+        if self._again > max(RATIO_FREE, self.size):
+            self._budget.spend("ratio", -(-self._again // max(self._entry.compressed_size, 1)))
+
 
 INFLATED_WHOLE_BYTES: Final = 1 << 20
 """A deflated member up to this size is inflated into memory when it is requested as a source; a larger one is inflated
@@ -147,9 +278,6 @@ class Container:
         """Return name, sizes, CRC and position of a member.
 
         Of a zip that is fetched by ranges, this reads the member's local header, and checks it.
-
-        :raises MissingEntryError: when there is no member of that name
-        :raises ContainerError: when its local header differs from the directory
         """
         if name in self._unread:
             _read_header(self._source, self.entries, self._unread, name)
@@ -159,7 +287,7 @@ class Container:
             raise MissingEntryError(name, present=self.entries) from None
 
     def prefetch(self) -> None:
-        """Of an archive that is fetched by ranges, fetch where its members meet: headers, directories and pickles."""
+        """Fetch where members meet, if the zip is fetched by ranges: headers, directories and pickles."""
         ranged, start = find_ranged(self._source)
         if ranged is not None:
             places = sorted(start + entry.offset for entry in self.entries.values())[:_MOST_PREFETCHED]
@@ -176,10 +304,7 @@ class Container:
         return [Unchecked(*row) for row in rows if row[1] or row[2]]
 
     def check_rest(self) -> None:
-        """Check what :meth:`list_unchecked` returns; it is fetched if it was not before.
-
-        :raises ContainerError: when a local header differs from the directory, or a CRC is wrong
-        """
+        """Check what :meth:`list_unchecked` returns; it is fetched if it was not before."""
         for row in self.list_unchecked():
             self.verify(row.name)
 
@@ -191,10 +316,7 @@ class Container:
         A stored member is a view of the source if that is in memory. Members that are inflated, or read from a file,
         are charged.
 
-        :param name: the member
         :param limit: a field of ``Limits`` that caps this member
-        :raises ContainerError: when it does not inflate to its size, or its CRC is wrong
-        :raises LimitError: when it is larger than allowed
         """
         entry = self.entry(name) if self._unread else self.entries.get(name) or self.entry(name)
         _, _, at, _, size, _, method = entry
@@ -212,8 +334,6 @@ class Container:
         """Return a member's bytes without reading all of them: the CRC of a stored member is not checked.
 
         For a caller that checks what is inside, as ``safe_open`` does record by record.
-
-        :raises ContainerError: when a deflated member does not inflate
         """
         entry = self.entry(name)
         if entry.method == STORED:
@@ -224,8 +344,6 @@ class Container:
         """Return a member's bytes as a source; the CRC of a stored one is not checked, that of a deflated one is.
 
         A large deflated member is not kept: it is inflated once to check it, and again where it is read.
-
-        :raises ContainerError: when a deflated member does not inflate
         """
         entry = self.entry(name)
         if entry.method == STORED:
@@ -249,9 +367,7 @@ class Container:
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
         """Yield a member's bytes in chunks; its CRC is checked after the last one.
 
-        :param name: the member
         :param chunk_bytes: size of the largest chunk; None chooses one
-        :raises ContainerError: at the end when the CRC is wrong, or where it stops inflating
         """
         entry = self.entry(name)
         if chunk_bytes is not None and chunk_bytes < 1:
@@ -270,8 +386,6 @@ class Container:
 
         Of a stored member, all bytes are read the first time, and its CRC is checked at the end. When it is not in
         memory, this happens each time that all of it is requested.
-
-        :raises ContainerError: at the end, when the CRC is wrong
         """
         entry = self.entry(name)
         if entry.method != STORED:
@@ -304,9 +418,6 @@ class Container:
 
         When the bytes are not in memory, this is deferred to :meth:`check_deferred`; but a small member of a zip that
         is fetched by ranges is fetched whole, and checked with all of its own members.
-
-        :param inner: that zip, over :meth:`source`
-        :raises ContainerError: when the CRC is wrong
         """
         if self.entry(name).size <= _CHECKED_WHOLE_BYTES and is_by_range(self._source):
             self._checksums.check_stored(self.entry(name))
@@ -315,17 +426,11 @@ class Container:
         self._checksums.check_zip(self.entry(name), inner._checksums)
 
     def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those members among ``names`` for which :meth:`check_zip` deferred it.
-
-        :raises ContainerError: when one is wrong
-        """
+        """Check the CRCs of those members among ``names`` for which :meth:`check_zip` deferred it."""
         self._checksums.check_deferred(names)
 
     def verify(self, name: str) -> None:
-        """Check the CRC of a member.
-
-        :raises ContainerError: when it is wrong, or the member does not inflate
-        """
+        """Check the CRC of a member."""
         entry = self.entry(name)
         if entry.method == STORED:
             self._checksums.check_stored(entry)
@@ -334,10 +439,7 @@ class Container:
                 pass
 
     def verify_all(self) -> None:
-        """Check every CRC.
-
-        :raises ContainerError: when one is wrong, or a member does not inflate
-        """
+        """Check every CRC."""
         self.check_deferred(self.entries)
         for name in self.entries:
             self.verify(name)
@@ -370,10 +472,7 @@ class Container:
         return memoryview(buffer).toreadonly()
 
     def keep(self, name: str) -> None:
-        """Charge the memory of a member that is kept, once.
-
-        :raises LimitError: for more than ``memory_bytes`` allows
-        """
+        """Charge the memory of a member that is kept, once."""
         if name not in self._kept:
             self._budget.keep(self.entry(name).size)
             self._kept.add(name)

@@ -20,8 +20,7 @@ from sbformat.constants import (
     ZIP64_LOCATOR_SIGNATURE,
 )
 from sbformat.container.integrity import crc32_pair
-from sbformat.container.names import check_paths, encode_name, encode_path
-from sbformat.container.records import (
+from sbformat.container.layout import (
     CENTRAL,
     DESCRIPTOR,
     DESCRIPTOR64,
@@ -40,6 +39,9 @@ from sbformat.container.records import (
     ZIP64_END,
     ZIP64_LOCATOR,
     Member,
+    check_paths,
+    encode_name,
+    encode_path,
 )
 from sbformat.errors import ContainerError
 from sbformat.immutable import Record
@@ -154,10 +156,7 @@ class ContainerWriter:
         return crc if member.crc is None else member.crc()
 
     def finish(self) -> None:
-        """Write the directory.
-
-        :raises ContainerError: when two names are the same path on some file system, or there is no member
-        """
+        """Write the directory."""
         if not self._records:
             message = "an archive needs at least one entry"
             raise ContainerError(message)
@@ -204,8 +203,6 @@ class TorchZip:
     """A torch zip that is made while it is read: records aligned to 64 bytes, each followed by a descriptor.
 
     Sizes are known beforehand, CRCs only after the bytes; this is why torch's own writer has the same shape.
-
-    :param members: the records, in order
     """
 
     __slots__ = ("_crc", "_members", "_records", "size")
@@ -229,10 +226,7 @@ class TorchZip:
         self.size = at + directory + len(_pack_end(len(members), directory, at, always_zip64=True))
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """Yield its bytes from the start.
-
-        :raises ContainerError: when a record does not have the announced size
-        """
+        """Yield its bytes from the start."""
         central = bytearray()
         total = at = 0
         for member, (header, record, blank) in zip(self._members, self._records):
@@ -255,10 +249,7 @@ class TorchZip:
 
 
 def _exact_chunks(member: Member) -> Iterator[bytes | memoryview]:
-    """Yield a member's bytes, as they will stay.
-
-    :raises ContainerError: at the end, when it does not have the announced size
-    """
+    """Yield a member's bytes, as they will stay."""
     written = 0
     for chunk in member.chunks():
         piece = _copy_if_mutable(chunk)

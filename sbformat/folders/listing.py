@@ -12,8 +12,7 @@ from sbformat.folders.names import has_usual_suffix, order_key
 from sbformat.folders.other_zips import is_other_zip, is_zip_of_agent
 from sbformat.formats.opener import open_archive
 from sbformat.immutable import Record
-from sbformat.io.links import find_roots, is_within
-from sbformat.io.opening import is_remote, join_path, read_start
+from sbformat.io.opening import find_roots, is_remote, is_within, join_path, read_start
 from sbformat.limits import DEFAULT_LIMITS, Budget
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.archive import Archive
-from sbformat.archive.folder import FileEntries
-from sbformat.archive.read_only import SingleFileArchive
+from sbformat.archive.archive import Archive, SingleFileArchive
+from sbformat.archive.entries import FileEntries
 from sbformat.arrayfiles.safetensors import read_tensors
-from sbformat.container.names import encode_path, is_state_dict
+from sbformat.container.layout import encode_path, is_state_dict
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.zips import npy_tensor

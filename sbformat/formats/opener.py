@@ -30,7 +30,7 @@ from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.archive.kinds import detect_kind, detect_zip_kind, refuse_kind
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
 from sbformat.io.opening import (
@@ -93,7 +93,7 @@ def open_archive(
         return source
     in_place = _LARGE if in_memory else _LARGE_IN_PLACE
     if opened is None and is_folder(source):
-        from sbformat.archive.folder import open_folder
+        from sbformat.archive.entries import open_folder
 
         folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory, progress=progress)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
@@ -181,7 +181,7 @@ def _require_keys(opened: Source, budget: Budget) -> None:
 
 def _single_entry(name: str, opened: Source, budget: Budget) -> Entries:
     """Return the entries of a file that is a single entry."""
-    from sbformat.archive.folder import FileEntries
+    from sbformat.archive.entries import FileEntries
 
     return FileEntries({name: opened}, budget)
 
@@ -260,7 +260,7 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSo
 
 def _entry_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
     """Return the name of the file if it is valid as an entry name."""
-    from sbformat.archive.folder import is_entry_name
+    from sbformat.archive.entries import is_entry_name
 
     name = base_name(source)
     return name if is_entry_name(name) else otherwise
@@ -269,7 +269,7 @@ def _entry_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
 def _pth_name(source: SourceLike) -> str:
     """Return the entry name of a single ``.pth``: the name of the file if there is one, or the policy's."""
     if isinstance(source, (str, os.PathLike)):
-        from sbformat.archive.folder import is_entry_name
+        from sbformat.archive.entries import is_entry_name
 
         name = base_name(source)
         if not name.endswith(PTH_SUFFIX):

@@ -81,11 +81,7 @@ def _error_exists(target: Path) -> FileExistsError:
 
 
 def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Path, int | None]:
-    """Return the target of :func:`new_file`, and the mode of the file that is there; for callers with long work to do.
-
-    :raises FileExistsError: when it exists and ``overwrite`` is False
-    :raises OSError: when it is not a regular file
-    """
+    """Return the target of :func:`new_file`, and the mode of the file there, before long work is done."""
     require_type(path, (str, os.PathLike), "a path")
     if is_url(path):
         message = "URLs can be read, not written: name a file"

@@ -2,6 +2,7 @@
 
 :func:`open_source` reads all of it into memory, or maps a file. :func:`open_large` leaves a large file where it is.
 A URL is opened by :mod:`sbformat.io.remote`, which is imported for URLs only; nothing here reaches a network otherwise.
+:func:`find_roots` and :func:`is_within` say which symbolic links lead to files that belong to a folder.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from sbformat.io.urls import copy_options, is_url, join_url, last_name, local_pa
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from mmap import mmap
     from typing import TypeGuard
 
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path
+
 
 SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 """What every public reader takes, as SB3's own ``load`` does: a path, a URL, bytes, or a binary file object."""
@@ -76,11 +78,7 @@ def open_source(
 
 
 def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:
-    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else.
-
-    :param source: as for :func:`open_source`, with the same fallback to ``name.zip``
-    :param limits: as for :class:`FileSource`
-    """
+    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else."""
     if not isinstance(source, (str, os.PathLike)) or is_remote(source):
         return None
     path = to_path(source)
@@ -103,10 +101,7 @@ def is_remote(source: object) -> TypeGuard[str]:
 
 
 def is_folder(source: object) -> TypeGuard[Path]:
-    """Return whether a source is a folder, on the disk or remote.
-
-    :raises OSError: if the remote file system cannot be reached
-    """
+    """Return whether a source is a folder, on the disk or remote."""
     if is_remote(source):
         from sbformat.io.remote.listing import is_folder as is_remote_folder
 
@@ -115,10 +110,7 @@ def is_folder(source: object) -> TypeGuard[Path]:
 
 
 def list_names(folder: Path) -> tuple[str, ...]:
-    """Return the names of the files directly in a folder, on the disk or remote.
-
-    :raises OSError: if it cannot be listed
-    """
+    """Return the names of the files directly in a folder, on the disk or remote."""
     if is_remote(folder):
         from sbformat.io.remote.listing import walk_folder
 
@@ -128,20 +120,14 @@ def list_names(folder: Path) -> tuple[str, ...]:
 
 
 def pin_folder(url: str) -> str:
-    """Return the URL of a remote folder as it is now: of the Hub with the commit.
-
-    :raises OSError: if it cannot be reached
-    """
+    """Return the URL of a remote folder as it is now: of the Hub with the commit."""
     from sbformat.io.remote.listing import pin_folder as pin
 
     return pin(url)
 
 
 def has_file(folder: Path, name: str) -> bool:
-    """Return whether a folder has a file of this name directly in it.
-
-    :raises OSError: if a remote folder cannot be listed
-    """
+    """Return whether a folder has a file of this name directly in it."""
     if is_remote(folder):
         return name in list_names(folder)
     return os.path.isfile(os.path.join(os.fsdecode(to_path(folder)), name))
@@ -159,7 +145,6 @@ def read_start(path: str, size: int) -> bytes:
     """Return the first bytes of a file, on the disk or remote.
 
     :param size: the number of bytes, if the file has as many
-    :raises OSError: if it cannot be read
     """
     if is_remote(path):
         source = open_url(path)
@@ -171,10 +156,7 @@ def read_start(path: str, size: int) -> bytes:
 def open_url(url: str, limits: Limits = DEFAULT_LIMITS, *, is_whole: bool = False) -> RemoteSource:
     """Open a remote file, or ``url + ".zip"`` when it does not exist and its name has no suffix.
 
-    :param limits: as for :func:`sbformat.io.remote.open_remote`
     :param is_whole: the whole file will be read: a small one is fetched in one request
-    :raises OSError: if it cannot be opened
-    :raises SbformatError: see :func:`sbformat.io.remote.open_remote`
     """
     from sbformat.io.remote import open_remote
     from sbformat.io.remote.source import OPENING_BYTES, WHOLE_BYTES
@@ -267,7 +249,7 @@ def _allocate(size: int) -> bytearray | mmap:
 
 def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None] | None) -> int:
     """Read a file into memory of its size in pieces, a large one with two threads; return how many bytes it has."""
-    from sbformat.io.readahead import read_ahead
+    from sbformat.io.source import read_ahead
 
     is_parallel = len(data) >= _PARALLEL_BYTES and hasattr(os, "preadv")
     middle = len(data) // 2 if is_parallel else len(data)
@@ -316,3 +298,29 @@ def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
             budget.spend("total_bytes", len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+_HUB_FOLDERS: Final = ("models--", "datasets--", "spaces--")
+_SNAPSHOTS: Final = "snapshots"
+_BLOBS: Final = "blobs"
+
+
+def find_roots(folder: str) -> tuple[str, ...]:
+    """Return the folders that belong to a tree: its top, and the ``blobs`` that a Hugging Face snapshot links to.
+
+    A link within a folder is a second name of a file. In a snapshot of the Hugging Face cache
+    (``models--x/snapshots/y``) every file is a link to the ``blobs`` folder of the same repository.
+    """
+    top = os.path.realpath(folder)
+    parts = top.split(os.sep)
+    for at in range(len(parts) - 1, 1, -1):
+        blobs = os.sep.join([*parts[:at], _BLOBS])
+        if parts[at] == _SNAPSHOTS and parts[at - 1].startswith(_HUB_FOLDERS) and os.path.isdir(blobs):
+            return top, os.path.realpath(blobs)
+    return (top,)
+
+
+def is_within(path: str, roots: Iterable[str]) -> bool:
+    """Return whether a path, or the target of a link, is in a tree."""
+    target = os.path.realpath(path)
+    return any(target == root or target.startswith(root.rstrip(os.sep) + os.sep) for root in roots)

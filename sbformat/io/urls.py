@@ -104,9 +104,9 @@ def copy_options(url: str, other: str) -> str:
     return Url(other, **url.keywords()) if isinstance(url, Url) else other
 
 
-def find_timeout(url: str) -> float:
-    """Return the seconds that the server of a URL may take."""
-    return url.timeout if isinstance(url, Url) else TIMEOUT
+def as_url(url: str) -> Url:
+    """Return a URL with options, which are the defaults if it has none."""
+    return url if isinstance(url, Url) else Url(url)
 
 
 def last_name(url: str) -> str:

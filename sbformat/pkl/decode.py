@@ -9,7 +9,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.machine import Machine, Pickle
 
 if TYPE_CHECKING:
-    from sbformat.io.cursor import Cursor
+    from sbformat.io.source import Cursor
 
 __all__ = ["Pickle", "decode_next", "decode_pickle", "loads"]
 

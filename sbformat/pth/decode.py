@@ -19,9 +19,8 @@ from sbformat.constants import (
     TORCH_VERSIONS,
     TORCHSCRIPT_RECORD,
 )
-from sbformat.container.names import check_records
+from sbformat.container.layout import STORED, check_records
 from sbformat.container.reader import Container
-from sbformat.container.records import STORED
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits

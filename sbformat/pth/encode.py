@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from sbformat.constants import BYTE_ORDER_RECORD, PICKLE_RECORD, STORAGE_FOLDER, TORCH_VERSION_RECORD
-from sbformat.container.records import Member
+from sbformat.container.layout import Member
 from sbformat.container.writer import TorchZip
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pth.calls import Calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbformat.container.records import STORED
+from sbformat.container.layout import STORED
 from sbformat.errors import TensorError
 from sbformat.io.source import iter_views, slice_source
 from sbformat.pth.dtypes import storage_itemsize

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.constants import LEGACY_MAGIC, LEGACY_PROTOCOL
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.io.cursor import Cursor
+from sbformat.io.source import Cursor
 from sbformat.pkl.decode import decode_next
 from sbformat.pkl.tree import Dict
 from sbformat.pth.context import INT64, DecodeContext

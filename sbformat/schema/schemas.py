@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import infer
+from sbformat.archive.hyperparameters import infer
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from sbformat.archive.archive import Archive
 from sbformat.constants import PTH_SUFFIX
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, quote, require_type
 from sbformat.formats.array_files import ARRAYS, METADATA_KEY, PORTABLE_VERSION, ArrayFile
 from sbformat.immutable import Record

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import infer
+from sbformat.archive.hyperparameters import infer
 from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import (
     MissingEntryError,

@@ -9,7 +9,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import class_reference
+from sbformat.archive.hyperparameters import class_reference
 from sbformat.archive.kinds import OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.reader import Container
@@ -25,12 +25,10 @@ from sbformat.rendering import count_noun
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.archive.algorithm import Algorithm
-    from sbformat.archive.archive import Archive
-    from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.archive.archive import Archive, NotChecked
+    from sbformat.archive.hyperparameters import Algorithm, Hyperparameter
     from sbformat.archive.kinds import Kind
-    from sbformat.archive.not_checked import NotChecked
-    from sbformat.container.records import Entry
+    from sbformat.container.layout import Entry
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.summary import Summary
     from sbformat.reader import ArchiveLike

@@ -160,13 +160,13 @@ SIGNATURES = {
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_keys_tell_the_algorithm(name: str) -> None:
-    from sbformat.archive.algorithm import infer
+    from sbformat.archive.hyperparameters import infer
 
     assert infer(SIGNATURES[name]).name == name
 
 
 def test_only_the_class_tells_ppo_from_its_relatives() -> None:
-    from sbformat.archive.algorithm import infer
+    from sbformat.archive.hyperparameters import infer
 
     for module, name in (
         ("sb3_contrib.common.maskable.policies", "MaskablePPO"),
@@ -180,20 +180,20 @@ def test_only_the_class_tells_ppo_from_its_relatives() -> None:
 
 
 def test_a2c_of_sb3_0_6_wrote_the_keys_of_ppo() -> None:
-    from sbformat.archive.algorithm import infer
+    from sbformat.archive.hyperparameters import infer
 
     assert infer({**SIGNATURES["PPO"], "_current_progress": 1.0, "n_epochs": 1})[:2] == ("A2C", False)
 
 
 def test_nothing_tells_nothing() -> None:
-    from sbformat.archive.algorithm import infer
+    from sbformat.archive.hyperparameters import infer
 
     assert infer({})[:2] == (None, False)
     assert infer({}, ("ent_coef_optimizer.pth",))[:2] == ("SAC", False)
 
 
 def test_a_blob_is_looked_into_for_a_class_reference_only() -> None:
-    from sbformat.archive.algorithm import class_reference
+    from sbformat.archive.hyperparameters import class_reference
 
     assert class_reference(Serialized(None, b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.")) is None
     assert class_reference(Serialized(None, b"garbage")) is None

@@ -32,8 +32,7 @@ from conformance.generators.build_zips import (
     state_dict_zip,
     zip64_field,
 )
-from sbformat.container.inflate import InflatedSource
-from sbformat.container.reader import CHUNK_BYTES, Container, Entry
+from sbformat.container.reader import CHUNK_BYTES, Container, Entry, InflatedSource
 from sbformat.errors import ContainerError, LimitError, MissingEntryError, SbformatError
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits

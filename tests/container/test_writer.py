@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.container import writer as zip_writer
-from sbformat.container.reader import Container
-from sbformat.container.records import (
+from sbformat.container.layout import (
     CENTRAL,
     DESCRIPTOR,
     DESCRIPTOR64,
@@ -28,6 +27,7 @@ from sbformat.container.records import (
     ZIP64_LOCATOR,
     Member,
 )
+from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, TorchZip
 from sbformat.errors import ContainerError
 from tests.helpers.sampling import more_examples, with_exhaustive

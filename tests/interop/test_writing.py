@@ -33,7 +33,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 
 import sbformat
 from sbformat import Archive, SbformatError, Serialized, pth
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.pth import StateDict, clear_optimizer
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 from tests.interop.test_sb3 import MODELS, Small

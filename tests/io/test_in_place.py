@@ -53,7 +53,7 @@ RECORD: Final = "policy.pth/archive/data/"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
-    for name in ("io.opening", "archive.folder"):
+    for name in ("io.opening", "archive.entries"):
         monkeypatch.setattr(f"sbformat.{name}.LARGE_FILE_BYTES", 0)
     monkeypatch.setattr("sbformat.container.integrity.COMBINE_BYTES", 64)
     for name in ("writer", "arrayfiles.writer"):

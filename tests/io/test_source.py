@@ -9,17 +9,23 @@ import sys
 import threading
 from array import array
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sbformat.errors import ContainerError, LimitError, UnsupportedError
+from sbformat.errors import ContainerError, FormatError, LimitError, TensorError, UnsupportedError
 from sbformat.io.opening import open_large, open_path, open_source
-from sbformat.io.source import BytesSource, FileSource, is_in_memory, iter_views, slice_source
+from sbformat.io.source import BytesSource, Cursor, FileSource, is_in_memory, iter_views, read_ahead, slice_source
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.numpy import array_buffer
 from tests.helpers import thresholds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -384,3 +390,149 @@ def test_a_text_file_is_a_type_error() -> None:
 def test_anything_else_is_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError):
         open_source(wrong)
+
+
+@pytest.mark.parametrize("wrap", [bytes, memoryview])
+def test_bytes_are_taken_in_order(wrap: type) -> None:
+    cursor = Cursor(wrap(b"abcdef"), TensorError)
+    assert bytes(cursor.take(2, "a pair")) == b"ab"
+    assert (cursor.position, cursor.left) == (2, 4)
+    assert bytes(cursor.take(4, "the rest")) == b"cdef"
+    assert cursor.left == 0
+
+
+def test_taking_nothing_is_always_possible() -> None:
+    cursor = Cursor(b"", TensorError)
+    assert cursor.take(0, "nothing") == b""
+    assert cursor.uint(0, "nothing") == 0
+
+
+@pytest.mark.parametrize("failure", [TensorError, ContainerError])
+def test_a_short_read_names_what_was_wanted_and_where(failure: type[FormatError]) -> None:
+    cursor = Cursor(b"abc", failure, offset=100)
+    cursor.take(1, "a byte")
+    with pytest.raises(failure, match="storage size: expected 8 bytes, got 2") as caught:
+        cursor.take(8, "storage size")
+    assert caught.value.offset == 101
+
+
+def test_a_failed_read_takes_nothing() -> None:
+    cursor = Cursor(b"abc", TensorError)
+    with pytest.raises(TensorError):
+        cursor.take(4, "too much")
+    assert bytes(cursor.take(3, "all")) == b"abc"
+
+
+@pytest.mark.parametrize("size", [-1, -(2**63), 2**63, 2**70])
+def test_absurd_sizes_are_refused(size: int) -> None:
+    with pytest.raises(TensorError):
+        Cursor(b"abc", TensorError).take(size, "a run")
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"), [(b"\x01", 1), (b"\xff", 255), (b"\x01\x02", 0x201), (b"\xff" * 8, 2**64 - 1), (b"\0" * 8, 0)]
+)
+def test_numbers_are_little_endian_and_unsigned(raw: bytes, value: int) -> None:
+    assert Cursor(memoryview(raw), TensorError).uint(len(raw), "a number") == value
+
+
+def test_a_number_that_is_cut_short_is_refused() -> None:
+    with pytest.raises(TensorError, match="a count"):
+        Cursor(b"\x01\x02\x03", TensorError).uint(4, "a count")
+
+
+def test_views_are_not_copied() -> None:
+    data = b"abcdef"
+    taken = Cursor(memoryview(data), TensorError).take(3, "a part")
+    assert isinstance(taken, memoryview)
+    assert taken.obj is data
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("sbformat")]
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=3))))
+def test_items_come_in_order(items: list[bytes | None]) -> None:
+    assert list(read_ahead(iter(items))) == items
+    assert threads() == []
+
+
+def test_they_are_made_in_one_other_thread_one_step_ahead() -> None:
+    made: list[int] = []
+    makers = set()
+
+    def steps() -> Iterator[int]:
+        for step in range(10):
+            makers.add(threading.get_ident())
+            made.append(step)
+            yield step
+
+    for step in read_ahead(steps()):
+        assert len(made) <= step + 2
+    assert len(makers) == 1
+    assert threading.get_ident() not in makers
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), OSError(28, "no room"), KeyboardInterrupt(), MemoryError()])
+def test_an_error_is_raised_where_the_item_would_have_come(error: BaseException) -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise error
+
+    seen = []
+    with pytest.raises(type(error)) as caught:
+        for step in read_ahead(steps()):
+            seen.append(step)  # noqa: PERF402 -- those before the error
+    assert caught.value is error
+    assert seen == [1, 2]
+    assert threads() == []
+
+
+def test_nothing_is_left_of_one_that_is_not_used_up() -> None:
+    ended = threading.Event()
+
+    def steps() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.set()
+
+    items = read_ahead(steps())
+    assert next(items) == 1
+    items.close()  # type: ignore[attr-defined]
+    del items
+    assert threads() == []
+    assert ended.wait(500)
+
+
+def test_nothing_is_begun_before_it_is_asked_for() -> None:
+    read_ahead(iter("abc"))
+    assert threads() == []
+
+
+def test_where_no_thread_can_be_had_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert list(read_ahead(range(3))) == [0, 1, 2]
+
+
+def test_an_interrupt_while_the_thread_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(read_ahead(iter("abc")))
+    for thread in threading.enumerate():
+        if thread.name.startswith("sbformat"):
+            thread.join(500)
+    assert threads() == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.io.urls import Url, find_scheme, find_timeout, hide_secrets, is_url, join_url, last_name, local_path
+from sbformat.io.urls import Url, as_url, find_scheme, hide_secrets, is_url, join_url, last_name, local_path
 from tests.helpers.sampling import more_examples
 
 
@@ -120,12 +120,12 @@ def test_options_go_with_a_url_and_are_not_shown() -> None:
     url = Url("s3://bucket/runs?x=secret", key="k", secret="s3cr3t", private_redirects=True, timeout=5)  # noqa: S106
     assert url == "s3://bucket/runs?x=secret"
     options = {"key": "k", "secret": "s3cr3t"}
-    assert (url.options, url.private_redirects, find_timeout(url)) == (options, True, 5)
+    assert (url.options, url.private_redirects, as_url(url).timeout) == (options, True, 5)
     assert "s3cr3t" not in repr(url)
     assert "x=secret" not in repr(url)
     again = pickle.loads(pickle.dumps(url))
     assert (type(again), again, again.keywords()) == (Url, url, {**options, "private_redirects": True, "timeout": 5})
-    assert find_timeout("s3://bucket/runs") == 30
+    assert as_url("s3://bucket/runs").timeout == 30
     for wrong in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="expected a timeout above 0"):
             Url("s3://bucket/runs", timeout=wrong)

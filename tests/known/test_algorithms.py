@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from sbformat.archive.algorithm import infer
+from sbformat.archive.hyperparameters import infer
 from sbformat.known.algorithms import (
     ALGORITHMS,
     ENTROPY_LEARNERS,

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
-from sbformat.io.cursor import Cursor
+from sbformat.io.source import Cursor
 from sbformat.limits import Budget, Limits
 from sbformat.pkl import (
     Call,

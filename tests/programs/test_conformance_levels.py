@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sbformat
 from conformance.runner.vectors import decode_file, read_vectors
 from sbformat import SbformatError
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from tests.helpers.bundled import ROOT
 from tests.helpers.programs import import_from
 

@@ -12,11 +12,11 @@ from protocol import main as run_harness
 from tagged import Nodes, StateDicts, digest, json_value
 
 import sbformat
-from sbformat.archive.folder import FileEntries
+from sbformat.archive.archive import ReadOnlyArchive
+from sbformat.archive.entries import FileEntries
 from sbformat.archive.kinds import detect_kind
-from sbformat.archive.read_only import ReadOnlyArchive
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.io.source import BytesSource
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule

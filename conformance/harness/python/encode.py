@@ -12,10 +12,9 @@ from untagged import content, json_value, state_dict
 
 import sbformat
 from sbformat.archive.archive import Archive
-from sbformat.archive.entries import ReadOptions
-from sbformat.archive.folder import FileEntries
+from sbformat.archive.entries import FileEntries, ReadOptions
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.container.names import is_state_dict
+from sbformat.container.layout import is_state_dict
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:

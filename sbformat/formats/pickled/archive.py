@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.read_only import SingleFileArchive
+from sbformat.archive.archive import SingleFileArchive
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.pickled.arrays import Tensors, holds_arrays

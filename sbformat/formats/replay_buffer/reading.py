@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sbformat.archive.lazy import Lazy
+from sbformat.archive.archive import Lazy
 from sbformat.errors import UnsupportedError
 from sbformat.formats.opener import open_archive
 from sbformat.formats.pickled import PickledArchive

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import Algorithm, class_reference
+from sbformat.archive.hyperparameters import Algorithm, class_reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,8 @@ from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
-    from sbformat.archive.algorithm import Algorithm
     from sbformat.archive.entries import Entries, ReadOptions
+    from sbformat.archive.hyperparameters import Algorithm
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
     from sbformat.pth import StateDict

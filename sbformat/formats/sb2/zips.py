@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sbformat import data as data_entry
-from sbformat.archive.read_only import ReadOnlyArchive
+from sbformat.archive.archive import ReadOnlyArchive
 from sbformat.arrayfiles.npy import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.container.layout import STORED
 from sbformat.container.reader import Container
-from sbformat.container.records import STORED
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.io.source import BytesSource
@@ -23,8 +23,8 @@ from sbformat.pth import StateDict
 from sbformat.pth.numpy_tensors import tensor_info
 
 if TYPE_CHECKING:
-    from sbformat.archive.algorithm import Algorithm
     from sbformat.archive.entries import Entries, ReadOptions
+    from sbformat.archive.hyperparameters import Algorithm
     from sbformat.limits import Budget
     from sbformat.pth import TensorInfo
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import DDPG_EVIDENCE, Algorithm, class_reference, is_ddpg, sbx_algorithm
 from sbformat.archive.archive import Archive
+from sbformat.archive.hyperparameters import DDPG_EVIDENCE, Algorithm, class_reference, is_ddpg, sbx_algorithm
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
@@ -19,7 +19,7 @@ from sbformat.pth import StateDict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.archive.edited_entries import Content
+    from sbformat.archive.edits import Content
     from sbformat.archive.entries import ReadOptions
 
 POLICY: Final = "policy"

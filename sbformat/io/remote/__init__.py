@@ -34,7 +34,7 @@ def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS, first_bytes: int =
 
         web = (open_hub_file if scheme == "hf" else HttpFile)(url, limits=limits, first_bytes=first_bytes)
         return RemoteSource(web, web.start, limits=limits)
-    from sbformat.io.remote.filesystem import FileSystemFile
+    from sbformat.io.remote.clients import FileSystemFile
 
     file: RangedFile = FileSystemFile(url)
     start = b""

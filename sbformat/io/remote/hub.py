@@ -14,16 +14,15 @@ from urllib.parse import quote as percent
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.io.remote.errors import call_client, list_by_client, missing_packages, not_found
-from sbformat.io.remote.http import HttpFile
-from sbformat.io.remote.redirects import is_private
+from sbformat.io.remote.clients import RemoteEntry, call_client, list_by_client, missing_packages, not_found
+from sbformat.io.remote.http import HttpFile, is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, copy_options, find_timeout, hide_secrets
+from sbformat.io.urls import Url, as_url, copy_options, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -57,22 +56,11 @@ class HubPath(Record):
         return self.repo_id if self.repo_type == "model" else f"{self.repo_type}s/{self.repo_id}"
 
 
-class HubEntry(Record):
-    """A file of a repository."""
-
-    path: str
-    size: int
-    version: str
-    """What identifies its contents: the SHA-256 of a large file, git's identifier of a small one."""
-
-
 def parse_hub_url(url: str) -> HubPath | None:
     """Return the place that a URL names; None for a query, and for an author.
 
     >>> parse_hub_url("hf://sb3/ppo-CartPole-v1@main/ppo-CartPole-v1.zip")
     HubPath(repo_type='model', repo_id='sb3/ppo-CartPole-v1', revision='main', path='ppo-CartPole-v1.zip')
-
-    :raises UnsupportedError: for a URL that is none of these
     """
     rest = url[len(HUB_PREFIX) :]
     if rest.startswith("?") or (rest and _AUTHOR.fullmatch(rest)):
@@ -87,10 +75,7 @@ def parse_hub_url(url: str) -> HubPath | None:
 
 
 def pin_commit(url: str) -> str:
-    """Return a URL with the commit that its revision is now; unchanged if it has one.
-
-    :raises OSError: if the repository cannot be reached
-    """
+    """Return a URL with the commit that its revision is now; unchanged if it has one."""
     place = parse_hub_url(url)
     if place is None or (place.revision is not None and _COMMIT.fullmatch(place.revision)):
         return url
@@ -102,27 +87,21 @@ def pin_commit(url: str) -> str:
 
 
 def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int = OPENING_BYTES) -> HttpFile:
-    """Open a file of the Hub at the commit that its revision is now.
-
-    :raises OSError: if it cannot be opened
-    :raises UnsupportedError: for a URL that does not name a file, and without huggingface_hub
-    """
+    """Open a file of the Hub at the commit that its revision is now."""
     name = hide_secrets(url)
-    place = parse_hub_url(pin_commit(url))
-    if place is None:
-        raise _refuse_query(url)
+    place = _find_place(pin_commit(url))
     if not place.path:
         message = f"expected a file of a repository, got {quote(name)}"
         raise UnsupportedError(message)
-    options = _read_options(url)
+    given = as_url(url)
     endpoint = call_hub(url, lambda api: api.endpoint)
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     target = f"{endpoint}/{place.full_id}/resolve/{place.revision}/{percent(place.path)}"
-    allows_private = (isinstance(url, Url) and url.private_redirects) or _is_private_host(endpoint)
-    headers = build_hf_headers(token=options.get("token"), library_name="sbformat")
+    allows_private = given.private_redirects or _is_private_host(endpoint)
+    headers = build_hf_headers(token=given.options.get("token"), library_name="sbformat")
     return HttpFile(
-        Url(target, private_redirects=allows_private, timeout=find_timeout(url)),
+        Url(target, private_redirects=allows_private, timeout=given.timeout),
         headers=headers,
         limits=limits,
         name=name,
@@ -131,24 +110,21 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     )
 
 
-def list_repository(url: str) -> Iterator[HubEntry]:
-    """Yield the files at or below a place, at its commit.
+def list_repository(url: str) -> list[RemoteEntry]:
+    """Return the files at or below a place, at its commit, by the names that they have below it.
 
-    :raises OSError: if the repository cannot be reached
+    Their version is the SHA-256 of a large file, git's identifier of a small one.
     """
-    place = parse_hub_url(url)
-    if place is None:
-        raise _refuse_query(url)
-
+    place = _find_place(url)
+    start = len(f"{place.path}/") if place.path else 0
     rows = list_by_client(
         url,
         lambda: _open_api(url).list_repo_tree(
             place.repo_id, place.path or None, recursive=True, revision=place.revision, repo_type=place.repo_type
         ),
     )
-    yield from sorted(
-        HubEntry(row.path, row.size, row.lfs.sha256 if row.lfs else row.blob_id) for row in rows if hasattr(row, "size")
-    )
+    files = (row for row in rows if hasattr(row, "size"))
+    return sorted(RemoteEntry(row.path[start:], row.size, row.lfs.sha256 if row.lfs else row.blob_id) for row in files)
 
 
 def is_hub_folder(url: str) -> bool:
@@ -165,13 +141,10 @@ def is_hub_folder(url: str) -> bool:
     return not hasattr(found[0], "size")
 
 
-def find_repositories(url: str) -> Iterable[str]:
+def find_repositories(url: str) -> list[str]:
     """Return the URLs of the models that a query finds, in the order of their names.
 
     ``hf://AUTHOR`` and ``hf://?author=AUTHOR&tag=TAG&search=WORDS&limit=N`` are queries; ``tag`` may be repeated.
-
-    :raises UnsupportedError: for a query with other words
-    :raises OSError: if the Hub cannot be reached
     """
     rest = url[len(HUB_PREFIX) :]
     query = parse_qs(rest[1:], keep_blank_values=True) if rest.startswith("?") else {"author": [rest.rstrip("/")]}
@@ -193,18 +166,18 @@ def find_repositories(url: str) -> Iterable[str]:
     return [copy_options(url, HUB_PREFIX + name) for name in sorted(row.id for row in rows)]
 
 
-def _refuse_query(url: str) -> UnsupportedError:
-    """Return the error for a query where one repository is expected, once it was asked: its own error comes first."""
-    count = len(list(find_repositories(url)))
-    found = count_noun(count, "repository", "repositories")
-    return UnsupportedError(f"expected a repository or a file of one, got a query that finds {found}")
+def _find_place(url: str) -> HubPath:
+    """Return the place that a URL names; a query is refused once it was asked: its own error comes first."""
+    place = parse_hub_url(url)
+    if place is None:
+        found = count_noun(len(find_repositories(url)), "repository", "repositories")
+        message = f"expected a repository or a file of one, got a query that finds {found}"
+        raise UnsupportedError(message)
+    return place
 
 
 def call_hub(url: str, work: Callable[[Any], T]) -> T:
-    """Call a function with huggingface_hub's client; its errors become ours.
-
-    :raises OSError: if the Hub cannot be reached, or refuses
-    """
+    """Call a function with huggingface_hub's client; its errors become ours."""
     return call_client(url, lambda: work(_open_api(url)))
 
 
@@ -216,12 +189,8 @@ def _open_api(url: str) -> Any:
         raise missing_packages(HUB_SCHEME, error.name) from None
     if constants.HF_HUB_OFFLINE:  # of a commit, only its files would be fetched, which are not asked for by this client
         raise OfflineModeIsEnabled
-    options = _read_options(url)
+    options = as_url(url).options
     return HfApi(endpoint=options.get("endpoint"), token=options.get("token"), library_name="sbformat")
-
-
-def _read_options(url: str) -> dict[str, Any]:
-    return url.options if isinstance(url, Url) else {}
 
 
 def _is_private_host(endpoint: str) -> bool:
@@ -231,15 +200,3 @@ def _is_private_host(endpoint: str) -> bool:
         return any(is_private(str(row[4][0])) for row in socket.getaddrinfo(host, None))
     except (OSError, ValueError):
         return False
-
-
-__all__ = [
-    "HUB_PREFIX",
-    "HUB_SCHEME",
-    "find_repositories",
-    "is_hub_folder",
-    "list_repository",
-    "open_hub_file",
-    "parse_hub_url",
-    "pin_commit",
-]

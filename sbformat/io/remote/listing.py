@@ -1,17 +1,23 @@
-"""Folders of remote file systems: what is in them, and the archives below them."""
+"""Folders of remote file systems: what is in them, and the archives below them.
+
+In: the URL of a file, a folder, a pattern, or a query of the Hub. Out: folders with their files (:func:`walk_folder`),
+or the archives among them (:func:`iter_files`), each with what identifies its contents, in as few requests as the file
+system allows.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.io.remote.errors import call_client, not_found
-from sbformat.io.remote.filesystem import S3_SCHEMES, open_file_system, read_version
+from sbformat.io.remote.clients import S3_SCHEMES, RemoteEntry, call_client, not_found, open_file_system, read_version
 from sbformat.io.remote.hub import (
     HUB_PREFIX,
     HUB_SCHEME,
@@ -21,13 +27,12 @@ from sbformat.io.remote.hub import (
     parse_hub_url,
     pin_commit,
 )
-from sbformat.io.remote.patterns import compile_pattern
 from sbformat.io.urls import copy_options, find_scheme, hide_secrets, join_url, last_name
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Iterator, Sequence
+
 
 _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
@@ -44,18 +49,9 @@ class ListedUrl(Record):
     size: int | None
     """In bytes; None if it was not listed, but named."""
     version: str | None
-    """What identifies its contents: ETag, checksum or time."""
+    """Identifies its contents: ETag, checksum or time."""
     name: str | None = None
     """Its URL without the commit that ``url`` has, if it was listed at one."""
-
-
-class RemoteEntry(Record):
-    """A file of a remote folder."""
-
-    name: str
-    """The path from the top of the folder, with slashes."""
-    size: int
-    version: str | None
 
 
 class RemoteFolder(Record):
@@ -68,11 +64,7 @@ class RemoteFolder(Record):
 
 
 def is_folder(url: str) -> bool:
-    """Return whether a URL names a folder of a remote file system; the web has none.
-
-    :raises OSError: if the file system cannot be reached
-    :raises UnsupportedError: if it is not known, or needs a package
-    """
+    """Return whether a URL names a folder of a remote file system; the web has none."""
     scheme = find_scheme(url)
     if scheme in _WEB or (not url.endswith("/") and last_name(url).lower().endswith(_FILE_SUFFIXES)):
         return False
@@ -99,22 +91,16 @@ def pin_folder(url: str) -> str:
 def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]:
     """Yield a remote folder and all folders below it, from the top down, in the order of their names.
 
-    :param url: of the folder
     :param depth: how many levels of folders below it are listed; by default all
-    :raises OSError: if it cannot be listed
-    :raises UnsupportedError: for a web server, which has no folders
     """
     if find_scheme(url) in _WEB:
         message = f"a web server has no folders to list: {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
     if find_scheme(url) == HUB_SCHEME:
-        yield from (row for row in _walk_hub(url) if depth is None or _find_depth(row.name) <= depth)
+        yield from (row for row in _group(list_repository(url)) if depth is None or _find_depth(row.name) <= depth)
         return
     if find_scheme(url) in S3_SCHEMES and depth is None:
-        found = list(list_keys(url))
-        if not found:
-            raise not_found(hide_secrets(url))
-        yield from _group(found)
+        yield from _group(_list_keys(url))
         return
     fs, top = open_file_system(url)
     pending = [""]
@@ -144,12 +130,6 @@ def _find_depth(name: str) -> int:
     return name.count("/") + 1 if name else 0
 
 
-def _walk_hub(url: str) -> Iterator[RemoteFolder]:
-    place = parse_hub_url(url)
-    start = len(f"{place.path}/") if place is not None and place.path else 0
-    yield from _group(RemoteEntry(row.path[start:], row.size, row.version) for row in list_repository(url))
-
-
 def _group(entries: Iterable[RemoteEntry]) -> Iterator[RemoteFolder]:
     """Yield files by folder, from the top down; none is left out, whatever its name is."""
     folders: dict[str, list[RemoteEntry]] = {"": []}
@@ -165,9 +145,6 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
 
     A URL of a file is one; of a folder, all ``.zip``, ``.pth`` and ``.pkl`` below it and the folders that archives were
     unzipped into; of a pattern (``*``, ``**``, ``[abc]``), what it matches; of a query of the Hub, those of each model.
-
-    :raises OSError: if the file system cannot be reached
-    :raises UnsupportedError: for a pattern on the web, and for an unknown file system
     """
     if find_scheme(url) == HUB_SCHEME and _is_query(url):
         yield from _iter_repositories(url)
@@ -184,7 +161,7 @@ def _iter_folder(url: str) -> Iterator[ListedUrl]:
     if find_scheme(url) == HUB_SCHEME:
         return _iter_commit(url)
     if find_scheme(url) in S3_SCHEMES:
-        return _iter_bucket(url)
+        return _iter_archives(url, _iter_complete(_list_keys(url)))
     return _iter_archives(url, walk_folder(url))
 
 
@@ -200,10 +177,7 @@ def _is_query(url: str) -> bool:
 
 
 def _iter_repositories(url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of the repositories that a query of the Hub finds, or a pattern of an author's repositories.
-
-    :raises UnsupportedError: for a pattern of authors
-    """
+    """Yield the archives of the repositories that a query of the Hub, or a pattern of an author's, finds."""
     author, _, rest = url[len(HUB_PREFIX) :].partition("/")
     name, _, inner = rest.partition("/")
     is_query = author.startswith("?")
@@ -235,8 +209,7 @@ def _iter_archives(
 ) -> Iterator[ListedUrl]:
     """Yield the archives in folders, and the folders that archives were unzipped into.
 
-    :param url: of the top folder
-    :param folders: all below it, from the top down
+    :param folders: all below it, from the top down, or none that is within an unzipped archive
     :param pattern: of names of files, whatever their suffix, and of folders, whose archives are yielded; without it all
     """
     archive: str | None = None
@@ -248,7 +221,7 @@ def _iter_archives(
         if pattern is not None and folder.name and pattern.match(folder.name):
             matched = matched if matched is not None and here.startswith(matched) else here
         is_inside = matched is not None and here.startswith(matched)
-        if is_inside and any(row.name == f"{here}{DATA_ENTRY}" for row in folder.files):
+        if is_inside and _has_data(here, folder.files):
             archive = here
             yield _describe_unzipped(url, folder.name, folder.files)
             continue
@@ -258,94 +231,60 @@ def _iter_archives(
                 yield ListedUrl(join_url(url, row.name), row.size, row.version)
 
 
-def _iter_bucket(url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of a prefix, of which S3 lists a thousand keys in one request, whatever their folders are.
+def _has_data(folder: str, files: Iterable[RemoteEntry]) -> bool:
+    """Return whether an archive was unzipped into a folder, whose name ends with a slash, as far as its files show."""
+    return any(row.name == f"{folder}{DATA_ENTRY}" for row in files)
+
+
+def _iter_complete(entries: Iterable[RemoteEntry]) -> Iterator[RemoteFolder]:
+    """Yield the folders of a bucket while its keys are listed, but none that is within an unzipped archive.
 
     Keys come in the order of their bytes, so that those of a folder are together: it is complete at the first key
     outside of it. Its own files are kept until then, because ``data`` among them makes all of them one archive; but not
-    more than an archive may have.
+    more than an archive may have: of a larger folder they are yielded as they come, and its ``data`` means nothing.
     """
-    open_folders: list[_OpenFolder] = []
-    is_empty = True
-    for entry in list_keys(url):
-        is_empty = False
-        folder, _, last = entry.name.rpartition("/")
-        here = f"{folder}/" if folder else ""
-        while open_folders and not here.startswith(open_folders[-1].prefix):
-            yield from _close(open_folders, url)
-        if not open_folders or open_folders[-1].prefix != here:
-            open_folders.append(_OpenFolder(here))
-        if last:
-            yield from open_folders[-1].add(url, entry)
-    while open_folders:
-        yield from _close(open_folders, url)
-    if is_empty:
-        raise not_found(hide_secrets(url))
-
-
-def _close(open_folders: list[_OpenFolder], url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of the last folder, unless it is within an unzipped archive."""
-    closed = open_folders.pop()
-    if not any(folder.is_archive() for folder in open_folders):
-        yield from closed.close(url)
-
-
-class _OpenFolder:
-    """A folder of which keys are still to come.
-
-    :param prefix: its name with a slash; empty for the top
-    """
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self._files: list[RemoteEntry] = []
-        self._is_large = False
-
-    def add(self, url: str, entry: RemoteEntry) -> Iterator[ListedUrl]:
-        """Add a file; of more files than an archive has, yield those that are archives."""
-        self._files.append(entry)
-        if self._is_large or len(self._files) > DEFAULT_LIMITS.outer_entries:
-            self._is_large = True
-            yield from self.close(url)
-            self._files.clear()
-
-    def is_archive(self) -> bool:
-        """Return whether it is an unzipped archive, as far as its files are known."""
-        return not self._is_large and any(row.name == f"{self.prefix}{DATA_ENTRY}" for row in self._files)
-
-    def close(self, url: str) -> Iterator[ListedUrl]:
-        """Yield the archives that are directly in it, or the folder if it is one."""
-        if self.is_archive():
-            yield _describe_unzipped(url, self.prefix.strip("/"), self._files)
+    opened: dict[str, list[RemoteEntry]] = {}  # from the outermost in
+    large: set[str] = set()
+    for entry in chain(entries, (None,)):
+        here = None if entry is None else entry.name[: entry.name.rfind("/") + 1]
+        while opened and (here is None or not here.startswith(next(reversed(opened)))):
+            folder, files = opened.popitem()
+            if not any(_has_data(*outer) for outer in opened.items()):
+                yield RemoteFolder(folder[:-1], tuple(files))
+        if entry is None or here is None:
             return
-        for row in self._files:
-            if row.name.lower().endswith(ARCHIVE_SUFFIXES):
-                yield ListedUrl(join_url(url, row.name), row.size, row.version)
+        files = opened.setdefault(here, [])
+        if entry.name != here:
+            files.append(entry)
+        if here in large or len(files) > DEFAULT_LIMITS.outer_entries:
+            large.add(here)
+            yield RemoteFolder(here[:-1], tuple(row for row in files if row.name != f"{here}{DATA_ENTRY}"))
+            files.clear()
 
 
-def list_keys(url: str) -> Iterator[RemoteEntry]:
-    """Yield the objects below a prefix of S3, in the order of their keys, a page at a time.
-
-    :raises OSError: if the bucket cannot be listed
-    """
+def _list_keys(url: str) -> Iterator[RemoteEntry]:
+    """Yield the objects below a prefix of S3, in the order of their keys, a page at a time."""
     fs, path = open_file_system(url)
     bucket, prefix, _ = fs.split_path(path)
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     more: dict[str, str] = {}
+    is_empty = True
     while True:
         page = call_client(url, partial(fs.call_s3, "list_objects_v2", fs.req_kw, Bucket=bucket, Prefix=prefix, **more))
         for row in page.get("Contents", ()):
             yield RemoteEntry(row["Key"][len(prefix) :], row["Size"], row.get("ETag"))
+            is_empty = False
         if not page.get("NextContinuationToken"):
-            return
+            break
         more = {"ContinuationToken": page["NextContinuationToken"]}
+    if is_empty:
+        raise not_found(hide_secrets(url))
 
 
 def _describe_unzipped(url: str, name: str, files: Sequence[RemoteEntry]) -> ListedUrl:
     """Return a folder that an archive was unzipped into.
 
     :param name: the path from the top, which ``url`` names; empty for the top itself
-    :param files: those directly in it
     """
     text = "\n".join(f"{row.name} {row.size} {row.version}" for row in files)
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
@@ -358,13 +297,39 @@ def _iter_matches(url: str) -> Iterator[ListedUrl]:
     yield from _iter_archives(base, walk_folder(base), compile_pattern(url[len(base) + 1 :]))
 
 
-__all__ = [
-    "ListedUrl",
-    "RemoteEntry",
-    "RemoteFolder",
-    "is_folder",
-    "is_pattern",
-    "iter_files",
-    "pin_folder",
-    "walk_folder",
-]
+# -- patterns -----------------------------------------------------------------------------------------
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern as a regular expression.
+
+    ``*`` is anything without a slash, ``**`` any folders, ``[abc]`` one of these characters, ``?`` itself.
+
+    >>> compile_pattern("**/best*.zip").fullmatch("runs/ppo/best_model.zip") is not None
+    True
+    """
+    *folders, last = text.split("/")
+    parts = ["(?:[^/]+/)*" if part == "**" else f"{_translate(part)}/" for part in folders]
+    parts.append(".+" if last == "**" else _translate(last))
+    try:
+        return re.compile(f"(?s:{''.join(parts)})\\Z")
+    except re.error:
+        message = f"expected a pattern such as *.zip or runs/[a-c]*, got {quote(text)}"
+        raise UnsupportedError(message) from None
+
+
+def _translate(part: str) -> str:
+    """Return the regular expression of what is between two slashes."""
+
+    def translate_one(found: re.Match[str]) -> str:
+        if found["any"]:
+            return "[^/]*"
+        if found["set"] is None:
+            return re.escape(found[0])
+        characters = re.sub(r"(?s)(.)(?:-(.))?", translate_range, found["set"])
+        return f"[{'^/' if found['not'] else ''}{characters}]"
+
+    def translate_range(found: re.Match[str]) -> str:
+        return re.escape(found[1]) + (f"-{re.escape(found[2])}" if found[2] else "")
+
+    return re.sub(r"(?s)(?P<any>\*+)|\[(?P<not>!?)(?P<set>\]?[^\]]*)\]|.", translate_one, part)

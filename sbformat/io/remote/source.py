@@ -69,17 +69,12 @@ class RangedFile(Protocol):
         """All bytes, of a server that sends nothing less; None if ranges can be fetched."""
 
     def fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | bytearray]:
-        """Return the bytes of ranges, each of exactly the length that was asked for.
-
-        :raises ContainerError: if the file has changed since it was opened
-        :raises OSError: if it cannot be read
-        """
+        """Return the bytes of ranges, each of exactly the length that was asked for."""
 
 
 class RemoteSource:
     """A source over a remote file.
 
-    :param file: the file
     :param start: its first bytes, if opening it fetched any
     :param limits: ``member_bytes`` limits how much one call may read, ``total_bytes`` the whole file
     """
@@ -114,12 +109,7 @@ class RemoteSource:
         return self._file.whole is None
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``.
-
-        :raises ContainerError: if the file has changed since it was opened
-        :raises LimitError: for more bytes than ``member_bytes`` allows
-        :raises OSError: if it cannot be read
-        """
+        """Return ``length`` bytes from ``offset``."""
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
         if not length:
@@ -143,9 +133,6 @@ class RemoteSource:
         """Return all bytes of the file, in memory.
 
         :param progress: called with a number of bytes whenever that many were fetched
-        :raises ContainerError: if the file has changed since it was opened
-        :raises LimitError: for more bytes than ``total_bytes`` allows
-        :raises OSError: if it cannot be read
         """
         self._limits.check("total_bytes", self.size)
         if self._file.whole is not None:
@@ -240,6 +227,3 @@ class RemoteSource:
                 )
                 raise ContainerError(message, offset=start)
         return found
-
-
-__all__ = ["BLOCK_BYTES", "OPENING_BYTES", "Range", "RangedFile", "RemoteSource"]

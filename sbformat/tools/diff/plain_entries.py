@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import class_reference
+from sbformat.archive.hyperparameters import class_reference
 from sbformat.constants import DATA_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import SbformatError, escape

@@ -11,11 +11,20 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.folder import ONLY_POINTERS, FileEntries, is_sb3_name, open_folder
+from sbformat.archive.entries import ONLY_POINTERS, FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
-from sbformat.io.links import find_roots, is_within
-from sbformat.io.opening import LARGE_FILE_BYTES, is_folder, is_remote, open_large, open_source, open_url, to_path
+from sbformat.io.opening import (
+    LARGE_FILE_BYTES,
+    find_roots,
+    is_folder,
+    is_remote,
+    is_within,
+    open_large,
+    open_source,
+    open_url,
+    to_path,
+)
 from sbformat.io.source import FileSource, iter_views
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.known.dangerous import explain_danger

@@ -39,9 +39,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sbformat.archive.folder import FileEntries
+from sbformat.archive.entries import FileEntries, parse_system_info, parse_version
 from sbformat.archive.kinds import describe_other, detect_kind, detect_zip_kind, is_safetensors
-from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import (
     ARRAYS_ENTRY,
     DATA_ENTRY,
@@ -53,9 +52,8 @@ from sbformat.constants import (
     SYSTEM_INFO_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.container.inflate import InflatedSource
-from sbformat.container.reader import Container
-from sbformat.container.records import STORED
+from sbformat.container.layout import STORED
+from sbformat.container.reader import Container, InflatedSource
 from sbformat.errors import SbformatError, escape
 from sbformat.io.source import BytesSource
 from sbformat.tools.scan import recover

@@ -18,8 +18,7 @@ from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFF
 from sbformat.errors import LimitError, PickleError
 from sbformat.immutable import Record
 from sbformat.io.atomic import is_temporary
-from sbformat.io.links import is_within
-from sbformat.io.opening import LARGE_FILE_BYTES
+from sbformat.io.opening import LARGE_FILE_BYTES, is_within
 from sbformat.io.source import BytesSource
 from sbformat.io.urls import last_name
 from sbformat.limits import Budget

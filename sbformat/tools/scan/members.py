@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.container.inflate import InflatedSource
-from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container
-from sbformat.container.records import STORED
+from sbformat.container.layout import STORED
+from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container, InflatedSource
 from sbformat.errors import SbformatError
 from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
-from sbformat.container.inflate import InflatedSource
+from sbformat.container.reader import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ContainerError
-from sbformat.io.readahead import read_ahead
+from sbformat.io.source import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,8 +16,8 @@ from sbformat.constants import (
     TORCH_VERSION_RECORD,
     TORCH_VERSION_RECORD_OLD,
 )
-from sbformat.container.inflate import InflatedSource
-from sbformat.container.names import check_records
+from sbformat.container.layout import check_records
+from sbformat.container.reader import InflatedSource
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip

@@ -7,7 +7,7 @@ import json
 from typing import Any, Final
 
 from sbformat import DataError, LimitError, SbformatError
-from sbformat.archive.algorithm import infer
+from sbformat.archive.hyperparameters import infer
 from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
 from sbformat.data import Serialized, dumps, equal_json, loads
 from sbformat.schema import iter_problems

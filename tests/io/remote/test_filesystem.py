@@ -15,8 +15,8 @@ import fsspec
 
 import sbformat
 from sbformat import ContainerError, UnsupportedError
-from sbformat.io.remote import open_remote, time_limits
-from sbformat.io.remote.errors import translate
+from sbformat.io.remote import clients, open_remote
+from sbformat.io.remote.clients import translate
 from sbformat.io.urls import Url
 from tests.helpers.large_agents import make_many_tensors
 from tests.helpers.remote_errors import catch
@@ -221,7 +221,7 @@ def test_a_client_that_does_not_return_is_left_alone(call: str) -> None:
 def test_the_time_of_a_list_begins_again_with_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, added = threading.Semaphore(0), threading.Semaphore(0)
     waited: list[float] = []
-    wait = time_limits.wait
+    wait = clients.wait
 
     def count(numbers: int) -> Iterator[int]:
         for number in range(numbers):
@@ -238,7 +238,7 @@ def test_the_time_of_a_list_begins_again_with_each_item(monkeypatch: pytest.Monk
         return wait(futures, 0)
 
     with pytest.raises(ZeroDivisionError):
-        time_limits.collect_in_time(lambda: [1 // 0], 500)
-    monkeypatch.setattr(time_limits, "wait", wait_for_item)
-    assert time_limits.collect_in_time(lambda: count(3), 30) == [0, 1, 2]
+        clients.collect_in_time(lambda: [1 // 0], 500)
+    monkeypatch.setattr(clients, "wait", wait_for_item)
+    assert clients.collect_in_time(lambda: count(3), 30) == [0, 1, 2]
     assert set(waited) == {30}

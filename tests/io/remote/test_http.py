@@ -14,7 +14,7 @@ pytest.importorskip("fsspec")
 
 import sbformat
 from sbformat import ContainerError, LimitError, Limits, SbformatError, UnsupportedError
-from sbformat.io.remote import RemoteSource, http, open_remote, time_limits
+from sbformat.io.remote import RemoteSource, clients, http, open_remote
 from sbformat.io.remote.source import OPENING_BYTES
 from sbformat.io.urls import Url, hide_secrets
 from tests.helpers import thresholds
@@ -506,8 +506,8 @@ def test_to_wait_longer_than_the_time_is_no_use(timeout: float, expected: list[f
 
 def test_a_large_file_may_take_long_and_its_requests_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr(time_limits, "monotonic", lambda: now)
-    clock = time_limits.Clock(30)
+    monkeypatch.setattr(clients, "monotonic", lambda: now)
+    clock = clients.Clock(30)
     clock.start()
     assert clock.seconds_left() == 30
     for _ in range(4):  # 2 GB an hour, with 20 seconds between two bytes
@@ -517,11 +517,11 @@ def test_a_large_file_may_take_long_and_its_requests_may_not(monkeypatch: pytest
     now += 30
     assert clock.seconds_left() == 0
     for between in (0, 10_000):  # bytes at half of the slowest rate
-        clock = time_limits.Clock(30)
+        clock = clients.Clock(30)
         for second in range(60):
             clock.start()
             now += 1
-            clock.count(time_limits.SLOWEST // 2)
+            clock.count(clients.SLOWEST // 2)
             clock.stop()
             now += between
             clock.start()

@@ -300,7 +300,7 @@ def test_folders(hub: HubServer) -> None:
     assert isinstance(catch(lambda: is_folder(url(hub, "ann/large/other"))), FileNotFoundError)
     assert [folder.name for folder in walk_folder(url(hub, "ann/large"))] == ["", "runs"]
     rows = list(list_repository(url(hub, "sb3/ppo-CartPole-v1")))
-    assert [row.path for row in rows] == ["README.md", "config.json", "ppo-CartPole-v1.zip"]
+    assert [row.name for row in rows] == ["README.md", "config.json", "ppo-CartPole-v1.zip"]
     assert [row.size for row in rows] == [6, 2, len(PLAIN["ppo-CartPole-v1.zip"])]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sbformat import UnsupportedError
-from sbformat.io.remote.patterns import compile_pattern
+from sbformat.io.remote.listing import compile_pattern
 from tests.helpers.sampling import more_examples
 
 NAMES = [

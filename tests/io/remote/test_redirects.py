@@ -18,7 +18,7 @@ from yarl import URL
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.io.remote import http
-from sbformat.io.remote.redirects import (
+from sbformat.io.remote.http import (
     MOST_REDIRECTS,
     PrivateAddressError,
     check_redirect,

@@ -9,7 +9,7 @@ import numpy as np
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.edits import dump_data
-from sbformat.archive.folder import FileEntries
+from sbformat.archive.entries import FileEntries
 from sbformat.constants import (
     DATA_ENTRY,
     POLICY_ENTRY,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import BIDI, is_terminal_safe
-from sbformat.container.names import NAME_BYTES, check_name, check_path, check_paths
+from sbformat.container.layout import NAME_BYTES, check_name, check_path, check_paths
 from sbformat.errors import ContainerError
 from tests.helpers.sampling import more_examples
 

@@ -22,6 +22,7 @@ from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 ARCHIVE: Final = sbformat.read(PPO)
 MADE: Final = sbformat.reads(build_zips.sb3_archive(entries={"notes.txt": b"mine"}))
 
