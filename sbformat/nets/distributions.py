@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from sbformat.errors import UnsupportedError, ValidationError
 from sbformat.immutable import Record
 from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
-from sbformat.nets.modules import FLOAT
+from sbformat.nets.layers import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sbformat.known.spaces import Space
-    from sbformat.nets.modules import Scope
+    from sbformat.nets.layers import Scope
     from sbformat.policies.builder import GraphBuilder, Value
 
 _MASKED: Final = -1e8

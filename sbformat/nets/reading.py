@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
-    from sbformat.nets.modules import Parameter
+    from sbformat.nets.layers import Parameter
     from sbformat.nets.sb3 import Policy
     from sbformat.pkl.names import Pair
     from sbformat.pth import StateDict

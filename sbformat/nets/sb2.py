@@ -37,10 +37,9 @@ from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
-from sbformat.nets import modules
-from sbformat.nets.activations import Activation, Spec
+from sbformat.nets import layers
 from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action
-from sbformat.nets.modules import EPISODE_START, FLOAT, Module, ModuleDict, Scope, Tensor
+from sbformat.nets.layers import EPISODE_START, FLOAT, Activation, Module, ModuleDict, Scope, Spec, Tensor
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Input, Sampling, State
 
@@ -148,7 +147,7 @@ ACTIVATIONS: Final[Mapping[str, Activation | Function]] = {
 # -- layers -------------------------------------------------------------------------------------------
 
 
-class Linear(modules.Linear):
+class Linear(layers.Linear):
     """``x @ weights + bias``.
 
     :param words: the names of weights and bias: ``LINEAR``, ``DENSE`` or ``CONNECTED``

@@ -26,23 +26,21 @@ from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import NetworkError
-from sbformat.nets.extractors import add_one_hot
-from sbformat.nets.modules import FLOAT, Network, Scope
+from sbformat.nets.extractors import add_one_hot, normalize_observation
+from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
-from sbformat.nets.sb2_orders import find_wrapped
-from sbformat.nets.sb2_policies import (
+from sbformat.nets.sb2_orders import (
     Policy,
     UncertainError,
     find_policy,
     find_rule,
     find_space,
+    find_wrapped,
     list_networks,
     named_class,
 )
-from sbformat.policies.builder import GraphBuilder, numpy_name
+from sbformat.policies.builder import GraphBuilder, PolicyModel, numpy_name
 from sbformat.policies.graph import Input
-from sbformat.policies.model import PolicyModel
-from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.operators import require
 from sbformat.pth.values import TensorInfo
 
@@ -55,8 +53,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.nets import sb2
     from sbformat.nets.sb2 import Shape, Variable
-    from sbformat.policies.builder import Value
-    from sbformat.policies.model import Given
+    from sbformat.policies.builder import Given, Value
 
 _OBSERVATIONS: Final = "observation_space"
 _ACTIONS: Final = "action_space"

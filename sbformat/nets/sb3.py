@@ -22,7 +22,6 @@ from sbformat.known import changes
 from sbformat.known.algorithms import POLICY_CLASSES
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.nets.activations import RELU, TANH, read_activation
 from sbformat.nets.arguments import (
     KWARGS,
     LARGEST_FLOAT32,
@@ -56,7 +55,19 @@ from sbformat.nets.extractors import (
     extract_features,
     make_extractor,
 )
-from sbformat.nets.modules import LSTM, BatchRenorm, Linear, Module, Opaque, Sequential, Supplied, Tensor
+from sbformat.nets.layers import (
+    LSTM,
+    RELU,
+    TANH,
+    BatchRenorm,
+    Linear,
+    Module,
+    Opaque,
+    Sequential,
+    Supplied,
+    Tensor,
+    read_activation,
+)
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Sampling
 
@@ -66,7 +77,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.nets.arguments import Agent, Arguments
     from sbformat.nets.distributions import Noise
-    from sbformat.nets.modules import Parameter, Scope
+    from sbformat.nets.layers import Parameter, Scope
     from sbformat.pkl.names import Pair
     from sbformat.policies.builder import Value
 

@@ -29,17 +29,14 @@ from sbformat.formats.sbx import SbxArchive
 from sbformat.known.changes import FILTERS
 from sbformat.known.spaces import Space
 from sbformat.known.types import Reference
-from sbformat.nets.activations import Activation, Spec
 from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_number, require_choices
+from sbformat.nets.building import read_given_kwargs
 from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action, require_outputs
-from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION
-from sbformat.nets.inference import read_given_kwargs
-from sbformat.nets.modules import FLOAT, Flatten, Linear, Module, Network, Opaque, Scope, Tensor
+from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION, add_observation_input
+from sbformat.nets.layers import FLOAT, Activation, Flatten, Linear, Module, Network, Opaque, Scope, Spec, Tensor
 from sbformat.nets.reading import describe_mismatches, find_mismatches
-from sbformat.policies.builder import GraphBuilder
+from sbformat.policies.builder import GraphBuilder, PolicyModel
 from sbformat.policies.graph import Sampling
-from sbformat.policies.model import PolicyModel
-from sbformat.policies.normalization import add_observation_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,8 +46,7 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.limits import Budget
     from sbformat.pkl.names import Pair
-    from sbformat.policies.builder import Value
-    from sbformat.policies.model import Given
+    from sbformat.policies.builder import Given, Value
     from sbformat.pth.values import TensorInfo
 
 _MOST_LAYERS: Final = 1000

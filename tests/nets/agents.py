@@ -15,7 +15,7 @@ from sbformat.limits import Budget, Limits
 from sbformat.nets.arguments import Agent
 from sbformat.nets.building import build_sb3_policy
 from sbformat.nets.sb3 import POLICIES, make_policy
-from sbformat.policies.model import Given, PolicyModel
+from sbformat.policies.builder import Given, PolicyModel
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, set_data
 from tests.policies.run.models import box

@@ -14,7 +14,7 @@ from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
 from sbformat.known.types import Reference
 from sbformat.nets.arguments import Agent, NetworkError
-from sbformat.nets.modules import Parameter
+from sbformat.nets.layers import Parameter
 from sbformat.nets.reading import expected_parameters, find_mismatches, find_optimizer_mismatches, match_network
 from sbformat.nets.sb3 import (
     POLICIES,  # fmt: skip

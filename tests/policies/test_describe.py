@@ -9,8 +9,8 @@ import pytest
 import sbformat
 from sbformat.limits import Budget, Limits
 from sbformat.policies.builder import GraphBuilder, Value
+from sbformat.policies.describe import summarize
 from sbformat.policies.graph import Graph, Input, Sampling, State
-from sbformat.policies.summary import summarize
 from tests.helpers.bundled import PPO
 from tests.helpers.policy_graphs import ppo_graph
 

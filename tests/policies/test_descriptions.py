@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 import sbformat
 from sbformat.cli import main
-from sbformat.policies.summary import summarize
+from sbformat.policies.describe import summarize
 from sbformat.schema import load_schema
 from tests.helpers.shared_files import SHARED, generated_files, summarize_counts
 
