@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import inf, isfinite, pi, prod, sqrt
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
@@ -427,6 +427,8 @@ def _add_going_on(network: Network) -> Value:
     return network.results[EPISODE_START]
 
 
+# -- activations --------------------------------------------------------------------------------------
+
 ACTIVATIONS: Final[Mapping[Pair, tuple[str, ...]]] = {
     pair: tuple(row.arguments) for pair, row in list_place("activation_fn").items()
 }
@@ -459,10 +461,7 @@ class Spec(Record):
         return value
 
     def require(self, expected: str, *, is_true: bool) -> None:
-        """Refuse arguments that torch refuses.
-
-        :raises UnsupportedError: unless a condition is true
-        """
+        """Refuse arguments that torch refuses: raise UnsupportedError unless a condition is true."""
         if not is_true:
             message = f"expected {expected}"
             raise self.refuse(message)
@@ -497,13 +496,10 @@ def _read_spec(agent: Agent, default: Pair) -> Spec:
         value = value.function
     if not isinstance(value, Reference) or (value.pair not in ACTIVATIONS and value.pair != FLATTEN_LAYER):
         raise unknown_value_error(value, _KEY)
-    return Spec(value.name, {name: _plain(part) for name, part in given.items()})
-
-
-def _plain(value: object) -> object:
-    with suppress(UnrecognizedError):
-        return to_number(value, "argument")
-    return value
+    for name, part in given.items():
+        with suppress(UnrecognizedError):
+            given[name] = to_number(part, "argument")
+    return Spec(value.name, given)
 
 
 class Activation(Layer):
@@ -521,170 +517,127 @@ class Activation(Layer):
         :raises UnsupportedError: for an activation that does not turn a vector into one of the same size, or that mixes
             the observations of a batch, with its name
         """
-        return add_activation(scope, self.spec, value)
+        return ACTIVATION_NODES[self.spec.name](scope, self.spec, value)
 
 
-def add_activation(scope: Scope, spec: Spec, value: Value) -> Value:
-    """Add the nodes of an activation; see :meth:`Activation.forward`."""
-    return ACTIVATION_NODES[spec.name](_Place(scope, spec, value))
+AddNodes: TypeAlias = "Callable[[Scope, Spec, Value], Value]"
 
 
-class _Place(Record):
-    """Where an activation is: it adds nodes for one module."""
-
-    scope: Scope
-    spec: Spec
-    value: Value
-
-    def add(self, op: str, *operands: Value, **attributes: Any) -> Value:
-        return self.scope.add(op, *operands, **attributes)
-
-    def unary(self, op: str, **attributes: Any) -> Value:
-        return self.add(op, self.value, **attributes)
-
-    def constant(self, number: float) -> Value:
-        return self.scope.constant(number)
-
-
-def _operator(op: str) -> Callable[[_Place], Value]:
+def _operator(op: str) -> AddNodes:
     """An activation that is one operator: its row has the arguments of torch that are attributes."""
 
-    def add(place: _Place) -> Value:
-        number = place.spec.number
-        given = OPERATORS[op].arguments.items()
-        return place.unary(op, **{name: number(*x) if isinstance(x, tuple) else x for name, x in given})
+    def add(scope: Scope, spec: Spec, x: Value) -> Value:
+        given: dict[str, Any] = {}
+        for name, value in OPERATORS[op].arguments.items():
+            given[name] = spec.number(*value) if isinstance(value, tuple) else value
+        return scope.add(op, x, **given)
 
     return add
 
 
-def _times(op: str) -> Callable[[_Place], Value]:
+def _times(op: str) -> AddNodes:
     """The input times an activation of it."""
-    return lambda place: place.add("Mul", place.value, _operator(op)(place))
+    return lambda scope, spec, x: scope.add("Mul", x, _operator(op)(scope, spec, x))
 
 
-def _same(place: _Place) -> Value:
-    return place.value
-
-
-def _refused(reason: str) -> Callable[[_Place], Value]:
-    def refuse(place: _Place) -> Value:
-        raise place.spec.refuse(reason)
+def _refused(reason: str) -> AddNodes:
+    def refuse(_: Scope, spec: Spec, x: Value) -> Value:  # noqa: ARG001
+        raise spec.refuse(reason)
 
     return refuse
 
 
-def _log_sigmoid(place: _Place) -> Value:
-    return place.add("Neg", place.add("Softplus", place.unary("Neg")))
+def clip(scope: Scope, x: Value, low: float, high: float, name: str = "") -> Value:
+    """Add nodes that clip a value to a range.
+
+    :param name: of the result
+    """
+    return scope.add("Min", scope.add("Max", x, scope.constant(low)), scope.constant(high), name=name)
 
 
-def _tanh_shrink(place: _Place) -> Value:
-    return place.add("Sub", place.value, place.unary("Tanh"))
+def _hard_tanh(scope: Scope, spec: Spec, x: Value) -> Value:
+    low, high = spec.number("min_val", -1.0), spec.number("max_val", 1.0)
+    spec.require("max_val to be greater than min_val", is_true=not low >= high)
+    return clip(scope, x, low, high)
 
 
-def _mish(place: _Place) -> Value:
-    return place.add("Mul", place.value, place.add("Tanh", place.unary("Softplus")))
-
-
-def _clip(place: _Place, low: float, high: float) -> Value:
-    return place.add("Min", place.add("Max", place.value, place.constant(low)), place.constant(high))
-
-
-def _hard_tanh(place: _Place) -> Value:
-    low, high = place.spec.number("min_val", -1.0), place.spec.number("max_val", 1.0)
-    place.spec.require("max_val to be greater than min_val", is_true=not low >= high)
-    return _clip(place, low, high)
-
-
-def _softmax(op: str) -> Callable[[_Place], Value]:
+def _softmax(op: str) -> AddNodes:
     """Along the only axis; torch takes it when ``dim`` is not given, too."""
 
-    def add(place: _Place) -> Value:
-        if place.spec.arguments.get("dim") not in (None, 1, -1):
+    def add(scope: Scope, spec: Spec, x: Value) -> Value:
+        if spec.arguments.get("dim") not in (None, 1, -1):
             reason = "it mixes the observations of a batch"
-            raise place.spec.refuse(reason)
-        value = place.unary("Neg") if place.spec.name == "Softmin" else place.value
-        return place.add(op, value, axis=-1)
+            raise spec.refuse(reason)
+        return scope.add(op, scope.add("Neg", x) if spec.name == "Softmin" else x, axis=-1)
 
     return add
 
 
-def _gelu(place: _Place) -> Value:
-    x = place.value
-    if place.spec.arguments.get("approximate", "none") == "tanh":
-        cube = place.add("Mul", place.add("Mul", x, x), x)
-        inner = place.add("Add", x, place.add("Mul", cube, place.constant(0.044715)))
-        curve = place.add("Tanh", place.add("Mul", inner, place.constant(sqrt(2 / pi))))
+def _gelu(scope: Scope, spec: Spec, x: Value) -> Value:
+    add, constant = scope.add, scope.constant
+    if spec.arguments.get("approximate", "none") == "tanh":
+        cube = add("Mul", add("Mul", x, x), x)
+        inner = add("Add", x, add("Mul", cube, constant(0.044715)))
+        curve = add("Tanh", add("Mul", inner, constant(sqrt(2 / pi))))
     else:
-        curve = place.add("Erf", place.add("Mul", x, place.constant(sqrt(0.5))))
-    half = place.add("Mul", x, place.constant(0.5))
-    return place.add("Mul", half, place.add("Add", curve, place.constant(1.0)))
+        curve = add("Erf", add("Mul", x, constant(sqrt(0.5))))
+    half = add("Mul", x, constant(0.5))
+    return add("Mul", half, add("Add", curve, constant(1.0)))
 
 
-def _hard_shrink(place: _Place) -> Value:
-    return place.unary("Shrink", lambd=place.spec.number("lambd", 0.5), bias=0.0)
+def _soft_shrink(scope: Scope, spec: Spec, x: Value) -> Value:
+    lambd = spec.number("lambd", 0.5)
+    spec.require("a finite lambd, 0 or more", is_true=0 <= lambd < inf)
+    return scope.add("Shrink", x, lambd=lambd, bias=lambd)
 
 
-def _soft_shrink(place: _Place) -> Value:
-    lambd = place.spec.number("lambd", 0.5)
-    place.spec.require("a finite lambd, 0 or more", is_true=0 <= lambd < inf)
-    return place.unary("Shrink", lambd=lambd, bias=lambd)
-
-
-def _random_relu(place: _Place) -> Value:
-    lower, upper = place.spec.number("lower", 1 / 8), place.spec.number("upper", 1 / 3)
+def _random_relu(scope: Scope, spec: Spec, x: Value) -> Value:
+    lower, upper = spec.number("lower", 1 / 8), spec.number("upper", 1 / 3)
     is_range = isfinite(lower) and isfinite(upper) and lower <= upper
-    place.spec.require("finite numbers as lower and upper, in this order", is_true=is_range)
-    return place.unary("LeakyRelu", alpha=(lower + upper) / 2)
+    spec.require("finite numbers as lower and upper, in this order", is_true=is_range)
+    return scope.add("LeakyRelu", x, alpha=(lower + upper) / 2)
 
 
-def _celu(place: _Place) -> Value:
-    alpha = place.spec.number("alpha", 1.0)
-    place.spec.require("alpha to be other than 0", is_true=alpha != 0)
-    return place.unary("Celu", alpha=alpha)
-
-
-def _prelu(place: _Place) -> Value:
-    return place.add("PRelu", place.value, place.scope.weight("weight"))
+def _celu(scope: Scope, spec: Spec, x: Value) -> Value:
+    alpha = spec.number("alpha", 1.0)
+    spec.require("alpha to be other than 0", is_true=alpha != 0)
+    return scope.add("Celu", x, alpha=alpha)
 
 
 _LINEAR_FROM: Final = 20.0
 """Where torch replaces Softplus by the identity, by default: there they are equal in float32."""
 
 
-def _softplus(place: _Place) -> Value:
-    beta, threshold = place.spec.number("beta", 1.0), place.spec.number("threshold", _LINEAR_FROM)
+def _softplus(scope: Scope, spec: Spec, x: Value) -> Value:
+    beta, threshold = spec.number("beta", 1.0), spec.number("threshold", _LINEAR_FROM)
     if beta == 1.0 and threshold == _LINEAR_FROM:
-        return place.unary("Softplus")
-    scaled = place.add("Mul", place.value, place.constant(beta))
-    curve = place.add("Div", place.add("Softplus", scaled), place.constant(beta))
-    return place.add("Where", place.add("Greater", scaled, place.constant(threshold)), place.value, curve)
+        return scope.add("Softplus", x)
+    scaled = scope.add("Mul", x, scope.constant(beta))
+    curve = scope.add("Div", scope.add("Softplus", scaled), scope.constant(beta))
+    return scope.add("Where", scope.add("Greater", scaled, scope.constant(threshold)), x, curve)
 
 
-ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
+ACTIVATION_NODES: Final[Mapping[str, AddNodes]] = {
     **{row.activation: _operator(op) for op, row in OPERATORS.items() if row.activation},
-    "AlphaDropout": _same,
+    **dict.fromkeys(("AlphaDropout", "Dropout", "FeatureAlphaDropout", "Flatten", "Identity"), lambda _, __, x: x),
     "CELU": _celu,
-    "Dropout": _same,
-    "FeatureAlphaDropout": _same,
-    "Flatten": _same,
     "GELU": _gelu,
     "GLU": _refused("it halves the number of features, which no layer of SB3 expects"),
-    "Hardshrink": _hard_shrink,
+    "Hardshrink": lambda scope, spec, x: scope.add("Shrink", x, lambd=spec.number("lambd", 0.5), bias=0.0),
     "Hardswish": _times("HardSigmoid"),
     "Hardtanh": _hard_tanh,
-    "Identity": _same,
-    "LogSigmoid": _log_sigmoid,
+    "LogSigmoid": lambda scope, _, x: scope.add("Neg", scope.add("Softplus", scope.add("Neg", x))),
     "LogSoftmax": _softmax("LogSoftmax"),
-    "Mish": _mish,
-    "PReLU": _prelu,
+    "Mish": lambda scope, _, x: scope.add("Mul", x, scope.add("Tanh", scope.add("Softplus", x))),
+    "PReLU": lambda scope, _, x: scope.add("PRelu", x, scope.weight("weight")),
     "RReLU": _random_relu,
-    "ReLU6": lambda place: _clip(place, 0.0, 6.0),
+    "ReLU6": lambda scope, _, x: clip(scope, x, 0.0, 6.0),
     "SiLU": _times("Sigmoid"),
     "Softmax": _softmax("Softmax"),
     "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
     "Softmin": _softmax("Softmax"),
     "Softplus": _softplus,
     "Softshrink": _soft_shrink,
-    "Tanhshrink": _tanh_shrink,
+    "Tanhshrink": lambda scope, _, x: scope.add("Sub", x, scope.add("Tanh", x)),
 }
 """What adds the nodes of an activation, by the name of its class: one operator, unless a function here says more."""

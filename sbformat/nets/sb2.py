@@ -38,8 +38,8 @@ from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
 from sbformat.nets import layers
-from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action
-from sbformat.nets.layers import EPISODE_START, FLOAT, Activation, Module, ModuleDict, Scope, Spec, Tensor
+from sbformat.nets.distributions import LOG_STD_RANGE, Head, add_choices, add_gaussian, finish_action
+from sbformat.nets.layers import EPISODE_START, FLOAT, Activation, Module, ModuleDict, Scope, Spec, Tensor, clip
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Input, Sampling, State
 
@@ -67,7 +67,6 @@ _NORM_EPSILON: Final = 1e-12
 """Of ``tf.contrib.layers.layer_norm``."""
 _LSTM_EPSILON: Final = 1e-5
 """Of the layer normalization within an LSTM."""
-_LOG_STD_RANGE: Final = (-20.0, 2.0)
 _NO_DEVIATION: Final = -1000.0
 """The logarithm of a standard deviation of 0: its exponential is 0 in every dtype."""
 _NORMAL_NOISE: Final = (
@@ -603,9 +602,7 @@ class SACActor(Actor):
         top, builder = scope.top, scope.network.builder
         latent = self.add_hidden(scope, self.features.forward(scope, observation), activation)
         mean = self.add_head(scope, latent, "dense", "mean")
-        least, most = map(top.constant, _LOG_STD_RANGE)
-        log_std = top.add("Max", self.add_head(scope, latent, "dense_1"), least)
-        log_std = top.add("Min", log_std, most, name="log_std")
+        log_std = clip(top, self.add_head(scope, latent, "dense_1"), *LOG_STD_RANGE, "log_std")
         action = finish_action(builder, agent.action_space, top.add("Tanh", mean), squashed=True)
         outputs = {"action": action, "mean": mean, "log_std": log_std}
         critics, place = Critics(self.mlp, ("vf",)), Place(scope.network, "model/values_fn")
@@ -639,8 +636,7 @@ class TD3Actor(Actor):
         else:
             shift, log_std = noise
             mean = top.add("Add", mean, shift)
-        clipped = top.add("Min", top.add("Max", squashed, top.constant(-1.0)), top.constant(1.0))
-        action = finish_action(builder, agent.action_space, clipped, squashed=True)
+        action = finish_action(builder, agent.action_space, clip(top, squashed, -1.0, 1.0), squashed=True)
         sampling = Sampling("gaussian", squashed.name, {"mean": mean.name, "log_std": log_std.name})
         return Head({"action": action}, sampling)
 

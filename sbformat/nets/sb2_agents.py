@@ -30,14 +30,16 @@ from sbformat.nets.extractors import add_one_hot, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
 from sbformat.nets.sb2_orders import (
+    Candidates,
     Policy,
     UncertainError,
+    find_head,
     find_policy,
     find_rule,
     find_space,
     find_wrapped,
-    list_networks,
     named_class,
+    observation_shape,
 )
 from sbformat.policies.builder import GraphBuilder, PolicyModel, numpy_name
 from sbformat.policies.graph import Input
@@ -215,12 +217,6 @@ def _require_space(data: Mapping[str, Any], key: str) -> Space:
     return space
 
 
-def unsupported_actions(agent: Agent) -> NetworkError:
-    """Return the error for an action space that the algorithm does not support."""
-    message = f"{agent.learner} of Stable Baselines 2 does not support {agent.action_space.class_name} actions"
-    return NetworkError(_ACTIONS, message)
-
-
 def _read_tensors(archive: Archive) -> dict[str, TensorInfo]:
     """Return the parameters by name.
 
@@ -249,7 +245,8 @@ def find_network(agent: Agent) -> sb2.Policy:
     forms = POLICIES.get(agent.learner, ())
     shapes = agent.list_shapes(forms[0].scope if forms else ActorCriticPolicy.scope)
     if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
-        raise unsupported_actions(agent)
+        kind = agent.action_space.class_name
+        raise NetworkError(_ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
     nearest: dict[str, Shape] = {}
     try:
         for network in _list_candidates(agent, shapes):
@@ -271,8 +268,8 @@ def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.
     # DQN's first parameter is its rate of exploration
     listed = ((), *shapes.values()) if agent.learner == "DQN" and not agent.has_known_class else tuple(shapes.values())
     rule = agent.policy.rule if agent.has_known_class else None
-    settings, most = agent.policy.settings, len(shapes)
-    for made in list_networks(agent.learner, rule, settings, agent.data, listed, most=most):
+    space, head = observation_shape(agent.data), find_head(agent.data)
+    for made in Candidates(agent.learner, rule, agent.policy.settings, space, head, listed, len(shapes)).networks():
         if isinstance(made, Mlp):
             yield from (form(made) for form in POLICIES[agent.learner])
         else:

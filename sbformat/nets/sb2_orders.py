@@ -7,7 +7,7 @@ right one.
 Input: the algorithm, its hyper-parameters, and the shapes of the arrays in order. Output: one TensorFlow name per
 array, or None with a reason. The steps:
 
-1. :func:`find_policy` and :func:`list_networks` find the network, of files with names too. SB2's own policy classes
+1. :func:`find_policy` and :class:`Candidates` find the network, of files with names too. SB2's own policy classes
    determine it, with ``policy_kwargs`` and the spaces. A user's class has keywords in its constructor, which no file
    contains: then every network is tried that SB2 can build with that many parameters, with the widths of the shapes.
 2. :func:`name_parameters` takes, for each network, every *variable list* that a release may have saved: which networks
@@ -62,10 +62,13 @@ from sbformat.nets.sb2 import (
 from sbformat.pkl.tree import Global
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sbformat.nets.sb2 import Shape
+    from sbformat.nets.sb2 import Shape, Variable
 
+    Data: TypeAlias = Mapping[str, object]
+    VariableList: TypeAlias = "Iterator[Variable]"
+    """The variable list of a file: names and shapes, in order."""
 
 _LAYERS: Final = (64, 64)
 """SB2's default."""
@@ -246,109 +249,152 @@ def read_sizes(space: Space) -> tuple[int, ...]:
 # -- networks of SB2's policy classes -----------------------------------------------------------------
 
 
-def list_networks(
-    algorithm: str,
-    rule: Rule | None,
-    settings: Mapping[str, object],
-    data: Mapping[str, object],
-    shapes: Sequence[Shape],
-    *,
-    most: int,
-    has_lstm_arch: bool = True,
-) -> Iterator[Any]:
-    """Yield the networks that a file may have: the one that SB2's class determines, or those that shapes allow.
+class Candidates(Record):
+    """What decides on the networks that a file may have; :meth:`networks` yields them."""
 
-    Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
+    algorithm: str
+    rule: Rule | None
+    """None for a user's class."""
+    settings: Mapping[str, object]
+    """The keywords of the policy."""
+    shape: Shape
+    """Of an observation."""
+    head: Head
+    shapes: Sequence[Shape]
+    """Of the parameters, in order; of an off-policy algorithm, they may be those of more networks."""
+    most: int
+    """Maximum number of hidden layers."""
+    has_lstm_arch: bool = True
+    """Whether the release has LSTM policies with a ``net_arch``."""
 
-    :param rule: None for a user's class
-    :param settings: its keywords
-    :param data: of the file, with its spaces
-    :param shapes: of the parameters, in order; of an off-policy algorithm, they may be those of more networks
-    :param most: maximum number of hidden layers
-    :param has_lstm_arch: whether the release has LSTM policies with a ``net_arch``
-    :raises UncertainError: when a keyword is unknown, or has a value that SB2 does not accept, and when there are too
-        many parameters to try every network
-    """
-    shape, head, is_mlp = observation_shape(data), find_head(data), algorithm in OWN_POLICIES
-    if rule is None:
-        yield from (
-            guess_mlps(algorithm, shapes, shape, head)
-            if is_mlp
-            else guess_actor_critics(shapes, shape, head, has_lstm_arch=has_lstm_arch)
-        )
-    elif is_mlp:
-        yield make_mlp(algorithm, rule, settings, shape, head, most)
-    else:
-        yield make_actor_critic(rule, settings, shape, head, most)
+    def networks(self) -> Iterator[Any]:
+        """Yield the network that SB2's class determines, or those that shapes allow.
 
+        Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
 
-def make_actor_critic(
-    rule: Rule, settings: Mapping[str, object], shape: Shape, head: Head, most: int
-) -> ActorCriticPolicy:
-    """Return the network of one of SB2's actor-critic policies.
+        :raises UncertainError: when a keyword is unknown, or has a value that SB2 does not accept, and when there are
+            too many parameters to try every network
+        """
+        is_mlp = self.algorithm in OWN_POLICIES
+        if self.rule is None:
+            yield from self._guess_mlps() if is_mlp else self._guess_actor_critics()
+        else:
+            yield self._make_mlp(self.rule) if is_mlp else self._make_actor_critic(self.rule)
 
-    :param most: maximum number of hidden layers
-    :raises UncertainError: when a keyword is unknown, or has a value that SB2 does not accept
-    """
-    inputs, is_normed = _read_input(rule, settings, shape, {"layers", "net_arch", "n_lstm"})
-    if not rule.recurrent and "n_lstm" in settings:
-        _refuse_keyword("n_lstm")
-    cells = _widths([settings.get("n_lstm", _CELLS)], 1)[0]
-    layers, arch = settings.get("layers"), settings.get("net_arch")
-    steps: tuple[Step, ...]
-    if arch is None:
-        widths = () if inputs.cnn else _LAYERS if layers is None else _widths(layers, most)
-        steps = arrange_legacy_lstm(widths, cells) if rule.recurrent else arrange_layers((), widths, widths)
-    elif inputs.cnn is not None:
-        if rule.recurrent:  # SB2 cannot build such a network
-            _refuse_keyword("net_arch")
-        steps = ()
-    else:
-        steps = arrange_layers(*_net_arch(arch, most), cells=cells, is_recurrent=rule.recurrent)
-    return ActorCriticPolicy(inputs, steps, is_normed=is_normed, **head._asdict())
+    def _make_actor_critic(self, rule: Rule) -> ActorCriticPolicy:
+        settings = self.settings
+        inputs, is_normed = self._read_input(rule, {"layers", "net_arch", "n_lstm"})
+        if not rule.recurrent and "n_lstm" in settings:
+            _refuse_keyword("n_lstm")
+        cells = _widths([settings.get("n_lstm", _CELLS)], 1)[0]
+        layers, arch = settings.get("layers"), settings.get("net_arch")
+        steps: tuple[Step, ...]
+        if arch is None:
+            widths = () if inputs.cnn else _LAYERS if layers is None else _widths(layers, self.most)
+            steps = arrange_legacy_lstm(widths, cells) if rule.recurrent else arrange_layers((), widths, widths)
+        elif inputs.cnn is not None:
+            if rule.recurrent:  # SB2 cannot build such a network
+                _refuse_keyword("net_arch")
+            steps = ()
+        else:
+            steps = arrange_layers(*_net_arch(arch, self.most), cells=cells, is_recurrent=rule.recurrent)
+        return ActorCriticPolicy(inputs, steps, is_normed=is_normed, **self.head._asdict())
 
+    def _make_mlp(self, rule: Rule) -> Mlp:
+        """Return the network of one of SB2's policies for DQN, DDPG, SAC or TD3."""
+        settings, is_dqn = self.settings, self.algorithm == "DQN"
+        extra = {"SAC": {"reg_weight"}, "DQN": {"dueling"}}.get(self.algorithm, set())
+        inputs, is_normed = self._read_input(rule, {"layers"} | extra)
+        layers = settings.get("layers")
+        widths = _LAYERS if layers is None else _widths(layers, self.most)
+        is_dueling = rule.dueling if rule.dueling is not None else is_dqn and settings.get("dueling", True)
+        if type(is_dueling) is not bool:
+            _refuse_keyword("dueling")
+        return Mlp(inputs, widths, is_normed, self.head.actions, is_dueling)
 
-def make_mlp(algorithm: str, rule: Rule, settings: Mapping[str, object], shape: Shape, head: Head, most: int) -> Mlp:
-    """Return the network of one of SB2's policies for DQN, DDPG, SAC or TD3; else like :func:`make_actor_critic`."""
-    extra = {"SAC": {"reg_weight"}, "DQN": {"dueling"}}.get(algorithm, set())
-    inputs, is_normed = _read_input(rule, settings, shape, {"layers"} | extra)
-    layers = settings.get("layers")
-    widths = _LAYERS if layers is None else _widths(layers, most)
-    if algorithm != "DQN":
-        return Mlp(inputs, widths, is_normed, head.actions)
-    is_dueling = rule.dueling if rule.dueling is not None else settings.get("dueling", True)
-    if type(is_dueling) is not bool:
-        _refuse_keyword("dueling")
-    return Mlp(inputs, widths, is_normed, head.actions, is_dueling)
+    def _read_input(self, rule: Rule, known: set[str]) -> tuple[InputStage, bool]:
+        """Return the input stage of the network, and whether it has layer normalization."""
+        settings, shape = self.settings, self.shape
+        convolved: Any = rule.convolved
+        normed: Any = rule.normed
+        allowed = known | {"act_fun"}
+        if convolved is None:
+            allowed |= {"feature_extraction"}
+            extraction = settings.get("feature_extraction", "cnn")
+            if not isinstance(extraction, str) or extraction not in ("cnn", "mlp"):
+                _refuse_keyword("feature_extraction")
+            convolved = extraction == "cnn"
+        if normed is None:
+            allowed |= {"layer_norm"}
+            normed = settings.get("layer_norm", False)
+            if type(normed) is not bool:
+                _refuse_keyword("layer_norm")
+        for key in settings:
+            if key not in (allowed | _CNN_SETTINGS if convolved else allowed):
+                _refuse_keyword(key)
+        if not convolved:
+            return InputStage(shape, None), normed
+        pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
+        if (
+            len(shape) != _IMAGE_RANK
+            or type(flat) is not bool
+            or not (isinstance(pad, str) and pad in ("VALID", "SAME"))
+        ):
+            refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
+        return InputStage(shape, Cnn(pad == "SAME", flat)), normed
 
+    # -- networks of users' classes -------------------------------------------------------------------
 
-def _read_input(rule: Rule, settings: Mapping[str, object], shape: Shape, known: set[str]) -> tuple[InputStage, bool]:
-    """Return the input stage of the network, and whether it has layer normalization."""
-    allowed = known | {"act_fun"}
-    convolved, normed = rule.convolved, rule.normed
-    if convolved is None:
-        allowed |= {"feature_extraction"}
-        extraction = settings.get("feature_extraction", "cnn")
-        if not isinstance(extraction, str) or extraction not in ("cnn", "mlp"):
-            _refuse_keyword("feature_extraction")
-        convolved = extraction == "cnn"
-    if normed is None:
-        allowed |= {"layer_norm"}
-        given = settings.get("layer_norm", False)
-        if type(given) is not bool:
-            _refuse_keyword("layer_norm")
-        normed = given
-    for key in settings:
-        if key not in (allowed | _CNN_SETTINGS if convolved else allowed):
-            _refuse_keyword(key)
-    return (_read_cnn(shape, settings) if convolved else InputStage(shape, None)), normed
+    def _list_inputs(self) -> tuple[InputStage, ...]:
+        """Return the possible input stages for an observation."""
+        cnns = [Cnn(*kind) for kind in product((False, True), repeat=2)] if len(self.shape) == _IMAGE_RANK else []
+        return tuple(InputStage(self.shape, cnn) for cnn in (None, *cnns))
 
+    def _guess_actor_critics(self) -> Iterator[ActorCriticPolicy]:
+        """Yield the actor-critic networks that may have these shapes."""
+        if len(self.shapes) > _MOST_OF_ACTOR_CRITIC:
+            refuse(_TOO_DEEP)
+        for inputs, (kind, variables) in product(self._list_inputs(), _KINDS.items()):
+            is_recurrent, is_normed = kind
+            start = _CNN_VARIABLES if inputs.cnn else 0
+            count, odd = divmod(len(self.shapes) - start - variables - _HEADS - self.head.is_gaussian, 2)
+            if odd or count < 0:
+                continue
+            hidden = self.shapes[start:]
+            if inputs.cnn is not None:
+                orders = iter([arrange_legacy_lstm((), 0) if is_recurrent else ()] if count == 0 else [])
+            elif is_recurrent:
+                orders = _place_lstm(count, hidden, has_arch=self.has_lstm_arch)
+            else:
+                orders = _split_layers(0, count)
+            for steps in orders:
+                sized = _set_widths(steps, hidden, variables)
+                if sized is not None:
+                    yield ActorCriticPolicy(inputs, sized, is_normed=is_normed, **self.head._asdict())
 
-def _read_cnn(shape: Shape, settings: Mapping[str, object]) -> InputStage:
-    pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
-    if len(shape) != _IMAGE_RANK or type(flat) is not bool or not isinstance(pad, str) or pad not in ("VALID", "SAME"):
-        refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
-    return InputStage(shape, Cnn(pad == "SAME", flat))
+    def _guess_mlps(self) -> Iterator[Mlp]:
+        """Yield the networks of DQN, DDPG, SAC or TD3 that may have these shapes, those of all variables of a file."""
+        if len(self.shapes) > _MOST_OF_MLPS:
+            refuse(_TOO_DEEP)
+        is_dqn, actions = self.algorithm == "DQN", self.head.actions
+        for inputs, is_normed, is_dueling in product(
+            self._list_inputs(), (False, True), (False, True) if is_dqn else (False,)
+        ):
+            start = _CNN_VARIABLES if inputs.cnn else 0
+            outputs = actions
+            if is_dqn:
+                start += 3 if inputs.cnn else 1  # eps, and after a CNN the action scores
+                outputs = 1 if inputs.cnn else actions
+                yield Mlp(inputs, (), is_normed, actions, is_dueling)
+            widths: list[int] = []
+            last = inputs.width
+            for weights in self.shapes[start :: 4 if is_normed else 2]:
+                if widths and weights == (last, outputs):  # the head
+                    yield Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)
+                if len(weights) != _MATRIX or weights[0] != last:
+                    break
+                last = weights[1]
+                widths.append(last)
 
 
 def _refuse_keyword(key: str) -> NoReturn:
@@ -356,13 +402,10 @@ def _refuse_keyword(key: str) -> NoReturn:
 
 
 def _widths(value: object, most: int) -> tuple[int, ...]:
-    if (
-        not isinstance(value, (list, tuple))
-        or len(value) > most
-        or not all(type(width) is int and width > 0 for width in value)
-    ):
+    is_list = isinstance(value, (list, tuple)) and len(value) <= most
+    if not is_list or not all(type(width) is int and width > 0 for width in value):  # type: ignore[attr-defined]
         refuse("expected a list of widths as the layers of its policy")
-    return tuple(value)
+    return tuple(value)  # type: ignore[arg-type]
 
 
 class _Arch(Record):
@@ -422,47 +465,6 @@ def arrange_legacy_lstm(widths: Sequence[int], cells: int) -> tuple[Step, ...]:
     return (*before, Step(LSTM_SCOPE, "both", cells))
 
 
-# -- networks of users' classes ---------------------------------------------------------------------------
-
-
-def _list_inputs(shape: Shape) -> tuple[InputStage, ...]:
-    """Return the possible input stages for an observation."""
-    cnns = [Cnn(*kind) for kind in product((False, True), repeat=2)] if len(shape) == _IMAGE_RANK else []
-    return tuple(InputStage(shape, cnn) for cnn in (None, *cnns))
-
-
-def guess_actor_critics(
-    shapes: Sequence[Shape], shape: Shape, head: Head, *, has_lstm_arch: bool
-) -> Iterator[ActorCriticPolicy]:
-    """Yield the actor-critic networks that may have these shapes.
-
-    :param shapes: shapes of the network's variables
-    :param shape: shape of an observation
-    :param head: the outputs that the action space needs
-    :param has_lstm_arch: whether the release has LSTM policies with a ``net_arch``
-    :raises UncertainError: when there are too many parameters to try every network
-    """
-    if len(shapes) > _MOST_OF_ACTOR_CRITIC:
-        refuse(_TOO_DEEP)
-    for inputs, (kind, variables) in product(_list_inputs(shape), _KINDS.items()):
-        is_recurrent, is_normed = kind
-        start = _CNN_VARIABLES if inputs.cnn else 0
-        count, odd = divmod(len(shapes) - start - variables - _HEADS - head.is_gaussian, 2)
-        if odd or count < 0:
-            continue
-        hidden = shapes[start:]
-        if inputs.cnn is not None:
-            orders = iter([arrange_legacy_lstm((), 0) if is_recurrent else ()] if count == 0 else [])
-        elif is_recurrent:
-            orders = _place_lstm(count, hidden, has_arch=has_lstm_arch)
-        else:
-            orders = _split_layers(0, count)
-        for steps in orders:
-            sized = _set_widths(steps, hidden, variables)
-            if sized is not None:
-                yield ActorCriticPolicy(inputs, sized, is_normed=is_normed, **head._asdict())
-
-
 def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[Step, ...]]:
     """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function.
 
@@ -498,42 +500,7 @@ def _set_widths(steps: tuple[Step, ...], shapes: Sequence[Shape], lstm_variables
     return tuple(sized)
 
 
-def guess_mlps(algorithm: str, shapes: Sequence[Shape], shape: Shape, head: Head) -> Iterator[Mlp]:
-    """Yield the networks of DQN, DDPG, SAC or TD3 that may have these shapes; parameters as above.
-
-    :param shapes: shapes of all variables of the file
-    """
-    if len(shapes) > _MOST_OF_MLPS:
-        refuse(_TOO_DEEP)
-    is_dqn, actions = algorithm == "DQN", head.actions
-    for inputs, is_normed, is_dueling in product(
-        _list_inputs(shape), (False, True), (False, True) if is_dqn else (False,)
-    ):
-        start = _CNN_VARIABLES if inputs.cnn else 0
-        outputs = actions
-        if is_dqn:
-            start += 3 if inputs.cnn else 1  # eps, and after a CNN the action scores
-            outputs = 1 if inputs.cnn else actions
-            yield Mlp(inputs, (), is_normed, actions, is_dueling)
-        widths: list[int] = []
-        last = inputs.width
-        for weights in shapes[start :: 4 if is_normed else 2]:
-            if widths and weights == (last, outputs):  # the head
-                yield Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)
-            if len(weights) != _MATRIX or weights[0] != last:
-                break
-            last = weights[1]
-            widths.append(last)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from sbformat.nets.sb2 import Shape, Variable
-
-    Data: TypeAlias = Mapping[str, object]
-    VariableList: TypeAlias = "Iterator[Variable]"
-    """The variable list of a file: names and shapes, in order."""
+# -- names ---------------------------------------------------------------------------------------------
 
 _MOST: Final = 65_536
 """Maximum number of parameters; the longest real list has 86."""
@@ -651,8 +618,9 @@ def _list_actor_critics(
 
 
 def _list_networks(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[Any]:
-    most, has_arch = len(shapes) // 2, _SINCE_2_4 in data  # the LSTM policies had no net_arch before 2.4
-    return list_networks(algorithm, policy.rule, policy.settings, data, shapes, most=most, has_lstm_arch=has_arch)
+    space, head, has_arch = observation_shape(data), find_head(data), _SINCE_2_4 in data  # LSTMs had no net_arch before
+    made = Candidates(algorithm, policy.rule, policy.settings, space, head, shapes, len(shapes) // 2, has_arch)
+    return made.networks()
 
 
 def _list_part(part: str, net: ActorCriticPolicy, hidden: Shape) -> VariableList:
@@ -712,10 +680,11 @@ def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
             if scope not in noise:
                 yield from list_variables(f"{scope}/qf", DDPGCritic(net))
 
-    def normalization() -> VariableList:
+    def normalization() -> VariableList:  # ``common/mpi_running_mean_std.py``
         for scope, size in statistics.items():
             if size is not None:
-                yield from _statistics(f"input/{scope}", size)
+                yield from ((f"input/{scope}/{name}:0", size) for name in ("runningsum", "runningsumsq"))
+                yield f"input/{scope}/count:0", ()
 
     if _SINCE_2_6["DDPG"] in data:
         yield lambda net: chain(networks(net), normalization())
@@ -724,13 +693,6 @@ def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     else:  # 2.4 without statistics; 2.5 with them, as development versions that already had the key of 2.6
         yield lambda net: chain(networks(net), networks(net))
         yield lambda net: chain(networks(net), networks(net), normalization())
-
-
-def _statistics(scope: str, shape: Shape) -> VariableList:
-    """``common/mpi_running_mean_std.py``."""
-    yield f"{scope}/runningsum:0", shape
-    yield f"{scope}/runningsumsq:0", shape
-    yield f"{scope}/count:0", ()
 
 
 def _sac(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:

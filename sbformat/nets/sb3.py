@@ -39,11 +39,14 @@ from sbformat.nets.arguments import (
     wrong_value_error,
 )
 from sbformat.nets.distributions import (
+    LOG_STD_RANGE,
     Head,
     add_bits,
     add_choices,
     add_gaussian,
     add_gsde,
+    average_quantiles,
+    choose_greatest,
     component_sizes,
     finish_action,
     require_outputs,
@@ -66,6 +69,7 @@ from sbformat.nets.layers import (
     Sequential,
     Supplied,
     Tensor,
+    clip,
     read_activation,
 )
 from sbformat.pkl.numpy import ArrayInfo
@@ -85,8 +89,6 @@ if TYPE_CHECKING:
     Outputs = dict[str, Value]
 
 EXTRACTOR: Final = "features_extractor"
-_LOG_STD_RANGE: Final = (-20.0, 2.0)
-"""``LOG_STD_MIN`` and ``LOG_STD_MAX``."""
 
 
 def create_mlp(
@@ -502,11 +504,8 @@ class DQNPolicy(Policy):
         return getattr(self, self.network).forward_values(scope, self.network, observation, name)  # type: ignore[no-any-return]
 
     def _choose(self, scope: Scope, outputs: Outputs, rate: float) -> Head:
-        values = outputs["q_values"]
-        require_outputs(values, self.agent.action_space.flat_size())
-        action = scope.add("ArgMax", values, axis=-1, name="action")
-        drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
-        return Head({"action": action, **outputs}, drawn)
+        require_outputs(outputs["q_values"], self.agent.action_space.flat_size())
+        return choose_greatest(scope, outputs, rate)
 
 
 class QRDQNPolicy(DQNPolicy):
@@ -593,9 +592,8 @@ class SACActor(Module):
             return mean, add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
         mean = self.mu.forward(scope / "mu", latent, name="mean")
         place = scope / "log_std"
-        low, high = map(scope.constant, _LOG_STD_RANGE)
-        above = place.add("Max", self.log_std.forward(place, latent), low)
-        return mean, add_gaussian(mean, place.add("Min", above, high, name="log_std"))
+        log_std = clip(place, self.log_std.forward(place, latent), *LOG_STD_RANGE, "log_std")
+        return mean, add_gaussian(mean, log_std)
 
     def _add_clipped_mean(self, scope: Scope, latent: Value) -> Value:
         """The mean of gSDE, which a Hardtanh limits unless ``clip_mean`` is 0."""
@@ -605,9 +603,7 @@ class SACActor(Module):
         limit = self.arguments.number("clip_mean", 2.0)
         if LARGEST_FLOAT32 < limit < inf:
             raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
-        tanh = place / 1
-        above = tanh.add("Max", self.mu.forward(place, latent), tanh.constant(-limit))
-        return tanh.add("Min", above, tanh.constant(limit), name="mean")
+        return clip(place / 1, self.mu.forward(place, latent), -limit, limit, "mean")
 
 
 def _clips_mean(arguments: Arguments) -> bool:
@@ -734,10 +730,7 @@ class TQCPolicy(SACPolicy):
         return self.agent.arguments.size("n_quantiles", 25)
 
     def evaluate(self, place: Scope, values: list[Value]) -> Outputs:
-        rows = [place.add("Reshape", value, shape=(1, value.shape[0])) for value in values]
-        quantiles = place.add("Concat", *rows, axis=-2, name="quantiles")
-        mean = place.add("ReduceMean", quantiles, axis=-1, name="q_values")
-        return {"q_values": mean, "quantiles": quantiles}
+        return average_quantiles(place, values)
 
 
 class CrossQPolicy(SACPolicy):
