@@ -9,7 +9,7 @@ Sources: SB3 ``common/policies.py`` and ``common/preprocessing.py``, 0.6 to 2.9.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,7 @@ from sbformat.pkl.tree import Global, Node
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Self
 
@@ -58,6 +58,16 @@ class NetworkError(ValidationError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, entry=DATA_ENTRY)
         self.key = key
+
+
+@contextmanager
+def refuse_network() -> Iterator[None]:
+    """Raise a NetworkError as a ValidationError whose message begins with the key that is wrong."""
+    try:
+        yield
+    except NetworkError as error:
+        message = f"{error.key}: {error.message}"
+        raise ValidationError(message, entry=error.entry) from None
 
 
 class Size(int):

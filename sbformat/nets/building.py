@@ -23,6 +23,7 @@ from sbformat.known.changes import candidate_releases
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.known.spaces import Box, Discrete
 from sbformat.known.types import Partial, Reference
+from sbformat.nets import reading, sb3
 from sbformat.nets.arguments import (
     ACTIONS,
     KWARGS,
@@ -32,6 +33,7 @@ from sbformat.nets.arguments import (
     NetworkError,
     Size,
     read_number,
+    refuse_network,
     require_choices,
 )
 from sbformat.nets.extractors import (
@@ -44,33 +46,6 @@ from sbformat.nets.extractors import (
     is_known_extractor,
 )
 from sbformat.nets.layers import ACTIVATIONS, Network, RunningNorm, Scope, locate
-from sbformat.nets.reading import (
-    compare_network,
-    decode_value,
-    find_mismatches,
-    list_saved_agents,
-    match_network,
-    match_saved_policy,
-    misfit_error,
-    read_agent,
-    read_policy_class,
-    read_shapes,
-)
-from sbformat.nets.sb3 import (
-    EXTRACTOR,
-    POLICIES,
-    PRESETS,
-    ActorCriticPolicy,
-    ActorCriticsPolicy,
-    ARSPolicy,
-    CrossQPolicy,
-    DQNPolicy,
-    QRDQNPolicy,
-    RecurrentActorCriticPolicy,
-    SACPolicy,
-    TQCPolicy,
-    is_on_policy,
-)
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.builder import GraphBuilder, PolicyModel
@@ -82,7 +57,6 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
     from sbformat.limits import Budget
-    from sbformat.nets.reading import NetworkMatch
     from sbformat.pkl.names import Pair
     from sbformat.policies.builder import Given
     from sbformat.pth.values import TensorInfo
@@ -113,21 +87,28 @@ _FIRST: Final = {
 }  # fmt: skip
 """Modules that may be the first after the features extractor, each before those that may follow it."""
 _EXTRACTORS: Final = (
-    changes.ACTOR_EXTRACTOR, EXTRACTOR, *(f"{module}.{EXTRACTOR}" for module in ("actor", "q_net", "quantile_net")),
-)  # fmt: skip
+    changes.ACTOR_EXTRACTOR,
+    sb3.EXTRACTOR,
+    *(f"{module}.{sb3.EXTRACTOR}" for module in ("actor", "q_net", "quantile_net")),
+)
 """The names of the features extractor of what acts."""
 _CNN_TENSORS: Final = {
     parameter.name for parameter in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()
 }
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
-_ALIASES: Final = (f"{EXTRACTOR}.", f"{changes.ACTOR_EXTRACTOR}.", f"{changes.CRITIC_EXTRACTOR}.", "critic.features_")
+_ALIASES: Final = (
+    f"{sb3.EXTRACTOR}.",
+    f"{changes.ACTOR_EXTRACTOR}.",
+    f"{changes.CRITIC_EXTRACTOR}.",
+    "critic.features_",
+)
 """Names of which several may stand for one features extractor."""
 _BRANCHES: Final = {
     "mlp_extractor": "action_net", "mlp_extractor.policy_net": "action_net", "mlp_extractor.value_net": "value_net",
 }  # fmt: skip
 """The modules of layers that a caller may supply, and the layer after each."""
-_IN_EXTRACTOR: Final = f"{EXTRACTOR}."
+_IN_EXTRACTOR: Final = f"{sb3.EXTRACTOR}."
 _NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
 """Arguments that nothing computes with."""
 
@@ -157,24 +138,21 @@ class Stored:
     @cached_property
     def policy_class(self) -> Pair | None:
         """The policy class that the names suggest; None when they are not those of SB3."""
-        return infer_policy_class(self)
+        name = _infer_policy_class(self)
+        return next((pair for pair in sb3.POLICIES if pair[1] == name), None)
 
     def has(self, module: str) -> bool:
         """Return whether a module has tensors."""
-        return bool(self.names(module, most=1))
+        start, end = self._range(module)
+        return start < end
 
-    def names(self, module: str, *, most: int | None = None) -> list[str]:
-        """Return the names of a module's tensors, sorted.
+    def names(self, module: str) -> list[str]:
+        """Return the names of a module's tensors, sorted."""
+        start, end = self._range(module)
+        return self._names[start:end]
 
-        :param most: the number of names after which to stop
-        """
-        prefix = f"{module}."
-        found: list[str] = []
-        for at in range(bisect_left(self._names, prefix), len(self._names)):
-            if not self._names[at].startswith(prefix) or len(found) == most:
-                break
-            found.append(self._names[at])
-        return found
+    def _range(self, module: str) -> tuple[int, int]:  # "/" is the character after the dot that names of tensors have
+        return bisect_left(self._names, f"{module}."), bisect_left(self._names, f"{module}/")
 
     def identify(self, module: str) -> object:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
@@ -217,38 +195,28 @@ class Stored:
 # -- the policy class ---------------------------------------------------------------------------------
 
 
-def infer_policy_class(stored: Stored) -> Pair | None:
-    """Return the policy class that the names of tensors suggest; None when they are not those of SB3.
+def _infer_policy_class(stored: Stored) -> str:
+    """Return the name of the policy class that the names of tensors suggest; empty when they are not those of SB3.
 
     Classes that differ in their features extractor alone are one here. A masked actor-critic has the names of one that
     is not masked.
     """
-    module, name = "", ""
-    if stored.has("lstm_actor"):
-        module, name = "sb3_contrib.common.recurrent.policies", "RecurrentActorCriticPolicy"
-    elif stored.has("q_net"):
-        module, name = "stable_baselines3.dqn.policies", "DQNPolicy"
-    elif stored.has("quantile_net"):
-        module, name = "sb3_contrib.qrdqn.policies", "QRDQNPolicy"
-    elif "actor.log_std" in stored.tensors or stored.has("actor.log_std"):
-        module, name = _infer_gaussian(stored)
-    elif stored.has("actor.mu"):
-        module, name = "stable_baselines3.td3.policies", "TD3Policy"
-    elif stored.has("value_net"):
-        module, name = "stable_baselines3.common.policies", "ActorCriticPolicy"
-    elif stored.has("action_net"):
-        module = "sb3_contrib.ars.policies"
-        name = "ARSLinearPolicy" if "action_net.weight" in stored.tensors else "ARSPolicy"
-    return (module, name) if name else None
-
-
-def _infer_gaussian(stored: Stored) -> Pair:
-    """Distinguish SAC, TQC with its several outputs of a critic, and CrossQ without targets."""
-    if stored.has("critic") and not stored.has("critic_target"):
-        return "sb3_contrib.crossq.policies", "CrossQPolicy"
-    if any(shape[0] != 1 for shape in stored.matrices("critic.qf0")[-1:]):
-        return "sb3_contrib.tqc.policies", "TQCPolicy"
-    return "stable_baselines3.sac.policies", "SACPolicy"
+    for module, name in (
+        ("lstm_actor", "RecurrentActorCriticPolicy"), ("q_net", "DQNPolicy"), ("quantile_net", "QRDQNPolicy")
+    ):  # fmt: skip
+        if stored.has(module):
+            return name
+    if "actor.log_std" in stored.tensors or stored.has("actor.log_std"):
+        if stored.has("critic") and not stored.has("critic_target"):
+            return "CrossQPolicy"
+        has_quantiles = any(shape[0] != 1 for shape in stored.matrices("critic.qf0")[-1:])
+        return "TQCPolicy" if has_quantiles else "SACPolicy"
+    for module, name in (("actor.mu", "TD3Policy"), ("value_net", "ActorCriticPolicy")):
+        if stored.has(module):
+            return name
+    if stored.has("action_net"):
+        return "ARSLinearPolicy" if "action_net.weight" in stored.tensors else "ARSPolicy"
+    return ""
 
 
 def find_policy_class(name: str, inferred: Pair | None) -> Pair:
@@ -258,15 +226,15 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
     :param inferred: the class that the names of tensors suggest
     :raises UnsupportedError: when there is no such class
     """
-    found = [pair for pair in POLICIES if name in (pair[1], ".".join(pair))]
+    found = [pair for pair in sb3.POLICIES if name in (pair[1], ".".join(pair))]
     if name in ("MlpPolicy", "LinearPolicy") and inferred is not None:
-        found = [pair for pair in POLICIES if pair[0] == inferred[0]][-1 if name == "LinearPolicy" else 0 :][:1]
+        found = [pair for pair in sb3.POLICIES if pair[0] == inferred[0]][-1 if name == "LinearPolicy" else 0 :][:1]
     if len(found) > 1:
         found = [pair for pair in found if inferred is not None and pair[0] == inferred[0]]
     if found:
         return found[0]
     message = f"expected the name of a policy class, got {quote(name, 80)}; available: "
-    raise UnsupportedError(message + ", ".join(dict.fromkeys(pair[1] for pair in POLICIES)))
+    raise UnsupportedError(message + ", ".join(dict.fromkeys(pair[1] for pair in sb3.POLICIES)))
 
 
 def read_given_kwargs(given: Given) -> dict[str, Any]:
@@ -292,7 +260,7 @@ def read_given_kwargs(given: Given) -> dict[str, Any]:
 # -- a lone state dict ------------------------------------------------------------------------------------
 
 
-def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> NetworkMatch:
+def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.NetworkMatch:
     """Return the agent of a state dict without ``data``, and its network; what was inferred is noted in the graph.
 
     :param given: what the caller supplies
@@ -310,7 +278,14 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> NetworkM
     has_gsde = len(stored.shape("log_std")) == _MATRIX
     if has_gsde or "actor.log_std" in stored.tensors:
         builder.infer("gSDE, from the shape of log_std")
-    _refuse_other_arguments(policy_class, kwargs)
+    accepted = sb3.POLICIES[policy_class].argument_names(changes.NEWEST)
+    for name in kwargs:  # a misspelled one would have no effect
+        if name not in accepted:
+            message = (
+                f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
+                f"available: {', '.join(sorted(accepted))}"
+            )
+            raise UnsupportedError(message)
     at = len(builder.inferred)
     missing: list[str] = []
     observations = given.observation_space or _infer_observations(stored, builder, given, missing)
@@ -324,7 +299,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> NetworkM
             f"pass {', '.join(missing)} to load_policy{which}"
         )
         raise UnsupportedError(message)
-    use_sde = is_on_policy(policy_class) and has_gsde
+    use_sde = sb3.is_on_policy(policy_class) and has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
     match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
     release = match.agent.release
@@ -355,11 +330,11 @@ def _infer_actions(
     stored: Stored, builder: GraphBuilder, policy_class: Pair, kwargs: dict[str, Any], missing: list[str]
 ) -> Space:
     """Only Q-networks have one output for each action, whatever the action space."""
-    row = POLICIES[policy_class]
+    row = sb3.POLICIES[policy_class]
     network = row.network
-    quantiles = kwargs.get("n_quantiles", 0) if issubclass(network, QRDQNPolicy) else 1
+    quantiles = kwargs.get("n_quantiles", 0) if issubclass(network, sb3.QRDQNPolicy) else 1
     sizes = []
-    if issubclass(network, DQNPolicy) and row.extractor == FLATTEN:
+    if issubclass(network, sb3.DQNPolicy) and row.extractor == FLATTEN:
         sizes = stored.matrices(f"{network.network}.{network.network}")
     if not sizes or type(quantiles) is not int or quantiles < 1 or sizes[-1][0] % quantiles:
         missing.append("action_space=...")
@@ -371,48 +346,23 @@ def _infer_actions(
 
 def _missing_kwargs(stored: Stored, given: Given, kwargs: dict[str, Any], policy_class: Pair) -> dict[str, object]:
     """Return the arguments of the policy that matter and that no tensor determines, with SB3's defaults."""
-    hidden = any(len(stored.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
+    network = sb3.POLICIES[policy_class].network
+    is_ars = issubclass(network, sb3.ARSPolicy)
     has_gsde = len(stored.shape("log_std")) == _MATRIX
     is_off_policy_gsde = "actor.log_std" in stored.tensors
-    network = POLICIES[policy_class].network
-    is_ars = issubclass(network, ARSPolicy)
-    matters = {
-        "activation_fn": hidden and "activation_fn" not in given.modules,
-        "squash_output": has_gsde
-        or (is_ars and (given.action_space is not None and given.action_space.distribution == "gaussian")),
-        "clip_mean": is_off_policy_gsde and stored.has("actor.mu.0"),
-        "use_expln": has_gsde or is_off_policy_gsde,
-        "batch_norm_eps": any(name.startswith("actor.") and name.endswith(".ra_var") for name in stored.tensors),
-        "normalize_images": _has_images(given.observation_space),
-    }
-    defaults: dict[str, object] = {
-        "activation_fn": network.activation[1],
-        "squash_output": is_ars and stored.has("action_net.2"),
-        "clip_mean": 2.0,
-        "use_expln": False,
-        "batch_norm_eps": 0.001,
-        "normalize_images": True,
-    }
-    return {name: defaults[name] for name in matters if matters[name] and name not in kwargs}
-
-
-def _has_images(space: Space | None) -> bool:
-    return space is not None and any(part.is_image() for part in space.parts().values())
-
-
-def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
-    """Refuse arguments that the policy does not accept: a misspelled one would have no effect.
-
-    :raises UnsupportedError: with the name
-    """
-    accepted = POLICIES[policy_class].argument_names(changes.NEWEST)
-    for name in names:
-        if name not in accepted:
-            message = (
-                f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
-                f"available: {', '.join(sorted(accepted))}"
-            )
-            raise UnsupportedError(message)
+    hidden = any(len(stored.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
+    acts_in_box = given.action_space is not None and given.action_space.distribution == "gaussian"
+    parts = {} if given.observation_space is None else given.observation_space.parts()
+    has_norms = any(name.startswith("actor.") and name.endswith(".ra_var") for name in stored.tensors)
+    found: tuple[tuple[str, bool, object], ...] = (
+        ("activation_fn", hidden and "activation_fn" not in given.modules, network.activation[1]),
+        ("squash_output", has_gsde or (is_ars and acts_in_box), is_ars and stored.has("action_net.2")),
+        ("clip_mean", is_off_policy_gsde and stored.has("actor.mu.0"), 2.0),
+        ("use_expln", has_gsde or is_off_policy_gsde, False),
+        ("batch_norm_eps", has_norms, 0.001),
+        ("normalize_images", any(part.is_image() for part in parts.values()), True),
+    )
+    return {name: default for name, matters, default in found if matters and name not in kwargs}
 
 
 # -- layers -------------------------------------------------------------------------------------------
@@ -420,7 +370,7 @@ def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
 
 def fit_network(
     stored: Stored, agent: Agent, modules: frozenset[str], releases: Iterable[Release], *, is_lone: bool = False
-) -> NetworkMatch:
+) -> reading.NetworkMatch:
     """Return the network of a policy whose layers the names and shapes determine.
 
     Targets, second names of a features extractor, and critics may be missing: nothing that acts uses them.
@@ -438,14 +388,14 @@ def fit_network(
     supplied = _measure_supplied(stored, agent, modules)
     given = {name: value for name, value in agent.policy_kwargs.items() if name not in _NOT_NEEDED}
     ignores_squash = not (is_lone or agent.use_sde) and issubclass(
-        POLICIES[agent.policy_class].network, ActorCriticPolicy
+        sb3.POLICIES[agent.policy_class].network, sb3.ActorCriticPolicy
     )
     for release in releases:
         one = agent._replace(release=release, supplied=supplied)
         made = infer_arguments(stored, one)
         if not is_lone:  # then data decides
             made.pop("share_features_extractor", None)
-        accepted = POLICIES[agent.policy_class].argument_names(release)
+        accepted = sb3.POLICIES[agent.policy_class].argument_names(release)
         if ignores_squash and release >= changes.SQUASH_NEEDS_GSDE:
             accepted -= {"squash_output"}  # nothing computes with it
         kwargs = {name: value for name, value in {**given, **made}.items() if name in accepted}
@@ -468,12 +418,12 @@ def fit_network(
         shown = ", ".join(quote(name, 80) for name in unexpected[:4])
         message = f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}"
         raise UnsupportedError(message)
-    raise misfit_error(nearest)
+    raise reading.misfit_error(nearest)
 
 
-def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
+def _compare(stored: Stored, agent: Agent) -> reading.NetworkMatch:
     """Compare what acts with the stored tensors, in any of their names."""
-    match = compare_network(agent, {})
+    match = reading.compare_network(agent, {})
     skipped = {*match.policy.opaque_paths(), *_TARGETS, *(() if stored.has("critic.qf0") else ("critic.",))}
     actual = {name: shape for name, shape in stored.shapes.items() if not _is_within(name, skipped)}
     parameters = [parameter for parameter in match.parameters if not _is_within(parameter.name, skipped)]
@@ -484,7 +434,7 @@ def _compare(stored: Stored, agent: Agent) -> NetworkMatch:
     for name in [name for name in actual if name not in names and name.startswith(_ALIASES)]:
         if stored.place(name, name.partition(_IN_EXTRACTOR)[2]) in places:
             del actual[name]
-    return match._replace(mismatches=find_mismatches(expected, actual))
+    return match._replace(mismatches=reading.find_mismatches(expected, actual))
 
 
 def _is_within(name: str, modules: set[str]) -> bool:
@@ -502,23 +452,23 @@ def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
 
     :param agent: with the policy's class, spaces and release, and what the caller supplies
     """
-    network = POLICIES[agent.policy_class].network
+    network = sb3.POLICIES[agent.policy_class].network
     made = _infer_extractor(stored, agent)
     if (slopes := _find_slopes(stored)) is not None and isinstance(agent.policy_kwargs.get("activation_fn"), Reference):
         made["activation_fn"] = Partial(agent.policy_kwargs["activation_fn"], (), {"num_parameters": slopes})
     noise_layers = [name for name in (changes.NOISE_LAYERS, f"actor.{changes.NOISE_LAYERS}") if stored.has(name)]
     if noise_layers or agent.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None:
         made[changes.NOISE_ARGUMENT] = _widths(stored, *noise_layers[:1] or [changes.NOISE_LAYERS])
-    if issubclass(network, ActorCriticPolicy):
+    if issubclass(network, sb3.ActorCriticPolicy):
         return {**made, **_infer_actor_critic(stored, agent)}
-    if issubclass(network, ActorCriticsPolicy):
+    if issubclass(network, sb3.ActorCriticsPolicy):
         return {**made, **_infer_actor_critics(stored, agent)}
-    layers = "action_net" if issubclass(network, ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
+    layers = "action_net" if issubclass(network, sb3.ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
     matrices = stored.matrices(layers)
     made["net_arch"] = [shape[0] for shape in matrices[:-1]]
-    if issubclass(network, ARSPolicy):
+    if issubclass(network, sb3.ARSPolicy):
         made["with_bias"] = any(name.endswith(".bias") for name in stored.names(layers))
-    elif issubclass(network, QRDQNPolicy) and matrices and agent.action_space.distribution == "categorical":
+    elif issubclass(network, sb3.QRDQNPolicy) and matrices and agent.action_space.distribution == "categorical":
         made["n_quantiles"] = matrices[-1][0] // max(agent.action_space.flat_size(), 1)
     return made
 
@@ -546,7 +496,7 @@ def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
     made["share_features_extractor"] = shares_features(stored)
     if (log_std := stored.shape("log_std"))[1:]:
         made["full_std"] = log_std[1] != 1 or agent.action_space.flat_size() == 1
-    if issubclass(POLICIES[agent.policy_class].network, RecurrentActorCriticPolicy):
+    if issubclass(sb3.POLICIES[agent.policy_class].network, sb3.RecurrentActorCriticPolicy):
         layers = 0
         while f"lstm_actor.weight_ih_l{layers}" in stored.tensors:
             layers += 1
@@ -566,9 +516,9 @@ def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
 
 
 def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
-    network = POLICIES[agent.policy_class].network
+    network = sb3.POLICIES[agent.policy_class].network
     first = "critic.qf0"
-    is_gaussian = issubclass(network, SACPolicy)
+    is_gaussian = issubclass(network, sb3.SACPolicy)
     pi = _widths(stored, "actor.latent_pi") if is_gaussian else _widths(stored, "actor.mu")[:-1]
     qf = _widths(stored, first)[:-1] if stored.has(first) else pi
     same_list = agent.release < changes.PI_AND_QF
@@ -583,16 +533,16 @@ def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
         made[USE_SDE] = "actor.log_std" in stored.tensors
         if made[USE_SDE] and not stored.has("actor.mu.0"):
             made["clip_mean"] = 0.0
-        if issubclass(network, CrossQPolicy):
+        if issubclass(network, sb3.CrossQPolicy):
             made["batch_norm"] = any(name.endswith(".ra_var") for name in stored.tensors)
-        if issubclass(network, TQCPolicy) and stored.matrices(first):
+        if issubclass(network, sb3.TQCPolicy) and stored.matrices(first):
             made["n_quantiles"] = stored.matrices(first)[-1][0]
     return made
 
 
 def shares_features(stored: Stored) -> bool:
     """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
-    one, other = f"actor.{EXTRACTOR}", f"critic.{EXTRACTOR}"
+    one, other = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
     if not stored.has(one):
         one, other = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
     return stored.identify(one) == stored.identify(other)
@@ -605,13 +555,13 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     """
     candidates = _EXTRACTORS
     if is_supplied := not agent.supplied.keys().isdisjoint(_EXTRACTORS):  # the actor's; a critic may have its own
-        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{EXTRACTOR}")
+        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{sb3.EXTRACTOR}")
         is_known = is_known_extractor(agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*FLATTEN)))
         if not is_known or not any(map(stored.has, candidates)):
             return {}
     else:
         agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
-    module = next((name for name in candidates if stored.has(name)), EXTRACTOR)
+    module = next((name for name in candidates if stored.has(name)), sb3.EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
     space, made = agent.observation_space, dict[str, Any]()
     images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
@@ -651,28 +601,28 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
 
     :raises ValidationError: when no layer follows one
     """
-    network = POLICIES[agent.policy_class].network
+    network = sb3.POLICIES[agent.policy_class].network
     owner, critic = "", ""
-    if issubclass(network, DQNPolicy):
-        owner = f"{network.network}.{EXTRACTOR}"
-    elif issubclass(network, ActorCriticsPolicy):
-        owner, critic = f"actor.{EXTRACTOR}", f"critic.{EXTRACTOR}"
-    elif issubclass(network, ActorCriticPolicy):
+    if issubclass(network, sb3.DQNPolicy):
+        owner = f"{network.network}.{sb3.EXTRACTOR}"
+    elif issubclass(network, sb3.ActorCriticsPolicy):
+        owner, critic = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
+    elif issubclass(network, sb3.ActorCriticPolicy):
         owner, critic = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
     made: dict[str, tuple[str, int]] = {}
     for name in modules:
         if name == "activation_fn":
             made[name] = name, 0
-        elif name in (EXTRACTOR, owner, critic):
+        elif name in (sb3.EXTRACTOR, owner, critic):
             made[name] = name, _count_features(stored, agent, name)
-        elif name in _BRANCHES and issubclass(network, ActorCriticPolicy):
+        elif name in _BRANCHES and issubclass(network, sb3.ActorCriticPolicy):
             size = stored.input_size(_BRANCHES[name])
             if size is None:
                 message = f"expected the layer {quote(_BRANCHES[name], 120)} in the state dict"
                 raise ValidationError(message, entry=POLICY_ENTRY)
             made[name] = name, size
-    if EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
-        made.setdefault(critic, made[EXTRACTOR])
+    if sb3.EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
+        made.setdefault(critic, made[sb3.EXTRACTOR])
     return made
 
 
@@ -716,11 +666,8 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
         model = build_sb3_policy(archive, Given(), Budget(DEFAULT_LIMITS))
         model.graph.outputs["action"]
     """
-    try:
+    with refuse_network():
         return _build(archive, given, budget)
-    except NetworkError as error:
-        message = f"{error.key}: {error.message}"
-        raise ValidationError(message, entry=error.entry) from None
 
 
 def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
@@ -730,7 +677,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     builder = GraphBuilder(budget)
     is_saved = archive.format == _POLICY_FILE
     has_data = is_saved or DATA_ENTRY in archive.entries
-    stored = Stored(state_dict.tree, read_shapes(state_dict))
+    stored = Stored(state_dict.tree, reading.read_shapes(state_dict))
     rate = 0.0
     if is_saved or (has_data and entry == POLICY_ENTRY):
         match = _read_network(archive, stored, given)
@@ -740,7 +687,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         elif replaced := _list_replaced(archive, given):
             which = f"{' and '.join(replaced)} {'says' if len(replaced) == 1 else 'say'} so"
             builder.infer(f"the policy computes as {name}, with its defaults, since {which}")
-        if not is_saved and (value := decode_value(archive, "exploration_rate")) is not None:
+        if not is_saved and (value := reading.decode_value(archive, "exploration_rate")) is not None:
             rate = read_number(value, "exploration_rate")
     else:
         unwrapped.require_all(given.modules)
@@ -752,18 +699,13 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         builder.infer(note)
     network = Network(builder, state_dict.tree, entry, agent.release, unwrapped.origins)
     head = match.policy.act(Scope(network), add_observation(network, agent, given.vecnormalize), rate)
-    return PolicyModel(
-        builder.build(head.outputs, head.sampling),
-        agent.observation_space,
-        agent.action_space,
-        archive.algorithm.name if has_data else None,
-        "sb3",
-        has_data and was_normalized(archive, agent.observation_space),
-        archive,
-    )
+    algorithm = archive.algorithm.name if has_data else None
+    is_normalized = has_data and was_normalized(archive, agent.observation_space)
+    graph, spaces = builder.build(head.outputs, head.sampling), (agent.observation_space, agent.action_space)
+    return PolicyModel(graph, *spaces, algorithm, "sb3", is_normalized, archive)
 
 
-def _read_network(archive: Archive, stored: Stored, given: Given) -> NetworkMatch:
+def _read_network(archive: Archive, stored: Stored, given: Given) -> reading.NetworkMatch:
     """Return the network of an archive with ``data``, or of a file of ``policy.save()``, which its tensors fit.
 
     :raises UnsupportedError: when the network is not known
@@ -778,14 +720,14 @@ def _read_network(archive: Archive, stored: Stored, given: Given) -> NetworkMatc
             match = _match_saved(archive, stored, replaced)
         else:
             _require_known_class(archive, replaced)
-            match = match_network(archive, replaced)
+            match = reading.match_network(archive, replaced)
     except UnsupportedError as error:
         message = error.message if error.message.endswith(WHAT_WORKS) else f"{error.message}; {WHAT_WORKS}"
         if option := _find_option(archive, stored, replaced):
             message = f"{error.message}; {option}"
         raise UnsupportedError(message, entry=error.entry) from None
     if match.mismatches:
-        raise misfit_error(match)
+        raise reading.misfit_error(match)
     if archive.format == _POLICY_FILE:
         _require_squash_output(match)
     return match
@@ -825,13 +767,13 @@ def _list_unknown(archive: Archive) -> list[str]:
         return []
     unknown = []
     try:
-        pair = read_policy_class(archive)
+        pair = reading.read_policy_class(archive)
     except SbformatError:
         pair = ("", "")
-    if pair not in POLICIES and pair not in PRESETS:
+    if pair not in sb3.POLICIES and pair not in sb3.PRESETS:
         unknown.append("policy_class")
     try:
-        kwargs = decode_value(archive, KWARGS)
+        kwargs = reading.decode_value(archive, KWARGS)
     except SbformatError:
         kwargs = None
     if isinstance(kwargs, dict) and EXTRACTOR_CLASS in kwargs:
@@ -874,23 +816,25 @@ def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any]) 
 
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
     """Refuse another policy class before its arguments, which may be as unknown."""
-    found = replaced.get("policy_class") or read_policy_class(archive)
-    if found not in POLICIES and found not in PRESETS:
+    found = replaced.get("policy_class") or reading.read_policy_class(archive)
+    if found not in sb3.POLICIES and found not in sb3.PRESETS:
         message = f"the network of the policy class {escape('.'.join(found), 200)} is not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
-def _fit(archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any]) -> NetworkMatch:
+def _fit(
+    archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any]
+) -> reading.NetworkMatch:
     """Return the network of a file whose network is not SB3's alone: names and shapes of its tensors decide."""
     unwrap_policy(archive).require_all(modules)
     if archive.format != _POLICY_FILE:
         _require_known_class(archive, replaced)
-        agent = read_agent(archive, replaced=replaced)
+        agent = reading.read_agent(archive, replaced=replaced)
         if EXTRACTOR_CLASS in replaced.get(KWARGS, {}):  # then the arguments of the file's are not for it
             kwargs = {**agent.policy_kwargs, "features_extractor_kwargs": None, **replaced[KWARGS]}
             agent = agent._replace(policy_kwargs={key: value for key, value in kwargs.items() if value is not None})
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
-    agents = list(list_saved_agents(archive, {"policy_class": stored.policy_class, **replaced}))
+    agents = list(reading.list_saved_agents(archive, {"policy_class": stored.policy_class, **replaced}))
     if not agents:
         message = "the file does not name its policy class: pass policy_class to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -898,21 +842,21 @@ def _fit(archive: Archive, stored: Stored, modules: frozenset[str], replaced: Ma
     return fit_network(stored, agents[0], modules, releases)
 
 
-def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> NetworkMatch:
+def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> reading.NetworkMatch:
     """Return the network of a file of ``policy.save()``, which omits ``with_bias`` of ARS: the tensors determine it."""
     if all(name.startswith("action_net.") for name in stored.tensors):
         has_bias = any(name.endswith(".bias") for name in stored.tensors)
         replaced = {**replaced, "policy_kwargs": {"with_bias": has_bias, **replaced.get("policy_kwargs", {})}}
-    return match_saved_policy(archive, replaced)
+    return reading.match_saved_policy(archive, replaced)
 
 
-def _require_squash_output(match: NetworkMatch) -> None:
+def _require_squash_output(match: reading.NetworkMatch) -> None:
     """Ask the caller for ``squash_output`` of ARS, which ``policy.save()`` omits and no tensor determines.
 
     :raises UnsupportedError: unless the agent has it, or does not need it
     """
     agent = match.agent
-    is_box = isinstance(match.policy, ARSPolicy) and agent.action_space.distribution == "gaussian"
+    is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
     if is_box and "squash_output" not in agent.policy_kwargs:
         message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)

@@ -42,32 +42,14 @@ from sbformat.formats.sb2.pickles import Names
 from sbformat.immutable import Record
 from sbformat.known.spaces import Space
 from sbformat.known.types import CarriedClass, Partial, Reference
-from sbformat.nets.sb2 import (
-    LSTM_SCOPE,
-    ActorCriticPolicy,
-    Adversary,
-    Cnn,
-    Critics,
-    DDPGActor,
-    DDPGCritic,
-    FirstQNetwork,
-    InputStage,
-    Mlp,
-    QNetwork,
-    SACActor,
-    Step,
-    TD3Actor,
-    list_variables,
-)
+from sbformat.nets import sb2
 from sbformat.pkl.tree import Global
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sbformat.nets.sb2 import Shape, Variable
-
     Data: TypeAlias = Mapping[str, object]
-    VariableList: TypeAlias = "Iterator[Variable]"
+    VariableList: TypeAlias = "Iterator[sb2.Variable]"
     """The variable list of a file: names and shapes, in order."""
 
 _LAYERS: Final = (64, 64)
@@ -209,7 +191,7 @@ def find_space(data: Mapping[str, object], key: str) -> Space | None:
     return found if isinstance(found, Space) else None
 
 
-def observation_shape(data: Mapping[str, object]) -> Shape:
+def observation_shape(data: Mapping[str, object]) -> sb2.Shape:
     """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot.
 
     :raises UncertainError: when the space is missing, or SB2 does not support it
@@ -257,10 +239,10 @@ class Candidates(Record):
     """None for a user's class."""
     settings: Mapping[str, object]
     """The keywords of the policy."""
-    shape: Shape
+    shape: sb2.Shape
     """Of an observation."""
     head: Head
-    shapes: Sequence[Shape]
+    shapes: Sequence[sb2.Shape]
     """Of the parameters, in order; of an off-policy algorithm, they may be those of more networks."""
     most: int
     """Maximum number of hidden layers."""
@@ -281,14 +263,14 @@ class Candidates(Record):
         else:
             yield self._make_mlp(self.rule) if is_mlp else self._make_actor_critic(self.rule)
 
-    def _make_actor_critic(self, rule: Rule) -> ActorCriticPolicy:
+    def _make_actor_critic(self, rule: Rule) -> sb2.ActorCriticPolicy:
         settings = self.settings
         inputs, is_normed = self._read_input(rule, {"layers", "net_arch", "n_lstm"})
         if not rule.recurrent and "n_lstm" in settings:
             _refuse_keyword("n_lstm")
         cells = _widths([settings.get("n_lstm", _CELLS)], 1)[0]
         layers, arch = settings.get("layers"), settings.get("net_arch")
-        steps: tuple[Step, ...]
+        steps: tuple[sb2.Step, ...]
         if arch is None:
             widths = () if inputs.cnn else _LAYERS if layers is None else _widths(layers, self.most)
             steps = arrange_legacy_lstm(widths, cells) if rule.recurrent else arrange_layers((), widths, widths)
@@ -298,9 +280,9 @@ class Candidates(Record):
             steps = ()
         else:
             steps = arrange_layers(*_net_arch(arch, self.most), cells=cells, is_recurrent=rule.recurrent)
-        return ActorCriticPolicy(inputs, steps, is_normed=is_normed, **self.head._asdict())
+        return sb2.ActorCriticPolicy(inputs, steps, is_normed=is_normed, **self.head._asdict())
 
-    def _make_mlp(self, rule: Rule) -> Mlp:
+    def _make_mlp(self, rule: Rule) -> sb2.Mlp:
         """Return the network of one of SB2's policies for DQN, DDPG, SAC or TD3."""
         settings, is_dqn = self.settings, self.algorithm == "DQN"
         extra = {"SAC": {"reg_weight"}, "DQN": {"dueling"}}.get(self.algorithm, set())
@@ -310,9 +292,9 @@ class Candidates(Record):
         is_dueling = rule.dueling if rule.dueling is not None else is_dqn and settings.get("dueling", True)
         if type(is_dueling) is not bool:
             _refuse_keyword("dueling")
-        return Mlp(inputs, widths, is_normed, self.head.actions, is_dueling)
+        return sb2.Mlp(inputs, widths, is_normed, self.head.actions, is_dueling)
 
-    def _read_input(self, rule: Rule, known: set[str]) -> tuple[InputStage, bool]:
+    def _read_input(self, rule: Rule, known: set[str]) -> tuple[sb2.InputStage, bool]:
         """Return the input stage of the network, and whether it has layer normalization."""
         settings, shape = self.settings, self.shape
         convolved: Any = rule.convolved
@@ -333,7 +315,7 @@ class Candidates(Record):
             if key not in (allowed | _CNN_SETTINGS if convolved else allowed):
                 _refuse_keyword(key)
         if not convolved:
-            return InputStage(shape, None), normed
+            return sb2.InputStage(shape, None), normed
         pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
         if (
             len(shape) != _IMAGE_RANK
@@ -341,16 +323,16 @@ class Candidates(Record):
             or not (isinstance(pad, str) and pad in ("VALID", "SAME"))
         ):
             refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
-        return InputStage(shape, Cnn(pad == "SAME", flat)), normed
+        return sb2.InputStage(shape, sb2.Cnn(pad == "SAME", flat)), normed
 
     # -- networks of users' classes -------------------------------------------------------------------
 
-    def _list_inputs(self) -> tuple[InputStage, ...]:
+    def _list_inputs(self) -> tuple[sb2.InputStage, ...]:
         """Return the possible input stages for an observation."""
-        cnns = [Cnn(*kind) for kind in product((False, True), repeat=2)] if len(self.shape) == _IMAGE_RANK else []
-        return tuple(InputStage(self.shape, cnn) for cnn in (None, *cnns))
+        cnns = [sb2.Cnn(*kind) for kind in product((False, True), repeat=2)] if len(self.shape) == _IMAGE_RANK else []
+        return tuple(sb2.InputStage(self.shape, cnn) for cnn in (None, *cnns))
 
-    def _guess_actor_critics(self) -> Iterator[ActorCriticPolicy]:
+    def _guess_actor_critics(self) -> Iterator[sb2.ActorCriticPolicy]:
         """Yield the actor-critic networks that may have these shapes."""
         if len(self.shapes) > _MOST_OF_ACTOR_CRITIC:
             refuse(_TOO_DEEP)
@@ -370,9 +352,9 @@ class Candidates(Record):
             for steps in orders:
                 sized = _set_widths(steps, hidden, variables)
                 if sized is not None:
-                    yield ActorCriticPolicy(inputs, sized, is_normed=is_normed, **self.head._asdict())
+                    yield sb2.ActorCriticPolicy(inputs, sized, is_normed=is_normed, **self.head._asdict())
 
-    def _guess_mlps(self) -> Iterator[Mlp]:
+    def _guess_mlps(self) -> Iterator[sb2.Mlp]:
         """Yield the networks of DQN, DDPG, SAC or TD3 that may have these shapes, those of all variables of a file."""
         if len(self.shapes) > _MOST_OF_MLPS:
             refuse(_TOO_DEEP)
@@ -385,12 +367,12 @@ class Candidates(Record):
             if is_dqn:
                 start += 3 if inputs.cnn else 1  # eps, and after a CNN the action scores
                 outputs = 1 if inputs.cnn else actions
-                yield Mlp(inputs, (), is_normed, actions, is_dueling)
+                yield sb2.Mlp(inputs, (), is_normed, actions, is_dueling)
             widths: list[int] = []
             last = inputs.width
             for weights in self.shapes[start :: 4 if is_normed else 2]:
                 if widths and weights == (last, outputs):  # the head
-                    yield Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)
+                    yield sb2.Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)
                 if len(weights) != _MATRIX or weights[0] != last:
                     break
                 last = weights[1]
@@ -438,7 +420,7 @@ def _net_arch(value: object, most: int) -> _Arch:
 
 def arrange_layers(
     shared: Sequence[Any], pi: Sequence[int], vf: Sequence[int], *, cells: int = 0, is_recurrent: bool = False
-) -> tuple[Step, ...]:
+) -> tuple[sb2.Step, ...]:
     """Return the layers of a ``net_arch`` in the order in which SB2 creates them.
 
     :param shared: widths, and ``lstm`` for the LSTM
@@ -449,23 +431,23 @@ def arrange_layers(
     if ("lstm" in shared) is not is_recurrent:
         _refuse_keyword("net_arch")
     steps = [
-        Step(LSTM_SCOPE, "both", cells) if width == "lstm" else Step(f"shared_fc{number}", "both", width)
+        sb2.Step(sb2.LSTM_SCOPE, "both", cells) if width == "lstm" else sb2.Step(f"shared_fc{number}", "both", width)
         for number, width in enumerate(shared)
     ]
-    policy = [Step(f"pi_fc{number}", "pi", width) for number, width in enumerate(pi)]
-    value = [Step(f"vf_fc{number}", "vf", width) for number, width in enumerate(vf)]
+    policy = [sb2.Step(f"pi_fc{number}", "pi", width) for number, width in enumerate(pi)]
+    value = [sb2.Step(f"vf_fc{number}", "vf", width) for number, width in enumerate(vf)]
     if is_recurrent:
         return (*steps, *policy, *value)
     return (*steps, *(step for pair in zip_longest(policy, value) for step in pair if step is not None))
 
 
-def arrange_legacy_lstm(widths: Sequence[int], cells: int) -> tuple[Step, ...]:
+def arrange_legacy_lstm(widths: Sequence[int], cells: int) -> tuple[sb2.Step, ...]:
     """Return the layers before an LSTM without ``net_arch``: named ``pi_fc``, although both heads use them."""
-    before = (Step(f"pi_fc{number}", "both", width) for number, width in enumerate(widths))
-    return (*before, Step(LSTM_SCOPE, "both", cells))
+    before = (sb2.Step(f"pi_fc{number}", "both", width) for number, width in enumerate(widths))
+    return (*before, sb2.Step(sb2.LSTM_SCOPE, "both", cells))
 
 
-def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[Step, ...]]:
+def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[sb2.Step, ...]]:
     """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function.
 
     :param least: minimum number of shared layers
@@ -479,7 +461,7 @@ def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterato
             yield arrange_layers(around, _OPEN * policy, _OPEN * value, is_recurrent=lstm_at is not None)
 
 
-def _place_lstm(count: int, shapes: Sequence[Shape], *, has_arch: bool) -> Iterator[tuple[Step, ...]]:
+def _place_lstm(count: int, shapes: Sequence[sb2.Shape], *, has_arch: bool) -> Iterator[tuple[sb2.Step, ...]]:
     """Yield the orders of ``count`` layers and an LSTM, which is where two matrices are adjacent."""
     yield arrange_legacy_lstm(_OPEN * count, 0)
     lstm_at = next((number for number in range(count + 1) if len(shapes[2 * number + 1]) == _MATRIX), None)
@@ -487,11 +469,13 @@ def _place_lstm(count: int, shapes: Sequence[Shape], *, has_arch: bool) -> Itera
         yield from _split_layers(lstm_at, count, lstm_at)
 
 
-def _set_widths(steps: tuple[Step, ...], shapes: Sequence[Shape], lstm_variables: int) -> tuple[Step, ...] | None:
+def _set_widths(
+    steps: tuple[sb2.Step, ...], shapes: Sequence[sb2.Shape], lstm_variables: int
+) -> tuple[sb2.Step, ...] | None:
     """Return the layers with the widths of the shapes, or None when those are not of weights."""
     sized, at = [], 0
     for step in steps:
-        is_lstm = step.name == LSTM_SCOPE
+        is_lstm = step.name == sb2.LSTM_SCOPE
         weights = shapes[at + is_lstm]  # the second matrix of an LSTM is cells by gates
         if len(weights) != _MATRIX:
             return None
@@ -528,7 +512,7 @@ _RENAMED: Final = (("/pi/logstd:", "2.1", _SINCE_2_4), ("/qf_output/", "2.5.1", 
 """A renamed variable, the release that renamed it, and a key of ``data`` that no earlier release has."""
 
 
-def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[Shape]) -> Names:
+def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[sb2.Shape]) -> Names:
     """Name the parameters of an SB2 file that has them as a list.
 
     :param algorithm: the one that wrote the file: ``PPO2``, ``DQN``, ...
@@ -544,7 +528,7 @@ def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[Shape]) 
         return Names(None, f"by index, for {reason}")
 
 
-def _find_names(algorithm: str | None, data: Data, shapes: tuple[Shape, ...]) -> Names:
+def _find_names(algorithm: str | None, data: Data, shapes: tuple[sb2.Shape, ...]) -> Names:
     if algorithm == "HER":
         algorithm = find_wrapped(data)
     if algorithm not in _ACTOR_CRITICS and algorithm not in _LISTS:
@@ -570,7 +554,7 @@ def find_wrapped(data: Data) -> str | None:
     return name if module.partition(".")[0] == PACKAGE and name in _LISTS else None
 
 
-def _match_names(file: VariableList, shapes: tuple[Shape, ...]) -> tuple[str, ...] | None:
+def _match_names(file: VariableList, shapes: tuple[sb2.Shape, ...]) -> tuple[str, ...] | None:
     """Return the names of a variable list, or None when its shapes are not those of the file."""
     names, copies = [], Counter[str]()
     for shape, variable in zip_longest(shapes, islice(file, len(shapes) + 1)):
@@ -599,7 +583,7 @@ def _explain_names(policy: Policy, names: tuple[str, ...], data: Data) -> Iterat
 
 
 def _list_actor_critics(
-    algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]
+    algorithm: str, data: Data, policy: Policy, shapes: tuple[sb2.Shape, ...]
 ) -> Iterator[VariableList]:
     """Yield the lists of on-policy algorithms: the policy, for TRPO the old one too, for GAIL also the adversary."""
     has_adversary = data.get("using_gail")
@@ -617,27 +601,27 @@ def _list_actor_critics(
             yield chain.from_iterable(_list_part(part, net, hidden) for part in parts)
 
 
-def _list_networks(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[Any]:
+def _list_networks(algorithm: str, data: Data, policy: Policy, shapes: tuple[sb2.Shape, ...]) -> Iterator[Any]:
     space, head, has_arch = observation_shape(data), find_head(data), _SINCE_2_4 in data  # LSTMs had no net_arch before
     made = Candidates(algorithm, policy.rule, policy.settings, space, head, shapes, len(shapes) // 2, has_arch)
     return made.networks()
 
 
-def _list_part(part: str, net: ActorCriticPolicy, hidden: Shape) -> VariableList:
+def _list_part(part: str, net: sb2.ActorCriticPolicy, hidden: sb2.Shape) -> VariableList:
     """Return the variables of a part.
 
     :param hidden: the width of the adversary's layers, if there is one
     """
     if part != _ADVERSARY:
-        return list_variables(_SCOPES[part], net)
+        return sb2.list_variables(_SCOPES[part], net)
     width = net.inputs.shape[0] if len(net.inputs.shape) == 1 else 0
-    return list_variables(_ADVERSARY, Adversary(width + net.actions, hidden[0] if hidden else 0))
+    return sb2.list_variables(_ADVERSARY, sb2.Adversary(width + net.actions, hidden[0] if hidden else 0))
 
 
 # -- DQN, DDPG, SAC and TD3 ---------------------------------------------------------------------------
 
 
-def _list_mlps(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[VariableList]:
+def _list_mlps(algorithm: str, data: Data, policy: Policy, shapes: tuple[sb2.Shape, ...]) -> Iterator[VariableList]:
     files = tuple(_LISTS[algorithm](data))
     if find_head(data).is_gaussian is (algorithm == "DQN"):
         refuse(f"{algorithm} does not support this action space")
@@ -652,21 +636,21 @@ def _read_flag(data: Data, key: str) -> bool:
     return value
 
 
-def _dqn(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
+def _dqn(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
     scopes = ["model", "target_q_func/model"]
     if _read_flag(data, "param_noise"):
         scopes[1:1] = ["perturbed_model/model", "adaptive_model/model"]
-    makers = (QNetwork,) if _SINCE_2_4 in data else (QNetwork, FirstQNetwork)
+    makers = (sb2.QNetwork,) if _SINCE_2_4 in data else (sb2.QNetwork, sb2.FirstQNetwork)
 
-    def networks(make: type[QNetwork | FirstQNetwork], net: Mlp) -> VariableList:
+    def networks(make: type[sb2.QNetwork | sb2.FirstQNetwork], net: sb2.Mlp) -> VariableList:
         yield "deepq/eps:0", ()
         for scope in scopes:
-            yield from list_variables(f"deepq/{scope}", make(net))
+            yield from sb2.list_variables(f"deepq/{scope}", make(net))
 
     return (partial(networks, make) for make in makers)
 
 
-def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
+def _ddpg(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
     if "param_noise" not in data:
         refuse("the file does not contain param_noise")
     noise = _NOISE_SCOPES if data["param_noise"] is not None else ()
@@ -674,11 +658,11 @@ def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     statistics = {"obs_rms": shape if _read_flag(data, "normalize_observations") else None}
     statistics["ret_rms"] = () if _read_flag(data, "normalize_returns") else None
 
-    def networks(net: Mlp) -> VariableList:
+    def networks(net: sb2.Mlp) -> VariableList:
         for scope in ("model", *noise, "target"):
-            yield from list_variables(f"{scope}/pi", DDPGActor(net))
+            yield from sb2.list_variables(f"{scope}/pi", sb2.DDPGActor(net))
             if scope not in noise:
-                yield from list_variables(f"{scope}/qf", DDPGCritic(net))
+                yield from sb2.list_variables(f"{scope}/qf", sb2.DDPGCritic(net))
 
     def normalization() -> VariableList:  # ``common/mpi_running_mean_std.py``
         for scope, size in statistics.items():
@@ -695,20 +679,20 @@ def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
         yield lambda net: chain(networks(net), networks(net), normalization())
 
 
-def _sac(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
+def _sac(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
     coefficient: Any = data.get("ent_coef")
     learned = isinstance(coefficient, str) and coefficient.startswith("auto")
     if not learned and type(coefficient) not in (int, float):
         refuse("the file does not contain a valid ent_coef")
 
-    def networks(net: Mlp) -> VariableList:
-        yield from list_variables("model/pi", SACActor(net))
-        yield from list_variables("model/values_fn", Critics(net, ("vf", "qf1", "qf2")))
+    def networks(net: sb2.Mlp) -> VariableList:
+        yield from sb2.list_variables("model/pi", sb2.SACActor(net))
+        yield from sb2.list_variables("model/values_fn", sb2.Critics(net, ("vf", "qf1", "qf2")))
         if learned:
             yield "model/log_ent_coef:0", ()
-        yield from list_variables("target/values_fn", Critics(net, ("vf",)))
+        yield from sb2.list_variables("target/values_fn", sb2.Critics(net, ("vf",)))
 
-    def without_target_cnn(net: Mlp) -> VariableList:
+    def without_target_cnn(net: sb2.Mlp) -> VariableList:
         return (row for row in networks(net) if not row[0].startswith(_TARGET_CNN))
 
     yield lambda net: chain(networks(net), networks(net))  # up to 2.5, and versions between 2.5 and 2.6
@@ -720,11 +704,11 @@ def _sac(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
 _TARGET_CNN: Final = tuple(f"target/values_fn/{name}/" for name in ("c1", "c2", "c3", "fc1"))
 
 
-def _td3(_: Data) -> Iterator[Callable[[Mlp], VariableList]]:
-    def networks(net: Mlp) -> VariableList:
+def _td3(_: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
+    def networks(net: sb2.Mlp) -> VariableList:
         for scope in ("model", "target"):
-            yield from list_variables(f"{scope}/pi", TD3Actor(net))
-            yield from list_variables(f"{scope}/values_fn", Critics(net, ("qf1", "qf2")))
+            yield from sb2.list_variables(f"{scope}/pi", sb2.TD3Actor(net))
+            yield from sb2.list_variables(f"{scope}/values_fn", sb2.Critics(net, ("qf1", "qf2")))
 
     yield networks
 

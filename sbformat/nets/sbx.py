@@ -28,7 +28,7 @@ from sbformat.formats.sbx import SbxArchive
 from sbformat.known.changes import FILTERS
 from sbformat.known.spaces import Space
 from sbformat.known.types import Reference
-from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_number, require_choices
+from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_number, refuse_network, require_choices
 from sbformat.nets.building import read_given_kwargs
 from sbformat.nets.distributions import (
     LOG_STD_RANGE,
@@ -598,12 +598,9 @@ def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     if not isinstance(archive, SbxArchive):
         message = f"expected an archive of SBX, got the format {archive.format}"
         raise UnsupportedError(message)
-    try:
+    with refuse_network():
         policy = Policy(archive, given, budget)
         head, action = policy.act()
         graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)
-    except NetworkError as error:
-        message = f"{error.key}: {error.message}"
-        raise ValidationError(message, entry=error.entry) from None
     spaces = policy.observations, policy.space
     return PolicyModel(graph, *spaces, archive.algorithm.name, "sb3", was_normalized(archive, spaces[0]), archive)
