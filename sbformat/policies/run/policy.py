@@ -31,7 +31,7 @@ import copy
 from collections.abc import Mapping
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from sbformat.policies.graph import find_users
 from sbformat.policies.run.program import Program, Weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
@@ -57,26 +57,6 @@ NUMBERS: Final = "biuf"
 _FLOATS: Final = ("float32", "float64")
 _MOST_SHOWN: Final = 20
 """Keys and sizes in a message."""
-
-
-class Reader(Protocol):
-    """Reads observations of one space."""
-
-    def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
-        """Return a batch for each input by name, and whether the observation was a batch.
-
-        :raises ValueError: when it does not fit the space
-        """
-
-
-def make_reader(space: Space, inputs: Sequence[Input], family: Family) -> Reader:
-    """Return the reader of a policy's observations.
-
-    :param inputs: of the graph, for observations: one, or one for each key of a Dict space
-    """
-    parts = space.parts()
-    readers = [ArrayReader(item, parts.get(item.key, space), family) for item in inputs]
-    return DictReader(readers) if space.has_keys else readers[0]
 
 
 def widen_inputs(graph: Graph, family: Family) -> Graph:
@@ -232,16 +212,6 @@ _LARGE: Final = 1e30
 """Standard deviations from here may overflow when they are multiplied."""
 
 
-class Sampler(Protocol):
-    """Draws what replaces the result of a node."""
-
-    needs: tuple[str, ...]
-    """The names of the values that :meth:`draw` gets, in order."""
-
-    def draw(self, generator: np.random.Generator, /, *values: Array) -> Array:
-        """Return a draw for each item of a batch."""
-
-
 def make_sampler(
     graph: Graph, action_space: Space, compile_program: Callable[[list[str]], Program]
 ) -> Sampler | EpsilonGreedy | None:
@@ -260,8 +230,7 @@ def make_sampler(
         program = compile_program([name])
         if not program.inputs:
             constants[name] = program.run({})[0]
-    made: Sampler = _SAMPLERS[sampling.kind](sampling, constants, replaced)
-    return made
+    return _SAMPLERS[sampling.kind](sampling, constants, replaced)
 
 
 class GaussianSampler:
@@ -340,12 +309,8 @@ class CategoricalSampler:
         return made.reshape(len(logits), *self._shape)
 
 
-class BernoulliSampler:
+class BernoulliSampler(CategoricalSampler):
     """Draws 0 or 1: 1 where the logit plus logistic noise is positive, which has that distribution."""
-
-    def __init__(self, sampling: Sampling, _: Mapping[str, Array], replaced: Node) -> None:
-        self.needs = (sampling.parameters["logits"],)
-        self._dtype, self._shape = np.dtype(replaced.dtype), replaced.shape
 
     def draw(self, generator: np.random.Generator, logits: Array) -> Array:
         """Return 0 or 1 for each logit."""
@@ -373,12 +338,10 @@ class EpsilonGreedy:
         return generator.integers(self._low, self._high, count, self._dtype)
 
 
-_SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Any]]] = {
-    "gaussian": GaussianSampler,
-    "gsde": GsdeSampler,
-    "categorical": CategoricalSampler,
-    "bernoulli": BernoulliSampler,
-}
+Sampler: TypeAlias = "GaussianSampler | GsdeSampler | CategoricalSampler"
+_SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Sampler]]] = {
+    "gaussian": GaussianSampler, "gsde": GsdeSampler, "categorical": CategoricalSampler, "bernoulli": BernoulliSampler,
+}  # fmt: skip
 
 
 _CRITIC: Final = "critic_"
@@ -433,10 +396,12 @@ class Policy:
         """Decide what can be decided about inputs before there are any."""
         self._inputs = {item.name: item for item in graph.inputs}
         observations = [item for item in graph.inputs if item.role == "observation"]
-        self._reader = make_reader(model.observation_space, observations, model.family)
+        space = model.observation_space
+        parts = space.parts()
+        readers = [ArrayReader(item, parts.get(item.key, space), model.family) for item in observations]
+        self._reader: ArrayReader | DictReader = DictReader(readers) if space.has_keys else readers[0]
         self._name = observations[0].name
-        needs_no_check = model.observation_space.observed == "numbers"
-        self._shape = observations[0].shape if needs_no_check else None
+        self._shape = observations[0].shape if space.observed == "numbers" else None
         """The shape of an observation that needs no other check."""
         self._roles: dict[str, Input] = {item.role: item for item in graph.inputs}
         self._all_states: dict[str, list[State]] = {}
