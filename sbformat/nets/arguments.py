@@ -117,7 +117,7 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
     return Size(value, key)
 
 
-def read_sizes(value: object, key: str) -> list[Size]:
+def read_sizes(value: object, key: str = NET_ARCH) -> list[Size]:
     """Return a list of layer sizes; an array of whole numbers is one, too.
 
     :raises NetworkError: when it is not a list of sizes
@@ -277,11 +277,6 @@ class Agent(Record):
     def has_noise_layers(self) -> bool:
         """Return whether gSDE has layers for itself, which may be none: its noise then depends on the features."""
         return self.release < changes.NO_NOISE_LAYERS and self.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None
-
-
-def read_layer_sizes(value: object) -> list[Size]:
-    """Return ``net_arch``, or a part of it, as sizes."""
-    return read_sizes(value, NET_ARCH)
 
 
 # -- sizes of spaces ----------------------------------------------------------------------------------

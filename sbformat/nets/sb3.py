@@ -34,7 +34,6 @@ from sbformat.nets.arguments import (
     action_space_error,
     describe_value,
     output_size,
-    read_layer_sizes,
     read_sizes,
     wrong_value_error,
 )
@@ -241,7 +240,7 @@ def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
     """Return the hidden layers that ``net_arch`` describes."""
     value = agent.net_arch()
     if value is None:
-        sizes = [] if is_image else read_layer_sizes((64, 64))
+        sizes = [] if is_image else read_sizes((64, 64))
         return _Branches([], sizes, sizes)
     takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
     if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
@@ -249,16 +248,16 @@ def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
     if takes_dict and isinstance(value, dict):
         if shares and not {"pi", "vf"} <= value.keys():
             raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
-        return _Branches([], read_layer_sizes(value.get("pi", [])), read_layer_sizes(value.get("vf", [])))
+        return _Branches([], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", [])))
     if not shares:
         if not isinstance(value, (list, tuple, ArrayInfo)):
             raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
-        return _Branches([], read_layer_sizes(value), read_layer_sizes(value))
+        return _Branches([], read_sizes(value), read_sizes(value))
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
-    return _Branches(*map(read_layer_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
+    return _Branches(*map(read_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
 
 
 class ActorCriticPolicy(Policy):
@@ -466,7 +465,7 @@ class QNetwork(Module):
         self.features_extractor = extractor = policy.make_extractor(f"{name}.{EXTRACTOR}")
         value = policy.agent.net_arch()
         default = [] if isinstance(extractor, NatureCNN) else [64, 64]
-        sizes = read_layer_sizes(default if value is None else value)
+        sizes = read_sizes(default if value is None else value)
         layers = create_mlp(extractor.features_dim, outputs, sizes, policy.make_activation())
         setattr(self, name, Sequential(layers))
 
@@ -678,9 +677,9 @@ class ActorCriticsPolicy(Policy):
         if isinstance(value, dict) and takes_dict:
             if not {"pi", "qf"} <= value.keys():
                 raise NetworkError(NET_ARCH, "expected the keys pi and qf, for actor and critics")
-            return read_layer_sizes(value["pi"]), read_layer_sizes(value["qf"])
+            return read_sizes(value["pi"]), read_sizes(value["qf"])
         if isinstance(value, list) or (isinstance(value, tuple) and not takes_dict):
-            return read_layer_sizes(value), read_layer_sizes(value)
+            return read_sizes(value), read_sizes(value)
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
@@ -778,7 +777,7 @@ class ARSPolicy(Policy):
     def make(self) -> None:
         space, extractor = self.agent.action_space, self.make_extractor()
         value = self.agent.net_arch()
-        sizes = read_layer_sizes(list(self.net_arch) if value is None else value)
+        sizes = read_sizes(list(self.net_arch) if value is None else value)
         activation = self.make_activation()
         if space.distribution not in ("gaussian", "categorical"):
             raise action_space_error(space)
