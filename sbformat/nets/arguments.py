@@ -1,4 +1,4 @@
-"""What decides on a policy's network: the ``Agent``, its arguments checked as torch and SB3 would, and sizes.
+"""The ``Agent``, which decides on a policy's network: its arguments, checked as torch and SB3 would, and sizes.
 
 A ``Size`` is an int that remembers the key of ``data`` that decides on it, so that a mismatch names its cause. A value
 that SB3 cannot make a network of is a :class:`NetworkError` with the key that is wrong; a class or value that is not
@@ -238,7 +238,7 @@ def is_true(value: object, key: str) -> bool:
 
 
 class Agent(Record):
-    """What decides on a policy's network."""
+    """Class, spaces and arguments of a policy, which decide on its network."""
 
     policy_class: Pair
     """The module and name of the class, as they are today."""

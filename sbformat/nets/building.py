@@ -67,7 +67,7 @@ WHAT_WORKS: Final = (
     "function of arrays, as in modules={'features_extractor': function}, or policy_class='...' "
     "(--policy-class), the class of SB3 that a custom policy class extends"
 )
-"""What can be had from a policy that is not known."""
+"""The end of a message about a policy that is not known."""
 _MAX_FEATURES: Final = 1 << 20
 """Items of an observation whose space is inferred."""
 _MATRIX: Final = 2

@@ -138,7 +138,7 @@ class Noise(Record):
     """The distribution of continuous actions around their mean."""
 
     log_std: Value
-    """Of each action: the logarithm of its standard deviation."""
+    """The logarithm of the standard deviation of each action."""
     sampling: Sampling
 
 

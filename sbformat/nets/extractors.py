@@ -158,7 +158,7 @@ def _describe_array(array: Any) -> ArrayInfo:
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
 NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
-"""Of the package imitation: flattens observations, and normalizes them with statistics of its own."""
+"""An extractor of the package imitation that flattens observations and normalizes them with its own statistics."""
 NORMS: Final = {
     ("imitation.util.networks", "RunningNorm"): ("count",),
     ("imitation.util.networks", "EMANorm"): ("count", "inv_learning_rate", "num_batches"),

@@ -47,7 +47,7 @@ EPISODE_START: Final = "episode_start"
 _GATES: Final = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
 """The functions of the input, forget, cell and output gate of an LSTM, in this order in each matrix."""
 _NORM_EPSILON: Final = 1e-5
-"""Of ``BaseNorm`` in imitation ``util/networks.py``."""
+"""``eps`` of ``BaseNorm`` in imitation ``util/networks.py``."""
 
 
 class Parameter(Record):
@@ -441,7 +441,7 @@ _KEY: Final = "policy_kwargs/activation_fn"
 
 
 class Spec(Record):
-    """What ``activation_fn`` is: the name of a class in ``torch.nn``, and the arguments that a partial gives it."""
+    """A value of ``activation_fn``: the name of a class in ``torch.nn``, and the arguments that a partial gives it."""
 
     name: str
     arguments: Mapping[str, Any] = {}
@@ -640,4 +640,4 @@ ACTIVATION_NODES: Final[Mapping[str, AddNodes]] = {
     "Softshrink": _soft_shrink,
     "Tanhshrink": lambda scope, _, x: scope.add("Sub", x, scope.add("Tanh", x)),
 }
-"""What adds the nodes of an activation, by the name of its class: one operator, unless a function here says more."""
+"""The function that adds the nodes of an activation, by the name of its class."""

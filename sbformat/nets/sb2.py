@@ -64,9 +64,9 @@ CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
 LSTM_SCOPE: Final = "lstm1"
 _CNN_FEATURES: Final = 512
 _NORM_EPSILON: Final = 1e-12
-"""Of ``tf.contrib.layers.layer_norm``."""
+"""The epsilon of ``tf.contrib.layers.layer_norm``."""
 _LSTM_EPSILON: Final = 1e-5
-"""Of the layer normalization within an LSTM."""
+"""The epsilon of the layer normalization within an LSTM."""
 _NO_DEVIATION: Final = -1000.0
 """The logarithm of a standard deviation of 0: its exponential is 0 in every dtype."""
 _NORMAL_NOISE: Final = (
@@ -90,7 +90,7 @@ class Place(Scope):
 
     @property
     def top(self) -> Scope:
-        """What nodes belong to that are of no layer."""
+        """The scope of nodes that are not part of a layer."""
         return Scope(self.network)
 
 
@@ -322,7 +322,7 @@ class Policy(Module):
     """A network that acts."""
 
     scope: ClassVar[str]
-    """Of its variables."""
+    """The scope of its variables."""
     activation: ClassVar[str] = "relu"
     """The default of ``act_fun``."""
     inputs: InputStage

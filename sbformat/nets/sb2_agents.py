@@ -92,7 +92,7 @@ _RANGE: Final = (-5.0, 5.0)
 
 
 class Agent(Record):
-    """What decides on the graph."""
+    """The contents of a file that decide on the graph."""
 
     algorithm: str
     """The one that wrote the file: ``HER``, ..."""
@@ -102,14 +102,14 @@ class Agent(Record):
     has_known_class: bool
     """Whether the file names one of SB2's classes, whose keywords are all in the file."""
     inferred: tuple[str, ...]
-    """What the file does not contain, and how it was determined, as sentences."""
+    """A sentence for each fact that the file does not contain, with how it was determined."""
     observation_space: Space
-    """What the network gets: for HER, the parts of an observation one after another."""
+    """The space of what the network gets: for HER, the parts of an observation one after another."""
     goal_space: Space | None
     """For HER, the observation space of the goal environment."""
     action_space: Space
     statistics: VecNormalize | None
-    """What observations are normalized with."""
+    """The statistics that observations are normalized with."""
     data: Mapping[str, Any]
     """Values of the file, decoded."""
     tensors: Mapping[str, TensorInfo]

@@ -232,7 +232,7 @@ def read_sizes(space: Space) -> tuple[int, ...]:
 
 
 class Candidates(Record):
-    """What decides on the networks that a file may have; :meth:`networks` yields them."""
+    """The networks that a file may have: the facts that decide on them, and :meth:`networks`, which yields them."""
 
     algorithm: str
     rule: Rule | None
@@ -240,10 +240,10 @@ class Candidates(Record):
     settings: Mapping[str, object]
     """The keywords of the policy."""
     shape: sb2.Shape
-    """Of an observation."""
+    """Shape of an observation."""
     head: Head
     shapes: Sequence[sb2.Shape]
-    """Of the parameters, in order; of an off-policy algorithm, they may be those of more networks."""
+    """Shapes of the parameters, in order; of an off-policy algorithm, they may be those of more networks."""
     most: int
     """Maximum number of hidden layers."""
     has_lstm_arch: bool = True

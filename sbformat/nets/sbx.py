@@ -347,7 +347,7 @@ class NormedMlp(Mlp):
 
 
 class QNetwork(Mlp):
-    """Of DQN, with two layers of ``n_units``."""
+    """The network of DQN, with two layers of ``n_units``."""
 
     depth = 2
 

@@ -39,7 +39,7 @@ class Value(Record):
     name: str
     dtype: str
     shape: Shape
-    """Of one item; of a weight, its whole shape."""
+    """Shape of one item; of a weight, its whole shape."""
     is_weight: bool
 
 
@@ -211,7 +211,7 @@ Family: TypeAlias = Literal["sb3", "sb2"]
 
 
 class Given(Record):
-    """What the caller of ``load_policy`` supplies beside the file."""
+    """The arguments of ``load_policy`` beside the file."""
 
     vecnormalize: VecNormalize | None = None
     """Statistics that observations are normalized with."""
@@ -233,7 +233,7 @@ class PolicyModel(Record):
     action_space: Space
     algorithm: str | None
     family: Family
-    """Whose ``predict`` the policy follows: they differ in shapes and states."""
+    """The library whose ``predict`` the policy follows: they differ in shapes and states."""
     was_normalized: bool
     """Whether the agent was trained behind VecNormalize."""
     archive: Archive | None = None

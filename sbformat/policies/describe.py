@@ -1,4 +1,4 @@
-"""What people want to know of a graph: layers with shapes and activations, heads, steps before and after, and as text.
+"""Summaries of a graph for people: layers with shapes and activations, heads, steps before and after, and as text.
 
 In: a graph. Out: a :class:`Summary` (:func:`summarize`), its tables (:func:`list_tables`), or one text
 (:func:`describe`). Nodes are small: an LSTM has a dozen. Those that one module of the policy consists of are one
@@ -49,9 +49,9 @@ class Layer(Record):
     inputs: tuple[str, ...]
     """The layers, inputs of the graph and steps that it reads."""
     input_shapes: tuple[Shape, ...]
-    """Of each, for one observation."""
+    """The shape of each, for one observation."""
     shape: Shape
-    """Of the result for one observation."""
+    """The shape of the result for one observation."""
     activation: str | None
     weights: tuple[str, ...]
     """Addresses of its tensors in the file."""
@@ -85,11 +85,11 @@ class Summary(Record):
 
     inputs: tuple[Input, ...]
     preprocessing: tuple[Step, ...]
-    """What is computed before the first layer."""
+    """The steps before the first layer."""
     layers: tuple[Layer, ...]
     heads: tuple[Head, ...]
     postprocessing: tuple[Step, ...]
-    """What is computed after the last layer: the choice of the action, squashing, clipping."""
+    """The steps after the last layer: the choice of the action, squashing, clipping."""
     states: tuple[State, ...]
     sampling: Sampling
     inferred: tuple[str, ...]
@@ -118,7 +118,7 @@ class _Summarizer:
         self._constant = set(graph.weights)
         """Weights, and nodes that depend on weights alone."""
         self._names: dict[str, str] = {item.name: item.name for item in graph.inputs}
-        """What is shown for a value: the layer or step that made it."""
+        """The name that is displayed for a value: of the layer or step that made it."""
         self._is_recurrent = {item.name for item in graph.inputs if item.role in ("state", "episode_start")}
         """States, the start of episodes, and nodes that depend on these alone: an LSTM reads them."""
         self._readers: dict[str, int] = {}
@@ -323,7 +323,7 @@ _SAMPLING: Final = {
     "epsilon_greedy": "with the probability {rate}, a random action",
     "none": "none: the action is deterministic",
 }
-"""How an action is drawn, by the kind of ``Sampling``."""
+"""Phrases for how an action is drawn, by the kind of ``Sampling``."""
 
 
 class Table(Record):

@@ -50,7 +50,7 @@ class Tensor(Record):
     dtype: str
     """numpy's name: ``float32``, ``uint8``, ..."""
     shape: Shape
-    """Of one item; a batch axis precedes it."""
+    """Shape of one item; a batch axis precedes it."""
 
 
 class Input(Record):
@@ -72,7 +72,7 @@ class State(Record):
     input: str
     output: str
     name: str
-    """What it is: ``hidden``, ``cell``, ``critic_hidden``, ``critic_cell``; ``state`` in Stable Baselines 2."""
+    """Its kind: ``hidden``, ``cell``, ``critic_hidden``, ``critic_cell``; ``state`` in Stable Baselines 2."""
 
 
 class Node(Record):
@@ -85,7 +85,7 @@ class Node(Record):
     attributes: Mapping[str, Any]
     dtype: str
     shape: Shape
-    """Of the result for one item; of the whole result when all operands are weights."""
+    """Shape of the result for one item; of the whole result when all operands are weights."""
     module: str = ""
     """The module of the policy that it is part of, by its name in the state dict."""
 
@@ -139,7 +139,7 @@ class Graph(Record):
     states: tuple[State, ...]
     sampling: Sampling
     inferred: tuple[str, ...]
-    """What ``data`` did not contain and shapes determined, and wrappers that were removed, as sentences."""
+    """A sentence for each fact that shapes determined instead of ``data``, and for each wrapper that was removed."""
 
     def output(self, name: str) -> Tensor:
         """Return an output's dtype and shape.

@@ -44,7 +44,7 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "safetensors": "plain arrays",
     "npz": "plain arrays",
 }
-"""What files without a policy are."""
+"""Descriptions of the files without a policy."""
 NOT_NORMALIZED: Final = (
     "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
     "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "

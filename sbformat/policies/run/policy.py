@@ -345,7 +345,7 @@ _SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Sa
 
 
 _CRITIC: Final = "critic_"
-"""What the names of states that only the value depends on begin with; ``predict`` of SB3 does not return them."""
+"""The beginning of the names of states that only the value depends on, which ``predict`` of SB3 does not return."""
 _GENERATOR: Final = "_generator"
 _SHOWN: Final = 8
 """Keys in a repr."""
@@ -435,7 +435,7 @@ class Policy:
 
     @property
     def graph(self) -> Graph:
-        """What it computes."""
+        """The graph of what it computes."""
         return self._model.graph
 
     @property
@@ -445,7 +445,7 @@ class Policy:
 
     @property
     def inferred(self) -> tuple[str, ...]:
-        """What the file did not contain and the shapes of weights determined, as sentences."""
+        """A sentence for each fact that the shapes of weights determined because the file did not contain it."""
         return self._model.graph.inferred
 
     @property

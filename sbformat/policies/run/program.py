@@ -108,7 +108,7 @@ class Program:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What :meth:`run` takes; those with a default may be left out."""
+        """The inputs that :meth:`run` takes; those with a default may be left out."""
         return self._inputs
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
@@ -212,7 +212,7 @@ class Folded:
         # few enough for the cache, enough to use each weight often
         rows = max(_BLOCK_BYTES // size, min(_FEW_ROWS, _LARGE_BLOCK_BYTES // size))
         self._rows = sys.maxsize if self.has_calls else min(max(1, rows), _MOST_ROWS)
-        """Of a block; a function of the caller's gets the whole batch."""
+        """Rows of a block; a function of the caller's gets the whole batch."""
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Compute the outputs, with a new plan or in blocks."""
