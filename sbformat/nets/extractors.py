@@ -120,11 +120,9 @@ def add_observation_input(
         raise UnsupportedError(message, entry=DATA_ENTRY)
     dtype = "int64" if space.observed == "one-hot" else numpy_name(space.dtype)
     value = builder.input(Input(name, dtype, space.shape, key=key))
-    return (
-        value
-        if statistics is None or not space.may_be_normalized
-        else normalize_observation(builder, value, statistics, key)
-    )
+    if statistics is None or not space.may_be_normalized:
+        return value
+    return normalize_observation(builder, value, statistics, key)
 
 
 def _require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
@@ -178,7 +176,7 @@ Observation = "Mapping[str | None, Value]"
 
 
 def add_observation(network: Network, agent: Agent, statistics: VecNormalize | None) -> dict[str | None, Value]:
-    """Add the inputs of a policy, and ``preprocess_obs``.
+    """Add the inputs of a policy, and ``preprocess_obs``: numbers as float32, images over 255, integers one-hot.
 
     :param statistics: VecNormalize's, or None
     :return: float32, by the key of a Dict in the order of the space, in which CombinedExtractor concatenates them; by
@@ -188,22 +186,18 @@ def add_observation(network: Network, agent: Agent, statistics: VecNormalize | N
     if not parts:
         message = "expected a Dict with at least one part"
         raise NetworkError(OBSERVATIONS, message)
-    return {key: _preprocess(network, agent, key, space, statistics) for key, space in parts.items()}
-
-
-def _preprocess(
-    network: Network, agent: Agent, key: str | None, space: Space, statistics: VecNormalize | None
-) -> Value:
-    """``preprocess_obs``: numbers as float32, images divided by 255, integers one-hot."""
-    scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
-    value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
-    if space.observed == "one-hot":
-        return add_one_hot(scope, value, space)
-    if value.dtype != FLOAT:
-        value = scope.add("Cast", value, to=FLOAT)
-    if space.is_image() and agent.arguments.flag("normalize_images", default=True):
-        value = scope.add("Div", value, scope.constant(255.0))
-    return value
+    made: dict[str | None, Value] = {}
+    for key, space in parts.items():
+        scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
+        value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
+        if space.observed == "one-hot":
+            value = add_one_hot(scope, value, space)
+        elif value.dtype != FLOAT:
+            value = scope.add("Cast", value, to=FLOAT)
+        if space.is_image() and agent.arguments.flag("normalize_images", default=True):
+            value = scope.add("Div", value, scope.constant(255.0))
+        made[key] = value
+    return made
 
 
 def add_one_hot(scope: Scope, value: Value, space: Space) -> Value:

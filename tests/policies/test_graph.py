@@ -23,6 +23,7 @@ from tests.helpers.policy_graphs import ppo_graph
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 SCHEMA = load_schema("graph")
 VALIDATOR = Draft202012Validator(SCHEMA)
 
