@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbformat.catalogue.collect import FileData
-    from sbformat.policies.summary import Summary
+    from sbformat.policies.describe import Summary
     from sbformat.schema import Problem
     from sbformat.tools.inspect import InspectReport
 

@@ -1,6 +1,6 @@
 r"""The diagram of a network: boxes for inputs, layers and outputs, from top to bottom, and lines for what each reads.
 
-What comes in is a :class:`~sbformat.policies.summary.Summary`; what goes out are boxes and lines with coordinates in
+What comes in is a :class:`~sbformat.policies.describe.Summary`; what goes out are boxes and lines with coordinates in
 pixels, which a template draws. The order is that of Sugiyama, Tagawa and Toda ("Methods for visual understanding of
 hierarchical system structures", 1981): :func:`find_ranks` puts each box below everything that it reads; a line that
 passes a rank gets a place there, of a box without content; :func:`order_ranks` sorts each rank by the places of its
@@ -26,7 +26,7 @@ from sbformat.immutable import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.policies.summary import Layer, Summary
+    from sbformat.policies.describe import Layer, Summary
 
 Kind: TypeAlias = Literal["input", "step", "layer", "output", "pass"]
 """``pass`` is where a line passes a rank."""

@@ -2,14 +2,14 @@
 
 Theory of operation (FORMAT.md 6.8, POLICIES.md 19)
 --------------------------------------------------
-A network is written down once, as its authors do: a :class:`~sbformat.nets.modules.Module` creates its tensors and its
+A network is written down once, as its authors do: a :class:`~sbformat.nets.layers.Module` creates its tensors and its
 parts in a constructor, and ``forward`` adds the nodes that compute its result to a graph. From the constructor follow
 ``parameters()``, the names and shapes of the tensors in the order of ``state_dict()``; so ``validate``, ``new``,
 ``load_policy``, ``edit`` and ``rebuild`` agree about every layer. Nothing that a file names is imported, and no array
 is read: sizes are Python ints, so a forged size costs nothing.
 
 1. ``reading.read_agent`` decodes the policy class, spaces and arguments of ``data``: an ``Agent``. Of a lone state dict
-   ``inference`` takes them from the names and shapes.
+   ``building`` takes them from the names and shapes.
 2. ``sb3.make_policy`` makes the policy of the agent and its release: a tree.
 3. ``reading.match_network`` compares the tree's parameters with the stored tensors; optimizers are compared with them.
 4. ``building.build_sb3_policy`` lets the tree add its nodes to a graph.

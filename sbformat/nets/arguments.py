@@ -1,4 +1,4 @@
-"""What decides on a policy's network: the ``Agent``, its arguments checked as torch and SB3 would, and sizes.
+"""The ``Agent``, which decides on a policy's network: its arguments, checked as torch and SB3 would, and sizes.
 
 A ``Size`` is an int that remembers the key of ``data`` that decides on it, so that a mismatch names its cause. A value
 that SB3 cannot make a network of is a :class:`NetworkError` with the key that is wrong; a class or value that is not
@@ -9,7 +9,7 @@ Sources: SB3 ``common/policies.py`` and ``common/preprocessing.py``, 0.6 to 2.9.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,7 @@ from sbformat.pkl.tree import Global, Node
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Self
 
@@ -58,6 +58,16 @@ class NetworkError(ValidationError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, entry=DATA_ENTRY)
         self.key = key
+
+
+@contextmanager
+def refuse_network() -> Iterator[None]:
+    """Raise a NetworkError as a ValidationError whose message begins with the key that is wrong."""
+    try:
+        yield
+    except NetworkError as error:
+        message = f"{error.key}: {error.message}"
+        raise ValidationError(message, entry=error.entry) from None
 
 
 class Size(int):
@@ -107,7 +117,7 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
     return Size(value, key)
 
 
-def read_sizes(value: object, key: str) -> list[Size]:
+def read_sizes(value: object, key: str = NET_ARCH) -> list[Size]:
     """Return a list of layer sizes; an array of whole numbers is one, too.
 
     :raises NetworkError: when it is not a list of sizes
@@ -228,7 +238,7 @@ def is_true(value: object, key: str) -> bool:
 
 
 class Agent(Record):
-    """What decides on a policy's network."""
+    """Class, spaces and arguments of a policy, which decide on its network."""
 
     policy_class: Pair
     """The module and name of the class, as they are today."""
@@ -267,11 +277,6 @@ class Agent(Record):
     def has_noise_layers(self) -> bool:
         """Return whether gSDE has layers for itself, which may be none: its noise then depends on the features."""
         return self.release < changes.NO_NOISE_LAYERS and self.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None
-
-
-def read_layer_sizes(value: object) -> list[Size]:
-    """Return ``net_arch``, or a part of it, as sizes."""
-    return read_sizes(value, NET_ARCH)
 
 
 # -- sizes of spaces ----------------------------------------------------------------------------------

@@ -1,53 +1,651 @@
 """``build_sb3_policy``: from an archive of SB3 to the graph of its policy, without importing anything that it names.
 
 The network is the one that SB3 makes for ``data``, and the stored tensors are its own: others are refused. Of a lone
-state dict, of a policy class that extends SB3's, and beside modules that the caller supplies, names and shapes
-determine the layers (:mod:`~sbformat.nets.inference`).
+state dict, of a policy class that a user derived, and beside modules that the caller supplies, the names determine the
+policy class, as far as it matters to what is computed; the shapes, the layers and the sizes of observations and
+actions. Nothing in them says which activation is between the layers, which bounds an action has, or whether seven
+logits are one choice of seven: the caller of ``load_policy`` is asked for these.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left
+from functools import cached_property
+from struct import pack
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.formats.normalized import was_normalized
+from sbformat.known import changes
 from sbformat.known.changes import candidate_releases
-from sbformat.known.types import Reference
-from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError, read_number, require_choices
-from sbformat.nets.extractors import EXTRACTOR_CLASS, add_observation, is_known_extractor
-from sbformat.nets.inference import (
-    WHAT_WORKS,
-    Stored,
-    find_policy_class,
-    fit_network,
-    infer_agent,
-    read_given_kwargs,
+from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
+from sbformat.known.spaces import Box, Discrete
+from sbformat.known.types import Partial, Reference
+from sbformat.nets import reading, sb3
+from sbformat.nets.arguments import (
+    ACTIONS,
+    KWARGS,
+    OBSERVATIONS,
+    USE_SDE,
+    Agent,
+    NetworkError,
+    Size,
+    read_number,
+    refuse_network,
+    require_choices,
 )
-from sbformat.nets.modules import Network, Scope
-from sbformat.nets.reading import (
-    decode_value,
-    list_saved_agents,
-    match_network,
-    match_saved_policy,
-    misfit_error,
-    read_agent,
-    read_policy_class,
-    read_shapes,
+from sbformat.nets.extractors import (
+    EXTRACTOR_CLASS,
+    EXTRACTORS,
+    NORMALIZE,
+    NORMS,
+    NatureLayers,
+    add_observation,
+    is_known_extractor,
 )
-from sbformat.nets.sb3 import POLICIES, PRESETS, ARSPolicy
+from sbformat.nets.layers import ACTIVATIONS, Network, RunningNorm, Scope, locate
 from sbformat.nets.wrappers import unwrap_policy
-from sbformat.policies.builder import GraphBuilder
-from sbformat.policies.model import PolicyModel
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.builder import GraphBuilder, PolicyModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.known.changes import Release
+    from sbformat.known.spaces import Space
     from sbformat.limits import Budget
-    from sbformat.nets.reading import NetworkMatch
-    from sbformat.policies.model import Given
+    from sbformat.pkl.names import Pair
+    from sbformat.policies.builder import Given
+    from sbformat.pth.values import TensorInfo
+
+
+WHAT_WORKS: Final = (
+    "its parameters can be read with read_parameters; to run it, pass what is not known to load_policy: a part as a "
+    "function of arrays, as in modules={'features_extractor': function}, or policy_class='...' "
+    "(--policy-class), the class of SB3 that a custom policy class extends"
+)
+"""The end of a message about a policy that is not known."""
+_MAX_FEATURES: Final = 1 << 20
+"""Items of an observation whose space is inferred."""
+_MATRIX: Final = 2
+_MAX_NUMBER_LENGTH: Final = 6
+"""Digits of the position of a module in a ``Sequential``."""
+_NO_SPACE: Final = Discrete("gymnasium", 1, 0, "<i8", None)
+"""In the place of a space that is not known yet."""
+_HIDDEN: Final = {
+    changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
+    "quantile_net.quantile_net": 1, "action_net": 1, "actor.latent_pi": 0, "actor.mu": 1, "critic.qf0": 1,
+    changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
+}  # fmt: skip
+"""Modules of layers, with the number of those that no activation follows."""
+_FIRST: Final = {
+    "lstm_actor": 0, changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "q_net.q_net": 0,
+    "quantile_net.quantile_net": 0, "actor.latent_pi": 0, "actor.mu": 0, "action_net": 0,
+}  # fmt: skip
+"""Modules that may be the first after the features extractor, each before those that may follow it."""
+_EXTRACTORS: Final = (
+    changes.ACTOR_EXTRACTOR,
+    sb3.EXTRACTOR,
+    *(f"{module}.{sb3.EXTRACTOR}" for module in ("actor", "q_net", "quantile_net")),
+)
+"""The names of the features extractor of what acts."""
+_CNN_TENSORS: Final = {
+    parameter.name for parameter in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()
+}
+_TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
+"""Copies that training alone uses."""
+_ALIASES: Final = (
+    f"{sb3.EXTRACTOR}.",
+    f"{changes.ACTOR_EXTRACTOR}.",
+    f"{changes.CRITIC_EXTRACTOR}.",
+    "critic.features_",
+)
+"""Names of which several may stand for one features extractor."""
+_BRANCHES: Final = {
+    "mlp_extractor": "action_net", "mlp_extractor.policy_net": "action_net", "mlp_extractor.value_net": "value_net",
+}  # fmt: skip
+"""The modules of layers that a caller may supply, and the layer after each."""
+_IN_EXTRACTOR: Final = f"{sb3.EXTRACTOR}."
+_NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
+"""Arguments that nothing computes with."""
+
+
+class Stored:
+    """The names and shapes of a state dict, by the names of modules in this package.
+
+    :param tensors: the state dict
+    :param shapes: of its tensors
+    """
+
+    def __init__(self, tensors: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._stored = tensors
+        self.shapes = shapes
+        """By the names that are stored."""
+
+    @cached_property
+    def tensors(self) -> dict[str, TensorInfo]:
+        """The tensors."""
+        own = changes.own_names()
+        return {changes.rename(name, own): info for name, info in self._stored.items()}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(self.tensors)
+
+    @cached_property
+    def policy_class(self) -> Pair | None:
+        """The policy class that the names suggest; None when they are not those of SB3."""
+        name = _infer_policy_class(self)
+        return next((pair for pair in sb3.POLICIES if pair[1] == name), None)
+
+    def has(self, module: str) -> bool:
+        """Return whether a module has tensors."""
+        start, end = self._range(module)
+        return start < end
+
+    def names(self, module: str) -> list[str]:
+        """Return the names of a module's tensors, sorted."""
+        start, end = self._range(module)
+        return self._names[start:end]
+
+    def _range(self, module: str) -> tuple[int, int]:  # "/" is the character after the dot that names of tensors have
+        return bisect_left(self._names, f"{module}."), bisect_left(self._names, f"{module}/")
+
+    def identify(self, module: str) -> object:
+        """Return what is equal for two names of one module: the places of its tensors in the file."""
+        return tuple(self.place(name, name[len(module) :]) for name in self.names(module))
+
+    def place(self, name: str, within: str) -> object:
+        """Return the place of a tensor in the file, with a name of it; what is missing has none."""
+        info = self.tensors.get(name)
+        return None if info is None else (within, *locate(info))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor; an empty one if it is missing."""
+        return tuple(self.tensors[name].shape) if name in self.tensors else ()
+
+    def input_size(self, module: str) -> int | None:
+        """Return the number of inputs of a module that begins with a layer; None when it has no tensors."""
+        for name in (f"{module}.weight_ih_l0", f"{module}.weight"):
+            if len(self.shape(name)) == _MATRIX:
+                return self.shape(name)[1]
+        for parts in self.layers(module).values():
+            sizes = parts.get("ra_mean") or parts.get("weight")
+            return sizes[-1] if sizes else None
+        return None
+
+    def matrices(self, module: str) -> list[tuple[int, ...]]:
+        """Return the shapes of the linear layers of a ``Sequential``, in order."""
+        shapes = (parts.get("weight", ()) for parts in self.layers(module).values())
+        return [shape for shape in shapes if len(shape) == _MATRIX]
+
+    def layers(self, module: str) -> dict[int, dict[str, tuple[int, ...]]]:
+        """Return the shapes of a ``Sequential``'s tensors: by position, in order, and by name."""
+        made: dict[int, dict[str, tuple[int, ...]]] = {}
+        for name in self.names(module):
+            number, _, part = name[len(module) + 1 :].partition(".")
+            if number.isascii() and number.isdecimal() and len(number) <= _MAX_NUMBER_LENGTH:
+                made.setdefault(int(number), {})[part] = self.shape(name)
+        return dict(sorted(made.items()))
+
+
+# -- the policy class ---------------------------------------------------------------------------------
+
+
+def _infer_policy_class(stored: Stored) -> str:
+    """Return the name of the policy class that the names of tensors suggest; empty when they are not those of SB3.
+
+    Classes that differ in their features extractor alone are one here. A masked actor-critic has the names of one that
+    is not masked.
+    """
+    for module, name in (
+        ("lstm_actor", "RecurrentActorCriticPolicy"), ("q_net", "DQNPolicy"), ("quantile_net", "QRDQNPolicy")
+    ):  # fmt: skip
+        if stored.has(module):
+            return name
+    if "actor.log_std" in stored.tensors or stored.has("actor.log_std"):
+        if stored.has("critic") and not stored.has("critic_target"):
+            return "CrossQPolicy"
+        has_quantiles = any(shape[0] != 1 for shape in stored.matrices("critic.qf0")[-1:])
+        return "TQCPolicy" if has_quantiles else "SACPolicy"
+    for module, name in (("actor.mu", "TD3Policy"), ("value_net", "ActorCriticPolicy")):
+        if stored.has(module):
+            return name
+    if stored.has("action_net"):
+        return "ARSLinearPolicy" if "action_net.weight" in stored.tensors else "ARSPolicy"
+    return ""
+
+
+def find_policy_class(name: str, inferred: Pair | None) -> Pair:
+    """Return the policy class of a name; where several modules have it, that of the inferred class's module.
+
+    :param name: ``ActorCriticPolicy``, with or without its module; ``MlpPolicy`` is the first class of its module
+    :param inferred: the class that the names of tensors suggest
+    :raises UnsupportedError: when there is no such class
+    """
+    found = [pair for pair in sb3.POLICIES if name in (pair[1], ".".join(pair))]
+    if name in ("MlpPolicy", "LinearPolicy") and inferred is not None:
+        found = [pair for pair in sb3.POLICIES if pair[0] == inferred[0]][-1 if name == "LinearPolicy" else 0 :][:1]
+    if len(found) > 1:
+        found = [pair for pair in found if inferred is not None and pair[0] == inferred[0]]
+    if found:
+        return found[0]
+    message = f"expected the name of a policy class, got {quote(name, 80)}; available: "
+    raise UnsupportedError(message + ", ".join(dict.fromkeys(pair[1] for pair in sb3.POLICIES)))
+
+
+def read_given_kwargs(given: Given) -> dict[str, Any]:
+    """Return the policy's arguments that the caller supplies, with classes for the names of classes.
+
+    :raises UnsupportedError: for an activation that is not in ``torch.nn``, or another features extractor than SB3's
+    """
+    kwargs = dict(given.policy_kwargs or {})
+    for key, pairs, which in (
+        ("activation_fn", ACTIVATIONS, "an activation of torch.nn"),
+        (EXTRACTOR_CLASS, EXTRACTORS, "a features extractor of SB3"),
+    ):
+        name = kwargs.get(key)
+        if isinstance(name, str):
+            known = {pair[1]: pair for pair in pairs}
+            if name not in known:
+                message = f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}"
+                raise UnsupportedError(message)
+            kwargs[key] = Reference(*known[name])
+    return kwargs
+
+
+# -- a lone state dict ------------------------------------------------------------------------------------
+
+
+def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.NetworkMatch:
+    """Return the agent of a state dict without ``data``, and its network; what was inferred is noted in the graph.
+
+    :param given: what the caller supplies
+    :raises UnsupportedError: when the names are not those of SB3, or the caller has to supply something
+    """
+    policy_class = stored.policy_class
+    if given.policy_class is not None:
+        policy_class = find_policy_class(given.policy_class, policy_class)
+    if policy_class is None:
+        shown = ", ".join(quote(name, 60) for name in list(stored.tensors)[:4])
+        message = f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}"
+        raise UnsupportedError(message)
+    builder.infer(f"the policy is {policy_class[1]}, from the names of the tensors")
+    kwargs = read_given_kwargs(given)
+    has_gsde = len(stored.shape("log_std")) == _MATRIX
+    if has_gsde or "actor.log_std" in stored.tensors:
+        builder.infer("gSDE, from the shape of log_std")
+    accepted = sb3.POLICIES[policy_class].argument_names(changes.NEWEST)
+    for name in kwargs:  # a misspelled one would have no effect
+        if name not in accepted:
+            message = (
+                f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
+                f"available: {', '.join(sorted(accepted))}"
+            )
+            raise UnsupportedError(message)
+    at = len(builder.inferred)
+    missing: list[str] = []
+    observations = given.observation_space or _infer_observations(stored, builder, given, missing)
+    actions = given.action_space or _infer_actions(stored, builder, policy_class, kwargs, missing)
+    arguments = _missing_kwargs(stored, given, kwargs, policy_class)
+    missing += [f"policy_kwargs={arguments}"] if arguments else []
+    if missing:
+        which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
+        message = (
+            "a lone state dict has no data entry, and the tensors do not determine all settings: "
+            f"pass {', '.join(missing)} to load_policy{which}"
+        )
+        raise UnsupportedError(message)
+    use_sde = sb3.is_on_policy(policy_class) and has_gsde
+    agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
+    match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
+    release = match.agent.release
+    which = "the newest release, since nothing names another"
+    if release != changes.NEWEST:
+        which = f"SB3 {release}, the newest release with these names"
+    builder.inferred.insert(at, f"the policy computes as in {which}")
+    return match
+
+
+def _infer_observations(stored: Stored, builder: GraphBuilder, given: Given, missing: list[str]) -> Space:
+    is_flat = not any(".cnn." in name or ".extractors." in name or name.startswith("cnn.") for name in stored.tensors)
+    is_flat = is_flat and not any("extractor" in name and "mlp" not in name for name in given.modules)
+    sizes = (stored.input_size(module) for module in _FIRST)
+    size = next((size for size in sizes if size is not None), None)
+    if not is_flat or size is None or not 0 < size <= _MAX_FEATURES:
+        missing.append("observation_space=...")
+        return _NO_SPACE
+    builder.infer(f"the observation is a vector of {size:,} numbers, from the first layer")
+    low, high = (
+        ArrayInfo("<f4", (size,), "C", pack("<f", bound) * size, is_scalar=False)
+        for bound in (float("-inf"), float("inf"))
+    )
+    return Box("gymnasium", (size,), "<f4", low, high, None)
+
+
+def _infer_actions(
+    stored: Stored, builder: GraphBuilder, policy_class: Pair, kwargs: dict[str, Any], missing: list[str]
+) -> Space:
+    """Only Q-networks have one output for each action, whatever the action space."""
+    row = sb3.POLICIES[policy_class]
+    network = row.network
+    quantiles = kwargs.get("n_quantiles", 0) if issubclass(network, sb3.QRDQNPolicy) else 1
+    sizes = []
+    if issubclass(network, sb3.DQNPolicy) and row.extractor == FLATTEN:
+        sizes = stored.matrices(f"{network.network}.{network.network}")
+    if not sizes or type(quantiles) is not int or quantiles < 1 or sizes[-1][0] % quantiles:
+        missing.append("action_space=...")
+        return _NO_SPACE
+    count = sizes[-1][0] // quantiles
+    builder.infer(f"the action is one of {count:,}, from the last layer")
+    return Discrete("gymnasium", count, 0, "<i8", None)
+
+
+def _missing_kwargs(stored: Stored, given: Given, kwargs: dict[str, Any], policy_class: Pair) -> dict[str, object]:
+    """Return the arguments of the policy that matter and that no tensor determines, with SB3's defaults."""
+    network = sb3.POLICIES[policy_class].network
+    is_ars = issubclass(network, sb3.ARSPolicy)
+    has_gsde = len(stored.shape("log_std")) == _MATRIX
+    is_off_policy_gsde = "actor.log_std" in stored.tensors
+    hidden = any(len(stored.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
+    acts_in_box = given.action_space is not None and given.action_space.distribution == "gaussian"
+    parts = {} if given.observation_space is None else given.observation_space.parts()
+    has_norms = any(name.startswith("actor.") and name.endswith(".ra_var") for name in stored.tensors)
+    found: tuple[tuple[str, bool, object], ...] = (
+        ("activation_fn", hidden and "activation_fn" not in given.modules, network.activation[1]),
+        ("squash_output", has_gsde or (is_ars and acts_in_box), is_ars and stored.has("action_net.2")),
+        ("clip_mean", is_off_policy_gsde and stored.has("actor.mu.0"), 2.0),
+        ("use_expln", has_gsde or is_off_policy_gsde, False),
+        ("batch_norm_eps", has_norms, 0.001),
+        ("normalize_images", any(part.is_image() for part in parts.values()), True),
+    )
+    return {name: default for name, matters, default in found if matters and name not in kwargs}
+
+
+# -- layers -------------------------------------------------------------------------------------------
+
+
+def fit_network(
+    stored: Stored, agent: Agent, modules: frozenset[str], releases: Iterable[Release], *, is_lone: bool = False
+) -> reading.NetworkMatch:
+    """Return the network of a policy whose layers the names and shapes determine.
+
+    Targets, second names of a features extractor, and critics may be missing: nothing that acts uses them.
+
+    :param agent: of the policy, whose arguments need not determine layers
+    :param modules: the modules that the caller supplies as functions
+    :param releases: those whose names the tensors may have, the most likely first
+    :param is_lone: whether no ``data`` says what is shared
+    :raises UnsupportedError: for tensors that the policy does not have
+    :raises ValidationError: when tensors are missing, or have other shapes
+    """
+    found, errors = [], []
+    require_choices(agent.observation_space, OBSERVATIONS)
+    require_choices(agent.action_space, ACTIONS)
+    supplied = _measure_supplied(stored, agent, modules)
+    given = {name: value for name, value in agent.policy_kwargs.items() if name not in _NOT_NEEDED}
+    ignores_squash = not (is_lone or agent.use_sde) and issubclass(
+        sb3.POLICIES[agent.policy_class].network, sb3.ActorCriticPolicy
+    )
+    for release in releases:
+        one = agent._replace(release=release, supplied=supplied)
+        made = infer_arguments(stored, one)
+        if not is_lone:  # then data decides
+            made.pop("share_features_extractor", None)
+        accepted = sb3.POLICIES[agent.policy_class].argument_names(release)
+        if ignores_squash and release >= changes.SQUASH_NEEDS_GSDE:
+            accepted -= {"squash_output"}  # nothing computes with it
+        kwargs = {name: value for name, value in {**given, **made}.items() if name in accepted}
+        tried = one._replace(policy_kwargs=kwargs)
+        try:
+            match = _compare(stored, tried)
+        except NetworkError as error:
+            if error.key.rpartition("/")[2] in given:
+                raise
+            errors.append(error)
+            continue
+        if not match.mismatches:
+            return match
+        found.append(match)
+    if not found:
+        raise errors[0]
+    nearest = min(found, key=lambda match: len(match.mismatches))
+    unexpected = [row.name for row in nearest.mismatches if row.kind == "unexpected"]
+    if unexpected:
+        shown = ", ".join(quote(name, 80) for name in unexpected[:4])
+        message = f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}"
+        raise UnsupportedError(message)
+    raise reading.misfit_error(nearest)
+
+
+def _compare(stored: Stored, agent: Agent) -> reading.NetworkMatch:
+    """Compare what acts with the stored tensors, in any of their names."""
+    match = reading.compare_network(agent, {})
+    skipped = {*match.policy.opaque_paths(), *_TARGETS, *(() if stored.has("critic.qf0") else ("critic.",))}
+    actual = {name: shape for name, shape in stored.shapes.items() if not _is_within(name, skipped)}
+    parameters = [parameter for parameter in match.parameters if not _is_within(parameter.name, skipped)]
+    names = {parameter.name for parameter in parameters}
+    held = {name.partition(_IN_EXTRACTOR)[0] for name in actual if _IN_EXTRACTOR in name}
+    expected = [one for one in parameters if one.same_as not in actual or one.name.partition(_IN_EXTRACTOR)[0] in held]
+    places = {stored.place(name, name.partition(_IN_EXTRACTOR)[2]) for name in names if _IN_EXTRACTOR in name}
+    for name in [name for name in actual if name not in names and name.startswith(_ALIASES)]:
+        if stored.place(name, name.partition(_IN_EXTRACTOR)[2]) in places:
+            del actual[name]
+    return match._replace(mismatches=reading.find_mismatches(expected, actual))
+
+
+def _is_within(name: str, modules: set[str]) -> bool:
+    """Return whether a tensor is in one of the modules, each with a dot at its end."""
+    at = name.find(".")
+    while at >= 0:
+        if name[: at + 1] in modules:
+            return True
+        at = name.find(".", at + 1)
+    return False
+
+
+def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
+    """Return the arguments of a policy that names and shapes determine.
+
+    :param agent: with the policy's class, spaces and release, and what the caller supplies
+    """
+    network = sb3.POLICIES[agent.policy_class].network
+    made = _infer_extractor(stored, agent)
+    if (slopes := _find_slopes(stored)) is not None and isinstance(agent.policy_kwargs.get("activation_fn"), Reference):
+        made["activation_fn"] = Partial(agent.policy_kwargs["activation_fn"], (), {"num_parameters": slopes})
+    noise_layers = [name for name in (changes.NOISE_LAYERS, f"actor.{changes.NOISE_LAYERS}") if stored.has(name)]
+    if noise_layers or agent.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None:
+        made[changes.NOISE_ARGUMENT] = _widths(stored, *noise_layers[:1] or [changes.NOISE_LAYERS])
+    if issubclass(network, sb3.ActorCriticPolicy):
+        return {**made, **_infer_actor_critic(stored, agent)}
+    if issubclass(network, sb3.ActorCriticsPolicy):
+        return {**made, **_infer_actor_critics(stored, agent)}
+    layers = "action_net" if issubclass(network, sb3.ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
+    matrices = stored.matrices(layers)
+    made["net_arch"] = [shape[0] for shape in matrices[:-1]]
+    if issubclass(network, sb3.ARSPolicy):
+        made["with_bias"] = any(name.endswith(".bias") for name in stored.names(layers))
+    elif issubclass(network, sb3.QRDQNPolicy) and matrices and agent.action_space.distribution == "categorical":
+        made["n_quantiles"] = matrices[-1][0] // max(agent.action_space.flat_size(), 1)
+    return made
+
+
+def _widths(stored: Stored, module: str) -> list[int]:
+    """Return the outputs of the linear layers of a ``Sequential``."""
+    return [shape[0] for shape in stored.matrices(module)]
+
+
+def _find_slopes(stored: Stored) -> int | None:
+    """Return the number of slopes of a PReLU; None without one."""
+    for module in _HIDDEN:
+        for parts in stored.layers(module).values():
+            if parts.keys() == {"weight"} and len(parts["weight"]) == 1:
+                return parts["weight"][0]
+    return None
+
+
+def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
+    shared, pi, vf = (
+        _widths(stored, name) for name in (changes.SHARED_LAYERS, "mlp_extractor.policy_net", "mlp_extractor.value_net")
+    )
+    takes_dict = agent.release >= changes.NO_SHARED_LAYERS
+    made: dict[str, Any] = {"net_arch": {"pi": pi, "vf": vf} if takes_dict else [*shared, {"pi": pi, "vf": vf}]}
+    made["share_features_extractor"] = shares_features(stored)
+    if (log_std := stored.shape("log_std"))[1:]:
+        made["full_std"] = log_std[1] != 1 or agent.action_space.flat_size() == 1
+    if issubclass(sb3.POLICIES[agent.policy_class].network, sb3.RecurrentActorCriticPolicy):
+        layers = 0
+        while f"lstm_actor.weight_ih_l{layers}" in stored.tensors:
+            layers += 1
+        made["n_lstm_layers"] = layers or 1
+        if hidden := stored.shape("lstm_actor.weight_hh_l0"):
+            made["lstm_hidden_size"] = hidden[0] // 4
+        made["enable_critic_lstm"] = stored.has("lstm_critic")
+        made["shared_lstm"] = not stored.has("lstm_critic") and not stored.has("critic")
+        kwargs = agent.policy_kwargs.get("lstm_kwargs")
+        made["lstm_kwargs"] = {
+            "batch_first": kwargs.get("batch_first", False) if isinstance(kwargs, dict) else False,
+            "bias": "lstm_actor.bias_ih_l0" in stored.tensors,
+            "bidirectional": "lstm_actor.weight_ih_l0_reverse" in stored.tensors,
+            "proj_size": (stored.shape("lstm_actor.weight_hr_l0") or (0,))[0],
+        }
+    return made
+
+
+def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
+    network = sb3.POLICIES[agent.policy_class].network
+    first = "critic.qf0"
+    is_gaussian = issubclass(network, sb3.SACPolicy)
+    pi = _widths(stored, "actor.latent_pi") if is_gaussian else _widths(stored, "actor.mu")[:-1]
+    qf = _widths(stored, first)[:-1] if stored.has(first) else pi
+    same_list = agent.release < changes.PI_AND_QF
+    made: dict[str, Any] = {"net_arch": pi if same_list else {"pi": pi, "qf": qf}}
+    made["share_features_extractor"] = shares_features(stored)
+    count = 0
+    while stored.has(f"critic.qf{count}"):
+        count += 1
+    if count:
+        made["n_critics"] = count
+    if is_gaussian:
+        made[USE_SDE] = "actor.log_std" in stored.tensors
+        if made[USE_SDE] and not stored.has("actor.mu.0"):
+            made["clip_mean"] = 0.0
+        if issubclass(network, sb3.CrossQPolicy):
+            made["batch_norm"] = any(name.endswith(".ra_var") for name in stored.tensors)
+        if issubclass(network, sb3.TQCPolicy) and stored.matrices(first):
+            made["n_quantiles"] = stored.matrices(first)[-1][0]
+    return made
+
+
+def shares_features(stored: Stored) -> bool:
+    """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
+    one, other = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
+    if not stored.has(one):
+        one, other = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
+    return stored.identify(one) == stored.identify(other)
+
+
+def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
+    """Return the class of the features extractor, and its arguments, unless the caller or ``data`` names it.
+
+    :raises UnsupportedError: for one of another author
+    """
+    candidates = _EXTRACTORS
+    if is_supplied := not agent.supplied.keys().isdisjoint(_EXTRACTORS):  # the actor's; a critic may have its own
+        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{sb3.EXTRACTOR}")
+        is_known = is_known_extractor(agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*FLATTEN)))
+        if not is_known or not any(map(stored.has, candidates)):
+            return {}
+    else:
+        agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
+    module = next((name for name in candidates if stored.has(name)), sb3.EXTRACTOR)
+    names = {name[len(module) + 1 :] for name in stored.names(module)}
+    space, made = agent.observation_space, dict[str, Any]()
+    images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
+    if space.has_keys and names == {f"{image}.{name}" for image in images for name in _CNN_TENSORS}:
+        pair, parts = COMBINED, space.parts()
+        if images:
+            made["cnn_output_dim"] = (stored.shape(f"{module}.{images[0]}.linear.0.weight") or (1,))[0]
+        shown = [parts[key] for image in images if (key := image.removeprefix("extractors.")) in parts]
+    elif not space.has_keys and names == _CNN_TENSORS:
+        pair, shown = NATURE, [space]
+        made["features_dim"] = (stored.shape(f"{module}.linear.0.weight") or (1,))[0]
+    elif not space.has_keys and not names:
+        pair, shown = FLATTEN, []
+    else:
+        norms = {norm: RunningNorm(Size(1, ""), counters).parameters() for norm, counters in NORMS.items()}
+        found = next((norm for norm, own in norms.items() if {f"normalize.{one.name}" for one in own} == names), None)
+        if is_supplied and (found is None or space.has_keys):
+            return {EXTRACTOR_CLASS: Reference("", "unknown")}
+        if found is None or space.has_keys:
+            listed = ", ".join(quote(name, 60) for name in sorted(names)[:4])
+            message = f"the features extractor {quote(module, 80)} is not one of SB3: it has the tensors {listed}"
+            message = f"{message}; {WHAT_WORKS}"
+            raise UnsupportedError(message)
+        pair, shown = NORMALIZE, []
+        made["normalize_class"] = Reference(*found)
+    if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
+        made["normalized_image"] = True
+    named = agent.arguments.reference(EXTRACTOR_CLASS, pair)
+    arguments: dict[str, Any] = {EXTRACTOR_CLASS: Reference(*named)}
+    return {**arguments, "features_extractor_kwargs": made} if named == pair else arguments
+
+
+def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> dict[str, tuple[str, int]]:
+    """Return the modules that functions of the caller replace, with the number of results that what follows expects.
+
+    A function that is called ``features_extractor`` is the critic's, too, if the tensors of both are at one place.
+
+    :raises ValidationError: when no layer follows one
+    """
+    network = sb3.POLICIES[agent.policy_class].network
+    owner, critic = "", ""
+    if issubclass(network, sb3.DQNPolicy):
+        owner = f"{network.network}.{sb3.EXTRACTOR}"
+    elif issubclass(network, sb3.ActorCriticsPolicy):
+        owner, critic = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
+    elif issubclass(network, sb3.ActorCriticPolicy):
+        owner, critic = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
+    made: dict[str, tuple[str, int]] = {}
+    for name in modules:
+        if name == "activation_fn":
+            made[name] = name, 0
+        elif name in (sb3.EXTRACTOR, owner, critic):
+            made[name] = name, _count_features(stored, agent, name)
+        elif name in _BRANCHES and issubclass(network, sb3.ActorCriticPolicy):
+            size = stored.input_size(_BRANCHES[name])
+            if size is None:
+                message = f"expected the layer {quote(_BRANCHES[name], 120)} in the state dict"
+                raise ValidationError(message, entry=POLICY_ENTRY)
+            made[name] = name, size
+    if sb3.EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
+        made.setdefault(critic, made[sb3.EXTRACTOR])
+    return made
+
+
+def _count_features(stored: Stored, agent: Agent, name: str) -> int:
+    """Return the number of features that the layers after a features extractor expect.
+
+    :raises UnsupportedError: when no layer follows it
+    """
+    consumers = dict.fromkeys(_FIRST, 0)
+    if name == changes.CRITIC_EXTRACTOR:
+        consumers = dict.fromkeys(
+            ("lstm_critic", "critic", changes.SHARED_LAYERS, "mlp_extractor.value_net", "value_net"), 0
+        )
+    elif name.startswith("critic."):
+        actions = agent.action_space.flat_size() if agent.action_space.distribution else 0
+        consumers = {"critic.qf0": actions}
+    sizes = (stored.input_size(module) for module in consumers)
+    known = [size - beside for size, beside in zip(sizes, consumers.values()) if size is not None]
+    if not known:
+        message = f"the number of features of {quote(name, 80)} is not known: no layer follows it"
+        raise UnsupportedError(message)
+    return known[0]
+
 
 _POLICY_FILE = "policy-file"
 
@@ -68,11 +666,8 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
         model = build_sb3_policy(archive, Given(), Budget(DEFAULT_LIMITS))
         model.graph.outputs["action"]
     """
-    try:
+    with refuse_network():
         return _build(archive, given, budget)
-    except NetworkError as error:
-        message = f"{error.key}: {error.message}"
-        raise ValidationError(message, entry=error.entry) from None
 
 
 def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
@@ -82,7 +677,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     builder = GraphBuilder(budget)
     is_saved = archive.format == _POLICY_FILE
     has_data = is_saved or DATA_ENTRY in archive.entries
-    stored = Stored(state_dict.tree, read_shapes(state_dict))
+    stored = Stored(state_dict.tree, reading.read_shapes(state_dict))
     rate = 0.0
     if is_saved or (has_data and entry == POLICY_ENTRY):
         match = _read_network(archive, stored, given)
@@ -92,7 +687,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         elif replaced := _list_replaced(archive, given):
             which = f"{' and '.join(replaced)} {'says' if len(replaced) == 1 else 'say'} so"
             builder.infer(f"the policy computes as {name}, with its defaults, since {which}")
-        if not is_saved and (value := decode_value(archive, "exploration_rate")) is not None:
+        if not is_saved and (value := reading.decode_value(archive, "exploration_rate")) is not None:
             rate = read_number(value, "exploration_rate")
     else:
         unwrapped.require_all(given.modules)
@@ -104,18 +699,13 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         builder.infer(note)
     network = Network(builder, state_dict.tree, entry, agent.release, unwrapped.origins)
     head = match.policy.act(Scope(network), add_observation(network, agent, given.vecnormalize), rate)
-    return PolicyModel(
-        builder.build(head.outputs, head.sampling),
-        agent.observation_space,
-        agent.action_space,
-        archive.algorithm.name if has_data else None,
-        "sb3",
-        has_data and was_normalized(archive, agent.observation_space),
-        archive,
-    )
+    algorithm = archive.algorithm.name if has_data else None
+    is_normalized = has_data and was_normalized(archive, agent.observation_space)
+    graph, spaces = builder.build(head.outputs, head.sampling), (agent.observation_space, agent.action_space)
+    return PolicyModel(graph, *spaces, algorithm, "sb3", is_normalized, archive)
 
 
-def _read_network(archive: Archive, stored: Stored, given: Given) -> NetworkMatch:
+def _read_network(archive: Archive, stored: Stored, given: Given) -> reading.NetworkMatch:
     """Return the network of an archive with ``data``, or of a file of ``policy.save()``, which its tensors fit.
 
     :raises UnsupportedError: when the network is not known
@@ -130,14 +720,14 @@ def _read_network(archive: Archive, stored: Stored, given: Given) -> NetworkMatc
             match = _match_saved(archive, stored, replaced)
         else:
             _require_known_class(archive, replaced)
-            match = match_network(archive, replaced)
+            match = reading.match_network(archive, replaced)
     except UnsupportedError as error:
         message = error.message if error.message.endswith(WHAT_WORKS) else f"{error.message}; {WHAT_WORKS}"
         if option := _find_option(archive, stored, replaced):
             message = f"{error.message}; {option}"
         raise UnsupportedError(message, entry=error.entry) from None
     if match.mismatches:
-        raise misfit_error(match)
+        raise reading.misfit_error(match)
     if archive.format == _POLICY_FILE:
         _require_squash_output(match)
     return match
@@ -177,13 +767,13 @@ def _list_unknown(archive: Archive) -> list[str]:
         return []
     unknown = []
     try:
-        pair = read_policy_class(archive)
+        pair = reading.read_policy_class(archive)
     except SbformatError:
         pair = ("", "")
-    if pair not in POLICIES and pair not in PRESETS:
+    if pair not in sb3.POLICIES and pair not in sb3.PRESETS:
         unknown.append("policy_class")
     try:
-        kwargs = decode_value(archive, KWARGS)
+        kwargs = reading.decode_value(archive, KWARGS)
     except SbformatError:
         kwargs = None
     if isinstance(kwargs, dict) and EXTRACTOR_CLASS in kwargs:
@@ -226,23 +816,25 @@ def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any]) 
 
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
     """Refuse another policy class before its arguments, which may be as unknown."""
-    found = replaced.get("policy_class") or read_policy_class(archive)
-    if found not in POLICIES and found not in PRESETS:
+    found = replaced.get("policy_class") or reading.read_policy_class(archive)
+    if found not in sb3.POLICIES and found not in sb3.PRESETS:
         message = f"the network of the policy class {escape('.'.join(found), 200)} is not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
-def _fit(archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any]) -> NetworkMatch:
+def _fit(
+    archive: Archive, stored: Stored, modules: frozenset[str], replaced: Mapping[str, Any]
+) -> reading.NetworkMatch:
     """Return the network of a file whose network is not SB3's alone: names and shapes of its tensors decide."""
     unwrap_policy(archive).require_all(modules)
     if archive.format != _POLICY_FILE:
         _require_known_class(archive, replaced)
-        agent = read_agent(archive, replaced=replaced)
+        agent = reading.read_agent(archive, replaced=replaced)
         if EXTRACTOR_CLASS in replaced.get(KWARGS, {}):  # then the arguments of the file's are not for it
             kwargs = {**agent.policy_kwargs, "features_extractor_kwargs": None, **replaced[KWARGS]}
             agent = agent._replace(policy_kwargs={key: value for key, value in kwargs.items() if value is not None})
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
-    agents = list(list_saved_agents(archive, {"policy_class": stored.policy_class, **replaced}))
+    agents = list(reading.list_saved_agents(archive, {"policy_class": stored.policy_class, **replaced}))
     if not agents:
         message = "the file does not name its policy class: pass policy_class to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -250,21 +842,21 @@ def _fit(archive: Archive, stored: Stored, modules: frozenset[str], replaced: Ma
     return fit_network(stored, agents[0], modules, releases)
 
 
-def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> NetworkMatch:
+def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> reading.NetworkMatch:
     """Return the network of a file of ``policy.save()``, which omits ``with_bias`` of ARS: the tensors determine it."""
     if all(name.startswith("action_net.") for name in stored.tensors):
         has_bias = any(name.endswith(".bias") for name in stored.tensors)
         replaced = {**replaced, "policy_kwargs": {"with_bias": has_bias, **replaced.get("policy_kwargs", {})}}
-    return match_saved_policy(archive, replaced)
+    return reading.match_saved_policy(archive, replaced)
 
 
-def _require_squash_output(match: NetworkMatch) -> None:
+def _require_squash_output(match: reading.NetworkMatch) -> None:
     """Ask the caller for ``squash_output`` of ARS, which ``policy.save()`` omits and no tensor determines.
 
     :raises UnsupportedError: unless the agent has it, or does not need it
     """
     agent = match.agent
-    is_box = isinstance(match.policy, ARSPolicy) and agent.action_space.distribution == "gaussian"
+    is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
     if is_box and "squash_output" not in agent.policy_kwargs:
         message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)

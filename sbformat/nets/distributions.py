@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Final
 from sbformat.errors import UnsupportedError, ValidationError
 from sbformat.immutable import Record
 from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
-from sbformat.nets.modules import FLOAT
+from sbformat.nets.layers import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sbformat.known.spaces import Space
-    from sbformat.nets.modules import Scope
+    from sbformat.nets.layers import Scope
     from sbformat.policies.builder import GraphBuilder, Value
 
+LOG_STD_RANGE: Final = (-20.0, 2.0)
+"""``LOG_STD_MIN`` and ``LOG_STD_MAX`` of SAC and its relatives, in SB2 and SBX too."""
 _MASKED: Final = -1e8
 """The logit of a masked action in sb3-contrib."""
 _LIKELY: Final = 1.5 * 2**-24
@@ -111,6 +113,24 @@ def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
     return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
 
 
+def choose_greatest(scope: Scope, outputs: Mapping[str, Value], rate: float) -> Head:
+    """Add the action of the greatest of ``q_values``.
+
+    :param rate: the share of random actions
+    """
+    values = outputs["q_values"]
+    action = scope.add("ArgMax", values, axis=-1, name="action")
+    drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
+    return Head({"action": action, **outputs}, drawn)
+
+
+def average_quantiles(scope: Scope, critics: Sequence[Value]) -> dict[str, Value]:
+    """Add the outputs of critics that return quantiles of a value, whose mean is the value."""
+    rows = [scope.add("Reshape", value, shape=(1, *value.shape)) for value in critics]
+    quantiles = scope.add("Concat", *rows, axis=-2, name="quantiles")
+    return {"q_values": scope.add("ReduceMean", quantiles, axis=-1, name="q_values"), "quantiles": quantiles}
+
+
 # -- numbers ------------------------------------------------------------------------------------------
 
 
@@ -118,7 +138,7 @@ class Noise(Record):
     """The distribution of continuous actions around their mean."""
 
     log_std: Value
-    """Of each action: the logarithm of its standard deviation."""
+    """The logarithm of the standard deviation of each action."""
     sampling: Sampling
 
 

@@ -1,6 +1,7 @@
 """From observations to features: the graph's inputs, VecNormalize, ``preprocess_obs`` and the features extractors.
 
-Sources: SB3 ``common/torch_layers.py`` and ``common/preprocessing.py``, 0.6 to 2.9, imitation ``policies/base.py``.
+Sources: SB3 ``common/vec_env/vec_normalize.py``, ``common/torch_layers.py`` and ``common/preprocessing.py``, 0.6 to
+2.9, imitation ``policies/base.py``; SB2's VecNormalize computes the same (STATISTICS.md 17.3).
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.errors import UnsupportedError, ValidationError, escape, quote
 from sbformat.known import changes
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
-from sbformat.nets.activations import Activation, Spec
 from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size
-from sbformat.nets.modules import (
+from sbformat.nets.layers import (
     FLOAT,
+    Activation,
     Conv2d,
     Flatten,
     Linear,
@@ -26,10 +27,13 @@ from sbformat.nets.modules import (
     RunningNorm,
     Scope,
     Sequential,
+    Spec,
     Supplied,
 )
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
-from sbformat.policies.normalization import add_observation_input
+from sbformat.policies.builder import numpy_name
+from sbformat.policies.graph import Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,14 +42,121 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
     from sbformat.nets.arguments import Agent, Arguments
-    from sbformat.nets.modules import Network
+    from sbformat.nets.layers import Network
     from sbformat.pkl.names import Pair
-    from sbformat.policies.builder import Value
+    from sbformat.policies.builder import GraphBuilder, Value
+
+
+ADDRESS: Final = "vecnormalize"
+"""Where the addresses of statistics begin."""
+_DOUBLE: Final = "float64"
+_IMAGE_AXES: Final = 3
+_BYTE: Final = "uint8"
+"""The dtype of images that VecTransposeImage transposes."""
+_CHANNELS_LAST: Final = (1, 2, 0)
+_CHANNELS_FIRST: Final = (2, 0, 1)
+
+
+def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNormalize, key: str | None) -> Value:
+    """Add the nodes that normalize an observation, or one part of a Dict.
+
+    >>> normalize_observation(builder, observation, statistics, None).dtype
+    'float32'
+
+    Statistics of channel-last images are accepted for a channel-first observation: an agent of the releases before 1.8
+    could be trained on images that VecNormalize normalized before VecTransposeImage transposed them.
+
+    :param value: the observation, of any dtype
+    :param statistics: as loaded
+    :param key: of the Dict; None for any other space
+    :return: float32 of the same shape; the value itself where nothing is normalized
+    :raises ValidationError: when the statistics are not those of the observation space
+    """
+    found = statistics.obs_rms
+    if not statistics.norm_obs or (key is not None and key not in (statistics.norm_obs_keys or ())):
+        return value
+    if isinstance(found, dict) != (key is not None) or found is None:
+        of, by = ("a Dict", "an array") if key is not None else ("an array", "a Dict")
+        message = f"expected statistics of {of}, as the observation space is, got those of {by}"
+        raise ValidationError(message)
+    moments = found[key] if isinstance(found, dict) and key is not None else found
+    name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
+    module = ADDRESS if key is None else f"{ADDRESS}.{key}"
+    transposed = _is_transposed(value, moments.shape, name)  # type: ignore[union-attr]
+    if value.dtype != _DOUBLE:
+        value = builder.add("Cast", value, to=_DOUBLE, module=module)
+    if transposed:
+        value = builder.add("Transpose", value, axes=_CHANNELS_LAST, module=module)
+    mean, variance = (
+        builder.weight(f"{name}/{part}", _describe_array(getattr(moments, part)), f"{name}/{part}")
+        for part in ("mean", "var")
+    )
+    epsilon, high, low = (
+        builder.constant(number, _DOUBLE) for number in (statistics.epsilon, statistics.clip_obs, -statistics.clip_obs)
+    )
+    deviation = builder.add("Sqrt", builder.add("Add", variance, epsilon, module=module), module=module)
+    value = builder.add("Div", builder.add("Sub", value, mean, module=module), deviation, module=module)
+    value = builder.add("Min", builder.add("Max", value, low, module=module), high, module=module)
+    value = builder.add("Cast", value, to="float32", module=module)
+    return builder.add("Transpose", value, axes=_CHANNELS_FIRST, module=module) if transposed else value
+
+
+def add_observation_input(
+    builder: GraphBuilder, space: Space, name: str, key: str | None, statistics: VecNormalize | None, library: str
+) -> Value:
+    """Add the input of one observation, or of one part of a Dict, and what VecNormalize does to it.
+
+    :param name: of the input
+    :param key: of the part, or None
+    :param library: ``SB3`` or ``SBX``
+    :return: in the shape and dtype of the space, int64 for choices; normalized, float32
+    :raises UnsupportedError: when policies of the library do not observe the space
+    :raises ValidationError: when there are statistics of a space that VecNormalize does not normalize
+    """
+    if statistics is not None and not space.may_be_normalized:
+        _require_not_normalized(statistics, key, space.class_name)
+    if space.observed not in ("numbers", "one-hot"):
+        message = f"{library} has no {space.class_name} observations"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    dtype = "int64" if space.observed == "one-hot" else numpy_name(space.dtype)
+    value = builder.input(Input(name, dtype, space.shape, key=key))
+    if statistics is None or not space.may_be_normalized:
+        return value
+    return normalize_observation(builder, value, statistics, key)
+
+
+def _require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
+    found = statistics.obs_rms
+    has_any = key in (statistics.norm_obs_keys or ()) if isinstance(found, dict) else found is not None and key is None
+    if statistics.norm_obs and has_any:
+        message = f"expected no statistics of a {space} observation: VecNormalize normalizes a Box alone"
+        raise ValidationError(message)
+
+
+def _is_transposed(value: Value, statistics: tuple[int, ...], name: str) -> bool:
+    """Return whether statistics are of the channel-last images that an observation was transposed from."""
+    observation = value.shape
+    if observation == statistics:
+        return False
+    is_image = value.dtype == _BYTE and len(observation) == _IMAGE_AXES
+    if is_image and tuple(observation[axis] for axis in _CHANNELS_LAST) == statistics:
+        return True
+    message = f"{quote(name, 120)}: expected statistics of the shape {observation}, got {statistics}"
+    raise ValidationError(message)
+
+
+def _describe_array(array: Any) -> ArrayInfo:
+    """Return an array of the statistics, which numpy made when they were read, as the graph refers to arrays."""
+    if array.dtype.kind != "f":
+        message = f"expected statistics of floats, got {array.dtype}"
+        raise UnsupportedError(message)
+    return ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False)
+
 
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
 NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
-"""Of the package imitation: flattens observations, and normalizes them with statistics of its own."""
+"""An extractor of the package imitation that flattens observations and normalizes them with its own statistics."""
 NORMS: Final = {
     ("imitation.util.networks", "RunningNorm"): ("count",),
     ("imitation.util.networks", "EMANorm"): ("count", "inv_learning_rate", "num_batches"),
@@ -65,7 +176,7 @@ Observation = "Mapping[str | None, Value]"
 
 
 def add_observation(network: Network, agent: Agent, statistics: VecNormalize | None) -> dict[str | None, Value]:
-    """Add the inputs of a policy, and ``preprocess_obs``.
+    """Add the inputs of a policy, and ``preprocess_obs``: numbers as float32, images over 255, integers one-hot.
 
     :param statistics: VecNormalize's, or None
     :return: float32, by the key of a Dict in the order of the space, in which CombinedExtractor concatenates them; by
@@ -75,22 +186,18 @@ def add_observation(network: Network, agent: Agent, statistics: VecNormalize | N
     if not parts:
         message = "expected a Dict with at least one part"
         raise NetworkError(OBSERVATIONS, message)
-    return {key: _preprocess(network, agent, key, space, statistics) for key, space in parts.items()}
-
-
-def _preprocess(
-    network: Network, agent: Agent, key: str | None, space: Space, statistics: VecNormalize | None
-) -> Value:
-    """``preprocess_obs``: numbers as float32, images divided by 255, integers one-hot."""
-    scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
-    value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
-    if space.observed == "one-hot":
-        return add_one_hot(scope, value, space)
-    if value.dtype != FLOAT:
-        value = scope.add("Cast", value, to=FLOAT)
-    if space.is_image() and agent.arguments.flag("normalize_images", default=True):
-        value = scope.add("Div", value, scope.constant(255.0))
-    return value
+    made: dict[str | None, Value] = {}
+    for key, space in parts.items():
+        scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
+        value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
+        if space.observed == "one-hot":
+            value = add_one_hot(scope, value, space)
+        elif value.dtype != FLOAT:
+            value = scope.add("Cast", value, to=FLOAT)
+        if space.is_image() and agent.arguments.flag("normalize_images", default=True):
+            value = scope.add("Div", value, scope.constant(255.0))
+        made[key] = value
+    return made
 
 
 def add_one_hot(scope: Scope, value: Value, space: Space) -> Value:

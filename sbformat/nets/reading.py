@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
-    from sbformat.nets.modules import Parameter
+    from sbformat.nets.layers import Parameter
     from sbformat.nets.sb3 import Policy
     from sbformat.pkl.names import Pair
     from sbformat.pth import StateDict
@@ -83,35 +83,16 @@ def compare_network(agent: Agent, actual: Mapping[str, tuple[int, ...]]) -> Netw
     return NetworkMatch(agent, policy, parameters, find_mismatches(parameters, actual))
 
 
-def expected_parameters(source: Archive | Agent, release: Release | None = None) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of a policy's state dict, in the order of ``state_dict()`` (FORMAT.md 6.8).
-
-    >>> expected_parameters(sbformat.read("ppo-CartPole-v1.zip"))["action_net.weight"]
-    (2, 64)
-
-    :param source: an archive, or an ``Agent``; nothing that it names is imported
-    :param release: the release of SB3 that makes the network; by default the one that wrote the archive, or the agent's
-    :raises UnsupportedError: when the network is not known: a custom policy, features extractor or activation, which
-        the message names; a space without a fixed size
-    :raises NetworkError: when SB3 cannot make the network (a :class:`~sbformat.ValidationError`)
-    :raises SbformatError: when ``data`` cannot be read
-    """
-    if isinstance(source, Agent):
-        parameters = make_policy(source if release is None else source._replace(release=release)).parameters()
-    elif release is None:
-        parameters = match_network(source).parameters
-    else:
-        parameters = make_policy(read_agent(source, release)).parameters()
-    return {parameter.name: tuple(map(int, parameter.shape)) for parameter in parameters}
-
-
 def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -> NetworkMatch:
     """Return the network that SB3 makes for an archive, and how the stored state dict differs.
 
     Where the release that wrote the archive is not certain, the one whose network differs least is taken.
 
     :param replaced: as in :func:`read_agent`
-    :raises SbformatError: as :func:`expected_parameters`, and when the state dict cannot be read
+    :raises UnsupportedError: when the network is not known: a custom policy, features extractor or activation, which
+        the message names; a space without a fixed size
+    :raises NetworkError: when SB3 cannot make the network (a :class:`~sbformat.ValidationError`)
+    :raises SbformatError: when ``data`` or the state dict cannot be read
     """
     if not replaced:
         return archive.derive("network", lambda: _match_network(archive, None))
@@ -153,7 +134,13 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     """
     replaced = replaced or {}
     policy_class = replaced.get("policy_class") or read_policy_class(archive)
-    kwargs = _read_replaceable_kwargs(archive, replaced)
+    try:
+        kwargs = _read_kwargs(archive)
+    except UnsupportedError:
+        if KWARGS not in replaced:  # the caller may replace arguments that are not understood
+            raise
+        kwargs = {}
+    kwargs = {**kwargs, **replaced.get(KWARGS, {})}
     if policy_class in PRESETS:
         policy_class, fixed = PRESETS[policy_class]
         kwargs = {**kwargs, **fixed}
@@ -213,17 +200,6 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
         if policy_class in POLICIES:
             raise NetworkError(key, f"SB3 does not support {value.class_name} spaces")
     raise unknown_value_error(value, key, "a space")
-
-
-def _read_replaceable_kwargs(archive: Archive, replaced: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy's arguments with those of the caller, who may replace ones that are not understood."""
-    if "policy_kwargs" not in replaced:
-        return _read_kwargs(archive)
-    try:
-        kwargs = _read_kwargs(archive)
-    except UnsupportedError:
-        kwargs = {}
-    return {**kwargs, **replaced["policy_kwargs"]}
 
 
 def _read_kwargs(archive: Archive) -> dict[str, Any]:
@@ -363,22 +339,11 @@ def _guess_keys(name: str) -> str:
 # -- files of policy.save() -----------------------------------------------------------------------------
 
 
-def require_known_network(archive: Archive) -> None:
-    """Refuse a file of ``policy.save()`` whose names and shapes fit no policy of SB3 with its arguments.
-
-    The file may still be correct: the policy may be a custom one.
-
-    :param archive: of the format ``policy-file``
-    :raises SbformatError: as :func:`match_saved_policy`
-    """
-    match_saved_policy(archive)
-
-
 def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = None) -> NetworkMatch:
     """Return the network of a file of ``policy.save()``: that of the first policy whose names and shapes fit.
 
     Policies with the fewest arguments that the file does not have come first: the masked actor-critic's arguments are
-    among those of ``ActorCriticPolicy``.
+    among those of ``ActorCriticPolicy``. A file that none fits may still be correct: the policy may be a custom one.
 
     :param archive: of the format ``policy-file``
     :param replaced: fields of the agent that are not read; see :func:`read_agent`
@@ -401,18 +366,16 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
         if not match.mismatches:
             return match
         if nearest is None or len(match.mismatches) < nearest[0]:
-            nearest = len(match.mismatches), _describe_nearest(agent.policy_class, match.mismatches)
+            count = len(match.mismatches)
+            more = f", and {count - 1:,} more" if count > 1 else ""
+            which = f"{agent.policy_class[1]}, which differs: {match.mismatches[0].message}{more}"
+            nearest = count, f"the nearest is {which}"
     if unknown is not None and nearest is None:
         raise unknown
     stored.require_all()
     why = f"; {nearest[1]}" if nearest else ""
     message = f"the file does not name its policy class, and no policy of SB3 with these arguments fits{why}"
     raise UnsupportedError(message, entry=DATA_ENTRY)
-
-
-def _describe_nearest(policy_class: Pair, mismatches: tuple[Mismatch, ...]) -> str:
-    more = f", and {len(mismatches) - 1:,} more" if len(mismatches) > 1 else ""
-    return f"the nearest is {policy_class[1]}, which differs: {mismatches[0].message}{more}"
 
 
 def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator[Agent]:

@@ -37,10 +37,9 @@ from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
-from sbformat.nets import modules
-from sbformat.nets.activations import Activation, Spec
-from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action
-from sbformat.nets.modules import EPISODE_START, FLOAT, Module, ModuleDict, Scope, Tensor
+from sbformat.nets import layers
+from sbformat.nets.distributions import LOG_STD_RANGE, Head, add_choices, add_gaussian, finish_action
+from sbformat.nets.layers import EPISODE_START, FLOAT, Activation, Module, ModuleDict, Scope, Spec, Tensor, clip
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Input, Sampling, State
 
@@ -65,10 +64,9 @@ CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
 LSTM_SCOPE: Final = "lstm1"
 _CNN_FEATURES: Final = 512
 _NORM_EPSILON: Final = 1e-12
-"""Of ``tf.contrib.layers.layer_norm``."""
+"""The epsilon of ``tf.contrib.layers.layer_norm``."""
 _LSTM_EPSILON: Final = 1e-5
-"""Of the layer normalization within an LSTM."""
-_LOG_STD_RANGE: Final = (-20.0, 2.0)
+"""The epsilon of the layer normalization within an LSTM."""
 _NO_DEVIATION: Final = -1000.0
 """The logarithm of a standard deviation of 0: its exponential is 0 in every dtype."""
 _NORMAL_NOISE: Final = (
@@ -92,7 +90,7 @@ class Place(Scope):
 
     @property
     def top(self) -> Scope:
-        """What nodes belong to that are of no layer."""
+        """The scope of nodes that are not part of a layer."""
         return Scope(self.network)
 
 
@@ -148,7 +146,7 @@ ACTIVATIONS: Final[Mapping[str, Activation | Function]] = {
 # -- layers -------------------------------------------------------------------------------------------
 
 
-class Linear(modules.Linear):
+class Linear(layers.Linear):
     """``x @ weights + bias``.
 
     :param words: the names of weights and bias: ``LINEAR``, ``DENSE`` or ``CONNECTED``
@@ -324,7 +322,7 @@ class Policy(Module):
     """A network that acts."""
 
     scope: ClassVar[str]
-    """Of its variables."""
+    """The scope of its variables."""
     activation: ClassVar[str] = "relu"
     """The default of ``act_fun``."""
     inputs: InputStage
@@ -604,9 +602,7 @@ class SACActor(Actor):
         top, builder = scope.top, scope.network.builder
         latent = self.add_hidden(scope, self.features.forward(scope, observation), activation)
         mean = self.add_head(scope, latent, "dense", "mean")
-        least, most = map(top.constant, _LOG_STD_RANGE)
-        log_std = top.add("Max", self.add_head(scope, latent, "dense_1"), least)
-        log_std = top.add("Min", log_std, most, name="log_std")
+        log_std = clip(top, self.add_head(scope, latent, "dense_1"), *LOG_STD_RANGE, "log_std")
         action = finish_action(builder, agent.action_space, top.add("Tanh", mean), squashed=True)
         outputs = {"action": action, "mean": mean, "log_std": log_std}
         critics, place = Critics(self.mlp, ("vf",)), Place(scope.network, "model/values_fn")
@@ -640,8 +636,7 @@ class TD3Actor(Actor):
         else:
             shift, log_std = noise
             mean = top.add("Add", mean, shift)
-        clipped = top.add("Min", top.add("Max", squashed, top.constant(-1.0)), top.constant(1.0))
-        action = finish_action(builder, agent.action_space, clipped, squashed=True)
+        action = finish_action(builder, agent.action_space, clip(top, squashed, -1.0, 1.0), squashed=True)
         sampling = Sampling("gaussian", squashed.name, {"mean": mean.name, "log_std": log_std.name})
         return Head({"action": action}, sampling)
 

@@ -26,23 +26,23 @@ from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import NetworkError
-from sbformat.nets.extractors import add_one_hot
-from sbformat.nets.modules import FLOAT, Network, Scope
+from sbformat.nets.extractors import add_one_hot, normalize_observation
+from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
-from sbformat.nets.sb2_orders import find_wrapped
-from sbformat.nets.sb2_policies import (
+from sbformat.nets.sb2_orders import (
+    Candidates,
     Policy,
     UncertainError,
+    find_head,
     find_policy,
     find_rule,
     find_space,
-    list_networks,
+    find_wrapped,
     named_class,
+    observation_shape,
 )
-from sbformat.policies.builder import GraphBuilder, numpy_name
+from sbformat.policies.builder import GraphBuilder, PolicyModel, numpy_name
 from sbformat.policies.graph import Input
-from sbformat.policies.model import PolicyModel
-from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.operators import require
 from sbformat.pth.values import TensorInfo
 
@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.nets import sb2
     from sbformat.nets.sb2 import Shape, Variable
-    from sbformat.policies.builder import Value
-    from sbformat.policies.model import Given
+    from sbformat.policies.builder import Given, Value
 
 _OBSERVATIONS: Final = "observation_space"
 _ACTIONS: Final = "action_space"
@@ -93,7 +92,7 @@ _RANGE: Final = (-5.0, 5.0)
 
 
 class Agent(Record):
-    """What decides on the graph."""
+    """The contents of a file that decide on the graph."""
 
     algorithm: str
     """The one that wrote the file: ``HER``, ..."""
@@ -103,14 +102,14 @@ class Agent(Record):
     has_known_class: bool
     """Whether the file names one of SB2's classes, whose keywords are all in the file."""
     inferred: tuple[str, ...]
-    """What the file does not contain, and how it was determined, as sentences."""
+    """A sentence for each fact that the file does not contain, with how it was determined."""
     observation_space: Space
-    """What the network gets: for HER, the parts of an observation one after another."""
+    """The space of what the network gets: for HER, the parts of an observation one after another."""
     goal_space: Space | None
     """For HER, the observation space of the goal environment."""
     action_space: Space
     statistics: VecNormalize | None
-    """What observations are normalized with."""
+    """The statistics that observations are normalized with."""
     data: Mapping[str, Any]
     """Values of the file, decoded."""
     tensors: Mapping[str, TensorInfo]
@@ -218,12 +217,6 @@ def _require_space(data: Mapping[str, Any], key: str) -> Space:
     return space
 
 
-def unsupported_actions(agent: Agent) -> NetworkError:
-    """Return the error for an action space that the algorithm does not support."""
-    message = f"{agent.learner} of Stable Baselines 2 does not support {agent.action_space.class_name} actions"
-    return NetworkError(_ACTIONS, message)
-
-
 def _read_tensors(archive: Archive) -> dict[str, TensorInfo]:
     """Return the parameters by name.
 
@@ -252,7 +245,8 @@ def find_network(agent: Agent) -> sb2.Policy:
     forms = POLICIES.get(agent.learner, ())
     shapes = agent.list_shapes(forms[0].scope if forms else ActorCriticPolicy.scope)
     if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
-        raise unsupported_actions(agent)
+        kind = agent.action_space.class_name
+        raise NetworkError(_ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
     nearest: dict[str, Shape] = {}
     try:
         for network in _list_candidates(agent, shapes):
@@ -274,8 +268,8 @@ def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.
     # DQN's first parameter is its rate of exploration
     listed = ((), *shapes.values()) if agent.learner == "DQN" and not agent.has_known_class else tuple(shapes.values())
     rule = agent.policy.rule if agent.has_known_class else None
-    settings, most = agent.policy.settings, len(shapes)
-    for made in list_networks(agent.learner, rule, settings, agent.data, listed, most=most):
+    space, head = observation_shape(agent.data), find_head(agent.data)
+    for made in Candidates(agent.learner, rule, agent.policy.settings, space, head, listed, len(shapes)).networks():
         if isinstance(made, Mlp):
             yield from (form(made) for form in POLICIES[agent.learner])
         else:

@@ -22,7 +22,6 @@ from sbformat.known import changes
 from sbformat.known.algorithms import POLICY_CLASSES
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
-from sbformat.nets.activations import RELU, TANH, read_activation
 from sbformat.nets.arguments import (
     KWARGS,
     LARGEST_FLOAT32,
@@ -35,16 +34,18 @@ from sbformat.nets.arguments import (
     action_space_error,
     describe_value,
     output_size,
-    read_layer_sizes,
     read_sizes,
     wrong_value_error,
 )
 from sbformat.nets.distributions import (
+    LOG_STD_RANGE,
     Head,
     add_bits,
     add_choices,
     add_gaussian,
     add_gsde,
+    average_quantiles,
+    choose_greatest,
     component_sizes,
     finish_action,
     require_outputs,
@@ -56,7 +57,20 @@ from sbformat.nets.extractors import (
     extract_features,
     make_extractor,
 )
-from sbformat.nets.modules import LSTM, BatchRenorm, Linear, Module, Opaque, Sequential, Supplied, Tensor
+from sbformat.nets.layers import (
+    LSTM,
+    RELU,
+    TANH,
+    BatchRenorm,
+    Linear,
+    Module,
+    Opaque,
+    Sequential,
+    Supplied,
+    Tensor,
+    clip,
+    read_activation,
+)
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Sampling
 
@@ -66,7 +80,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.nets.arguments import Agent, Arguments
     from sbformat.nets.distributions import Noise
-    from sbformat.nets.modules import Parameter, Scope
+    from sbformat.nets.layers import Parameter, Scope
     from sbformat.pkl.names import Pair
     from sbformat.policies.builder import Value
 
@@ -74,8 +88,6 @@ if TYPE_CHECKING:
     Outputs = dict[str, Value]
 
 EXTRACTOR: Final = "features_extractor"
-_LOG_STD_RANGE: Final = (-20.0, 2.0)
-"""``LOG_STD_MIN`` and ``LOG_STD_MAX``."""
 
 
 def create_mlp(
@@ -228,7 +240,7 @@ def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
     """Return the hidden layers that ``net_arch`` describes."""
     value = agent.net_arch()
     if value is None:
-        sizes = [] if is_image else read_layer_sizes((64, 64))
+        sizes = [] if is_image else read_sizes((64, 64))
         return _Branches([], sizes, sizes)
     takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
     if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
@@ -236,16 +248,16 @@ def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
     if takes_dict and isinstance(value, dict):
         if shares and not {"pi", "vf"} <= value.keys():
             raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
-        return _Branches([], read_layer_sizes(value.get("pi", [])), read_layer_sizes(value.get("vf", [])))
+        return _Branches([], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", [])))
     if not shares:
         if not isinstance(value, (list, tuple, ArrayInfo)):
             raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
-        return _Branches([], read_layer_sizes(value), read_layer_sizes(value))
+        return _Branches([], read_sizes(value), read_sizes(value))
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
-    return _Branches(*map(read_layer_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
+    return _Branches(*map(read_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
 
 
 class ActorCriticPolicy(Policy):
@@ -453,7 +465,7 @@ class QNetwork(Module):
         self.features_extractor = extractor = policy.make_extractor(f"{name}.{EXTRACTOR}")
         value = policy.agent.net_arch()
         default = [] if isinstance(extractor, NatureCNN) else [64, 64]
-        sizes = read_layer_sizes(default if value is None else value)
+        sizes = read_sizes(default if value is None else value)
         layers = create_mlp(extractor.features_dim, outputs, sizes, policy.make_activation())
         setattr(self, name, Sequential(layers))
 
@@ -491,11 +503,8 @@ class DQNPolicy(Policy):
         return getattr(self, self.network).forward_values(scope, self.network, observation, name)  # type: ignore[no-any-return]
 
     def _choose(self, scope: Scope, outputs: Outputs, rate: float) -> Head:
-        values = outputs["q_values"]
-        require_outputs(values, self.agent.action_space.flat_size())
-        action = scope.add("ArgMax", values, axis=-1, name="action")
-        drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
-        return Head({"action": action, **outputs}, drawn)
+        require_outputs(outputs["q_values"], self.agent.action_space.flat_size())
+        return choose_greatest(scope, outputs, rate)
 
 
 class QRDQNPolicy(DQNPolicy):
@@ -582,9 +591,8 @@ class SACActor(Module):
             return mean, add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
         mean = self.mu.forward(scope / "mu", latent, name="mean")
         place = scope / "log_std"
-        low, high = map(scope.constant, _LOG_STD_RANGE)
-        above = place.add("Max", self.log_std.forward(place, latent), low)
-        return mean, add_gaussian(mean, place.add("Min", above, high, name="log_std"))
+        log_std = clip(place, self.log_std.forward(place, latent), *LOG_STD_RANGE, "log_std")
+        return mean, add_gaussian(mean, log_std)
 
     def _add_clipped_mean(self, scope: Scope, latent: Value) -> Value:
         """The mean of gSDE, which a Hardtanh limits unless ``clip_mean`` is 0."""
@@ -594,9 +602,7 @@ class SACActor(Module):
         limit = self.arguments.number("clip_mean", 2.0)
         if LARGEST_FLOAT32 < limit < inf:
             raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
-        tanh = place / 1
-        above = tanh.add("Max", self.mu.forward(place, latent), tanh.constant(-limit))
-        return tanh.add("Min", above, tanh.constant(limit), name="mean")
+        return clip(place / 1, self.mu.forward(place, latent), -limit, limit, "mean")
 
 
 def _clips_mean(arguments: Arguments) -> bool:
@@ -671,9 +677,9 @@ class ActorCriticsPolicy(Policy):
         if isinstance(value, dict) and takes_dict:
             if not {"pi", "qf"} <= value.keys():
                 raise NetworkError(NET_ARCH, "expected the keys pi and qf, for actor and critics")
-            return read_layer_sizes(value["pi"]), read_layer_sizes(value["qf"])
+            return read_sizes(value["pi"]), read_sizes(value["qf"])
         if isinstance(value, list) or (isinstance(value, tuple) and not takes_dict):
-            return read_layer_sizes(value), read_layer_sizes(value)
+            return read_sizes(value), read_sizes(value)
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
@@ -723,10 +729,7 @@ class TQCPolicy(SACPolicy):
         return self.agent.arguments.size("n_quantiles", 25)
 
     def evaluate(self, place: Scope, values: list[Value]) -> Outputs:
-        rows = [place.add("Reshape", value, shape=(1, value.shape[0])) for value in values]
-        quantiles = place.add("Concat", *rows, axis=-2, name="quantiles")
-        mean = place.add("ReduceMean", quantiles, axis=-1, name="q_values")
-        return {"q_values": mean, "quantiles": quantiles}
+        return average_quantiles(place, values)
 
 
 class CrossQPolicy(SACPolicy):
@@ -774,7 +777,7 @@ class ARSPolicy(Policy):
     def make(self) -> None:
         space, extractor = self.agent.action_space, self.make_extractor()
         value = self.agent.net_arch()
-        sizes = read_layer_sizes(list(self.net_arch) if value is None else value)
+        sizes = read_sizes(list(self.net_arch) if value is None else value)
         activation = self.make_activation()
         if space.distribution not in ("gaussian", "categorical"):
             raise action_space_error(space)

@@ -18,7 +18,6 @@ Sources: SBX ``common/policies.py``, ``common/jax_layers.py`` and ``policies.py`
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,17 +28,23 @@ from sbformat.formats.sbx import SbxArchive
 from sbformat.known.changes import FILTERS
 from sbformat.known.spaces import Space
 from sbformat.known.types import Reference
-from sbformat.nets.activations import Activation, Spec
-from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_number, require_choices
-from sbformat.nets.distributions import Head, add_choices, add_gaussian, finish_action, require_outputs
-from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION
-from sbformat.nets.inference import read_given_kwargs
-from sbformat.nets.modules import FLOAT, Flatten, Linear, Module, Network, Opaque, Scope, Tensor
+from sbformat.nets.arguments import ACTIONS, OBSERVATIONS, NetworkError, read_number, refuse_network, require_choices
+from sbformat.nets.building import read_given_kwargs
+from sbformat.nets.distributions import (
+    LOG_STD_RANGE,
+    Head,
+    add_choices,
+    add_gaussian,
+    average_quantiles,
+    choose_greatest,
+    finish_action,
+    require_outputs,
+)
+from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION, add_observation_input
+from sbformat.nets.layers import FLOAT, Activation, Flatten, Linear, Module, Network, Opaque, Scope, Spec, Tensor, clip
 from sbformat.nets.reading import describe_mismatches, find_mismatches
-from sbformat.policies.builder import GraphBuilder
+from sbformat.policies.builder import GraphBuilder, PolicyModel
 from sbformat.policies.graph import Sampling
-from sbformat.policies.model import PolicyModel
-from sbformat.policies.normalization import add_observation_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,8 +54,7 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.limits import Budget
     from sbformat.pkl.names import Pair
-    from sbformat.policies.builder import Value
-    from sbformat.policies.model import Given
+    from sbformat.policies.builder import Given, Value
     from sbformat.pth.values import TensorInfo
 
 _MOST_LAYERS: Final = 1000
@@ -343,7 +347,7 @@ class NormedMlp(Mlp):
 
 
 class QNetwork(Mlp):
-    """Of DQN, with two layers of ``n_units``."""
+    """The network of DQN, with two layers of ``n_units``."""
 
     depth = 2
 
@@ -474,7 +478,8 @@ class Policy:
         raw = network.forward_head(latent, name=names.get(role, "mean" if is_box else "logits"))
         require_outputs(raw, space.flat_size() * (2 if space.distribution == "bernoulli" else 1))
         if role == "q":
-            return self._act_greedily(raw), None
+            rate = read_number(self.archive.data.get("exploration_rate", 0.0), "exploration_rate")
+            return choose_greatest(Scope(network.variables), {"q_values": raw}, rate), None
         if not is_box:
             return add_choices(Scope(network.variables), space, raw, masked=False, is_normalized=False), None
         place = network.place / network.heads[0]
@@ -489,23 +494,13 @@ class Policy:
         head = Head({"action": action, "mean": raw, "log_std": spread}, add_gaussian(raw, log_std).sampling)
         return head, scaled if is_squashed else None
 
-    def _act_greedily(self, values: Value) -> Head:
-        action = self.builder.add("ArgMax", values, axis=-1, name="action")
-        rate = read_number(self.archive.data.get("exploration_rate", 0.0), "exploration_rate")
-        drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
-        return Head({"action": action, "q_values": values}, drawn)
-
     def _add_log_std(self, network: Mlp, latent: Value) -> Value:
         """Add the second head, within the bounds that the actor has."""
-        place = network.place / network.heads[1]
-        low, high = (
-            read_number(network.settings.get(key, default), key)
-            for key, default in (("log_std_min", -20.0), ("log_std_max", 2.0))
-        )
+        keys = zip(("log_std_min", "log_std_max"), LOG_STD_RANGE)
+        low, high = (read_number(network.settings.get(key, default), key) for key, default in keys)
         raw = network.forward_head(latent, 1)
         require_outputs(raw, self.space.flat_size())
-        above = place.add("Max", raw, place.constant(low))
-        return place.add("Min", above, place.constant(high), name="log_std")
+        return clip(network.place / network.heads[1], raw, low, high, "log_std")
 
     def evaluate(self, action: Value | None) -> dict[str, Value]:
         """Add the values of the critics; one that does not fit is left out, and the graph says so.
@@ -527,7 +522,8 @@ class Policy:
 
     def _evaluate_actions(self, module: Settings, action: Value) -> dict[str, Value]:
         """Add the values of all critics, in one array or in states of their own; of TQC, their quantiles too."""
-        scope = Scope(Network(self.builder, {}, ""), "qf_state")
+        network = Network(self.builder, {}, "")
+        scope, place = Scope(network, "qf_state"), Scope(network, "qf")
         seen = scope.add("Concat", scope.flatten(self.observation), action, axis=-1)
         own = [state for state in _OWN_STATES if any(name.startswith(f"{state}/") for name in self.tensors)]
         values = []
@@ -537,12 +533,9 @@ class Policy:
             for number in range(count or 1):
                 critic.variables.critic = number
                 values.append(critic.forward_head(critic.forward(critic.place, seen)))
-        add = partial(self.builder.add, module="qf")
-        if self.archive.algorithm.name != "TQC":
-            return {"q_values": add("Concat", *values, axis=-1, name="q_values")}
-        rows = [add("Reshape", value, shape=(1, *value.shape)) for value in values]
-        quantiles = add("Concat", *rows, axis=-2, name="quantiles")
-        return {"q_values": add("ReduceMean", quantiles, axis=-1, name="q_values"), "quantiles": quantiles}
+        if self.archive.algorithm.name == "TQC":
+            return average_quantiles(place, values)
+        return {"q_values": place.add("Concat", *values, axis=-1, name="q_values")}
 
 
 def _find_critics(tensors: Mapping[str, TensorInfo], state: str) -> tuple[str, int]:
@@ -605,12 +598,9 @@ def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     if not isinstance(archive, SbxArchive):
         message = f"expected an archive of SBX, got the format {archive.format}"
         raise UnsupportedError(message)
-    try:
+    with refuse_network():
         policy = Policy(archive, given, budget)
         head, action = policy.act()
         graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)
-    except NetworkError as error:
-        message = f"{error.key}: {error.message}"
-        raise ValidationError(message, entry=error.entry) from None
     spaces = policy.observations, policy.space
     return PolicyModel(graph, *spaces, archive.algorithm.name, "sb3", was_normalized(archive, spaces[0]), archive)

@@ -41,7 +41,7 @@ _KEYED: Final = "extractors."
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
 _PARAMETRIZATIONS: Final = "parametrizations"
 _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n")
-"""What names, a line each, contain if there is a wrapper."""
+"""Parts of names that only wrappers add, where each name is a line."""
 _PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
 _DTYPES: Final = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 """The dtypes of tensors that are computed, with numpy's codes."""
@@ -228,7 +228,7 @@ class _Wrapper(Record):
 
     name: str
     parts: tuple[str, ...]
-    """What stored names have after the tensor's; the first has the dtype and shape of the tensor."""
+    """The ends of stored names, after the tensor's; the first part has the dtype and shape of the tensor."""
     compute: Callable[..., Any]
     """From arrays of float64; ``UnsupportedError`` when they do not fit."""
 
@@ -238,13 +238,13 @@ _SUFFIXES: Final = (
     _Wrapper("spectral_norm", ("_orig", "_u", "_v"), _divide_by_norm),
     _Wrapper("weight_norm", ("_v", "_g"), _scale),
 )
-"""Of ``torch.nn.utils``: parts are beside the tensor."""
+"""The wrappers of ``torch.nn.utils``: parts are beside the tensor."""
 _PARAMETRIZED: Final = (
     _Wrapper("spectral_norm", (".original", ".0._u", ".0._v"), _divide_by_norm),
     _Wrapper("weight_norm", (".original1", ".original0"), _scale),
     _Wrapper("orthogonal", (".original", ".0.base"), _refuse),
 )
-"""Of ``torch.nn.utils.parametrizations``: parts are below ``parametrizations`` and the name of the tensor."""
+"""Those of ``torch.nn.utils.parametrizations``: parts are below ``parametrizations`` and the tensor's name."""
 
 
 class _Computed(Record):

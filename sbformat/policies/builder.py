@@ -1,9 +1,12 @@
-"""``GraphBuilder``: makes a :class:`~sbformat.policies.graph.Graph` node by node, and checks each."""
+"""``GraphBuilder``: makes a :class:`~sbformat.policies.graph.Graph` node by node, and checks each.
+
+``Given`` is what the builders of policies in :mod:`sbformat.nets` take beside a file, ``PolicyModel`` what they return.
+"""
 
 from __future__ import annotations
 
 from math import nan, prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.immutable import FrozenDict, Record
@@ -14,6 +17,9 @@ from sbformat.pth.values import TensorInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from sbformat.archive.archive import Archive
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.known.spaces import Space
     from sbformat.limits import Budget
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
@@ -33,7 +39,7 @@ class Value(Record):
     name: str
     dtype: str
     shape: Shape
-    """Of one item; of a weight, its whole shape."""
+    """Shape of one item; of a weight, its whole shape."""
     is_weight: bool
 
 
@@ -199,3 +205,36 @@ def numpy_name(code: str) -> str:
     except KeyError:
         message = f"expected an array of numbers, got the dtype {quote(code, 40)}"
         raise UnsupportedError(message) from None
+
+
+Family: TypeAlias = Literal["sb3", "sb2"]
+
+
+class Given(Record):
+    """The arguments of ``load_policy`` beside the file."""
+
+    vecnormalize: VecNormalize | None = None
+    """Statistics that observations are normalized with."""
+    policy_class: str | None = None
+    """The class to treat the policy as, as in ``ActorCriticPolicy``, where the file's is missing or not known."""
+    observation_space: Space | None = None
+    action_space: Space | None = None
+    policy_kwargs: Mapping[str, Any] | None = None
+    """Arguments of the policy, instead of the file's; a class by its name, as in ``torch.nn`` or SB3."""
+    modules: frozenset[str] = frozenset()
+    """The modules that the caller supplies as functions of arrays."""
+
+
+class PolicyModel(Record):
+    """A policy, ready for a back end."""
+
+    graph: Graph
+    observation_space: Space
+    action_space: Space
+    algorithm: str | None
+    family: Family
+    """The library whose ``predict`` the policy follows: they differ in shapes and states."""
+    was_normalized: bool
+    """Whether the agent was trained behind VecNormalize."""
+    archive: Archive | None = None
+    """Where it comes from."""

@@ -1,21 +1,316 @@
-"""Text for people about a graph: :func:`list_tables` for a report, :func:`describe` as one text."""
+"""Summaries of a graph for people: layers with shapes and activations, heads, steps before and after, and as text.
+
+In: a graph. Out: a :class:`Summary` (:func:`summarize`), its tables (:func:`list_tables`), or one text
+(:func:`describe`). Nodes are small: an LSTM has a dozen. Those that one module of the policy consists of are one
+:class:`Layer`, and an activation belongs to the layer before it. What no trained weight precedes prepares
+observations; what no layer follows chooses the action.
+"""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
-from sbformat.policies.summary import summarize
-from sbformat.rendering import render_table
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.operators import OPERATORS
+from sbformat.pth.values import TensorInfo
+from sbformat.rendering import render_table, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from sbformat.policies.graph import Graph, Sampling
+    from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
-    from sbformat.policies.summary import Layer, Step, Summary
+
+
+_ACTIVATIONS: Final = {op: row.activation for op, row in OPERATORS.items() if row.activation}
+"""Operators that are activations of torch by themselves."""
+_COMPOSED: Final = {
+    "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
+    "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU",
+    "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
+}  # fmt: skip
+"""Operators that are an activation of torch together."""
+_MEANS: Final = ("running_mean", "ra_mean")
+"""The names of the statistics of batch normalization and batch renormalization."""
+_ATTRIBUTES: Final = 4
+
+
+class Layer(Record):
+    """A layer: the nodes of one module of the policy, with the activation that follows."""
+
+    name: str
+    """The module, as in the state dict; of a node without one, its own name."""
+    operation: str
+    """``linear``, ``convolution 8 x 8, stride 4``, ``LSTM``, ..., or the operators."""
+    inputs: tuple[str, ...]
+    """The layers, inputs of the graph and steps that it reads."""
+    input_shapes: tuple[Shape, ...]
+    """The shape of each, for one observation."""
+    shape: Shape
+    """The shape of the result for one observation."""
+    activation: str | None
+    weights: tuple[str, ...]
+    """Addresses of its tensors in the file."""
+    parameter_count: int
+    outputs: tuple[str, ...]
+    """The outputs of the graph that are its result."""
+
+
+class Step(Record):
+    """A node before the first layer or after the last one."""
+
+    name: str
+    operation: str
+    """As an expression: ``ArgMax(logits)``."""
+    dtype: str
+    shape: Shape
+
+
+class Head(Record):
+    """An output of the graph."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    source: str
+    """The layer, step or input whose result it is."""
+
+
+class Summary(Record):
+    """A graph, as people describe a network; without references to the tensors of a file."""
+
+    inputs: tuple[Input, ...]
+    preprocessing: tuple[Step, ...]
+    """The steps before the first layer."""
+    layers: tuple[Layer, ...]
+    heads: tuple[Head, ...]
+    postprocessing: tuple[Step, ...]
+    """The steps after the last layer: the choice of the action, squashing, clipping."""
+    states: tuple[State, ...]
+    sampling: Sampling
+    inferred: tuple[str, ...]
+    parameter_count: int
+
+
+class _Group(Record):
+    """Nodes that are one layer."""
+
+    name: str
+    nodes: list[Node]
+
+
+def summarize(graph: Graph) -> Summary:
+    """Return the layers and steps of a graph."""
+    return _Summarizer(graph).summarize()
+
+
+class _Summarizer:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._shapes = {item.name: item.shape for item in graph.inputs}
+        self._shapes.update((node.name, node.shape) for node in graph.nodes)
+        self._shapes.update((name, weight.shape) for name, weight in graph.weights.items())
+        self._trained = {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
+        self._constant = set(graph.weights)
+        """Weights, and nodes that depend on weights alone."""
+        self._names: dict[str, str] = {item.name: item.name for item in graph.inputs}
+        """The name that is displayed for a value: of the layer or step that made it."""
+        self._is_recurrent = {item.name for item in graph.inputs if item.role in ("state", "episode_start")}
+        """States, the start of episodes, and nodes that depend on these alone: an LSTM reads them."""
+        self._readers: dict[str, int] = {}
+        for node in graph.nodes:
+            known = [name for name in node.inputs if name not in self._constant]
+            if not known:
+                self._constant.add(node.name)
+            elif self._is_recurrent.issuperset(known):
+                self._is_recurrent.add(node.name)
+            for name in set(node.inputs):
+                self._readers[name] = self._readers.get(name, 0) + 1
+
+    def summarize(self) -> Summary:
+        before, after = self._split()
+        steps: tuple[list[Step], list[Step]] = ([], [])
+        layers: list[Layer] = []
+        made_by: dict[str, int] = {}
+        for group in _group(self._graph.nodes, before | after):
+            last = group.nodes[-1]
+            if last.name in before or last.name in after:
+                self._names[last.name] = last.name
+                if last.name not in self._constant:
+                    steps[last.name in after].append(Step(last.name, self._express(last), last.dtype, last.shape))
+                continue
+            at = self._find_activated(group, made_by)
+            if at is None:
+                layers.append(self._describe(group))
+                at = len(layers) - 1
+            else:
+                layers[at] = self._activate(layers[at], group)
+            made_by[last.name] = at
+            self._names.update({node.name: group.name for node in group.nodes})
+            self._names[last.name] = layers[at].name
+        graph = self._graph
+        return Summary(
+            graph.inputs,
+            tuple(steps[0]),
+            tuple(layers),
+            self._list_heads(),
+            tuple(steps[1]),
+            graph.states,
+            graph.sampling,
+            graph.inferred,
+            graph.parameter_count,
+        )
+
+    def _split(self) -> tuple[set[str], set[str]]:
+        """Return the nodes before the first layers, and those after the last ones."""
+        modules = {node.module for node in self._graph.nodes if self._trained & set(node.inputs)}
+        layers = {
+            node.name
+            for node in self._graph.nodes
+            if self._trained & set(node.inputs) or (node.module and node.module in modules)
+        }
+        depends: set[str] = set()
+        for node in self._graph.nodes:
+            if node.name in layers or depends & set(node.inputs):
+                depends.add(node.name)
+        needed: set[str] = set()
+        for node in reversed(self._graph.nodes):
+            if node.name in layers or node.name in needed:
+                needed.update(node.inputs)
+        others = [node.name for node in self._graph.nodes if node.name not in layers]
+        before = {name for name in others if name not in depends}
+        return before, {name for name in others if name in depends and name not in needed}
+
+    def _find_activated(self, group: _Group, made_by: dict[str, int]) -> int | None:
+        """Return the layer that a group is the activation of, if it is one."""
+        first, last = group.nodes[0], group.nodes[-1]
+        outside = self._operands(group)
+        is_activation = (
+            len(outside) == 1
+            and outside[0] in made_by
+            and self._shapes[outside[0]] == last.shape
+            and (not self._tensors(group) or first.op == "PRelu")
+            and (len(group.nodes) > 1 or first.op in _ACTIVATIONS)
+        )
+        if not is_activation or self._readers[outside[0]] > sum(outside[0] in node.inputs for node in group.nodes):
+            return None
+        return None if self._outputs(outside[0]) else made_by[outside[0]]
+
+    def _activate(self, layer: Layer, group: _Group) -> Layer:
+        operators = " ".join(node.op for node in group.nodes)
+        activation = _ACTIVATIONS.get(operators) or _COMPOSED.get(operators) or _list_operators(group)
+        tensors = self._tensors(group)
+        return layer._replace(
+            activation=activation if layer.activation is None else f"{layer.activation}, {activation}",
+            weights=(*layer.weights, *(self._address(tensor) for tensor in tensors)),
+            parameter_count=layer.parameter_count + self._count(tensors),
+            outputs=self._outputs(group.nodes[-1].name),
+        )
+
+    def _describe(self, group: _Group) -> Layer:
+        is_lstm = not self._is_recurrent.isdisjoint(self._operands(group))
+        outside = [name for name in self._operands(group) if not is_lstm or name not in self._is_recurrent]
+        tensors = self._tensors(group)
+        last = group.nodes[-1]
+        reads = {self._names.get(name, name): self._shapes[name] for name in outside}
+        operation, activation = "LSTM", None
+        if not is_lstm:
+            has_activation = len(group.nodes) > 1 and last.op in _ACTIVATIONS
+            activation = _ACTIVATIONS[last.op] if has_activation else None
+            operation = self._name_operation(group._replace(nodes=group.nodes[:-1]) if has_activation else group)
+        return Layer(
+            group.name,
+            operation,
+            tuple(reads),
+            tuple(reads.values()),
+            last.shape,
+            activation,
+            tuple(map(self._address, tensors)),
+            self._count(tensors),
+            self._outputs(last.name),
+        )
+
+    def _name_operation(self, group: _Group) -> str:
+        node = next((node for node in group.nodes if node.op == "Conv"), None)
+        if node is not None:
+            kernel = self._shapes[node.inputs[1]][2:]
+            strides, pads = node.attributes["strides"], node.attributes["pads"]
+            padding = f", padding {_join_sizes(pads)}" if any(pads) else ""
+            return f"convolution {_join_sizes(kernel, ' x ')}, stride {_join_sizes(strides)}{padding}"
+        if any(tensor.rpartition(".")[2] in _MEANS for tensor in self._tensors(group)):
+            return "batch normalization"
+        return _list_operators(group)
+
+    def _operands(self, group: _Group) -> list[str]:
+        """Return the values from outside that a group reads, without weights."""
+        own = {node.name for node in group.nodes}
+        names = dict.fromkeys(name for node in group.nodes for name in node.inputs)
+        return [name for name in names if name not in own and name not in self._constant]
+
+    def _tensors(self, group: _Group) -> list[str]:
+        return [name for name in dict.fromkeys(n for node in group.nodes for n in node.inputs) if name in self._trained]
+
+    def _address(self, name: str) -> str:
+        return self._graph.weights[name].address or name
+
+    def _count(self, tensors: Iterable[str]) -> int:
+        return sum(prod(self._graph.weights[name].shape) for name in tensors)
+
+    def _outputs(self, name: str) -> tuple[str, ...]:
+        return tuple(output for output, made_by in self._graph.outputs.items() if made_by == name)
+
+    def _list_heads(self) -> tuple[Head, ...]:
+        found = {name: self._graph.output(name) for name in self._graph.outputs}
+        return tuple(
+            Head(name, head.dtype, head.shape, self._names.get(self._graph.outputs[name], self._graph.outputs[name]))
+            for name, head in found.items()
+        )
+
+    def _express(self, node: Node) -> str:
+        operands = [self._express_operand(name) for name in node.inputs]
+        attributes = [f"{key}={_express_value(value)}" for key, value in node.attributes.items()]
+        return f"{node.op}({', '.join([*operands, *attributes])})"
+
+    def _express_operand(self, name: str) -> str:
+        weight = self._graph.weights.get(name)
+        if weight is None:
+            return next(iter(self._outputs(name)), self._names.get(name, name))
+        if isinstance(weight.source, (TensorInfo, ArrayInfo)) or not weight.source:
+            return weight.address or name
+        return _express_value(weight.source if len(set(weight.source)) > 1 else weight.source[0])
+
+
+def _group(nodes: Sequence[Node], apart: set[str]) -> list[_Group]:
+    """Group neighbouring nodes of one module; the others are each for themselves."""
+    groups: list[_Group] = []
+    for node in nodes:
+        if node.module and node.name not in apart and groups and groups[-1].name == node.module:
+            groups[-1].nodes.append(node)
+        else:
+            groups.append(_Group(node.module if node.module and node.name not in apart else node.name, [node]))
+    return groups
+
+
+def _list_operators(group: _Group) -> str:
+    return ", ".join(dict.fromkeys(OPERATORS[node.op].layer or node.op for node in group.nodes))
+
+
+def _join_sizes(sizes: Sequence[int], separator: str = ", ") -> str:
+    """Return sizes as text; equal ones once, unless they are a product."""
+    shown = sizes if separator != ", " or len(set(sizes)) > 1 else sizes[:1]
+    return separator.join(map(str, shown))
+
+
+def _express_value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        more = [f"... {len(value)} in all"] if len(value) > _ATTRIBUTES else []
+        return f"[{', '.join([*map(_express_value, value[:_ATTRIBUTES]), *more])}]"
+    return escape(str(write_number(value)))
+
 
 _CELL: Final = 200
 _ROWS: Final = 1000
@@ -28,7 +323,7 @@ _SAMPLING: Final = {
     "epsilon_greedy": "with the probability {rate}, a random action",
     "none": "none: the action is deterministic",
 }
-"""How an action is drawn, by the kind of ``Sampling``."""
+"""Phrases for how an action is drawn, by the kind of ``Sampling``."""
 
 
 class Table(Record):

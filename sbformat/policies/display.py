@@ -33,8 +33,7 @@ def render(policy: Policy) -> str:
 def _render_network(policy: Policy) -> list[Markup]:
     """Return a table for each part of the network."""
     from sbformat.notebook import fold, render_paragraph, render_table
-    from sbformat.policies.describe import list_tables
-    from sbformat.policies.summary import summarize
+    from sbformat.policies.describe import list_tables, summarize
 
     count = len(policy.graph.nodes)
     if count > _NODES:

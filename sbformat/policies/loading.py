@@ -18,7 +18,7 @@ from sbformat.io.opening import is_folder
 from sbformat.known.spaces import convert_space
 from sbformat.known.types import Partial, Reference
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.policies.model import Given
+from sbformat.policies.builder import Given
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.io.opening import SourceLike
     from sbformat.known.spaces import Space
+    from sbformat.policies.builder import PolicyModel
     from sbformat.policies.graph import Graph
-    from sbformat.policies.model import PolicyModel
     from sbformat.policies.run.policy import Policy
 
 _OBSERVATION_SPACE: Final = "observation_space"
@@ -44,7 +44,7 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "safetensors": "plain arrays",
     "npz": "plain arrays",
 }
-"""What files without a policy are."""
+"""Descriptions of the files without a policy."""
 NOT_NORMALIZED: Final = (
     "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
     "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "

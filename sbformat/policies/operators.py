@@ -43,13 +43,13 @@ DTYPES: Final = (
 
 
 class Operand(Record):
-    """What an operator gets: the dtype and shape of a value, and whether it is a weight."""
+    """A value that an operator gets: its dtype and shape, and whether it is a weight."""
 
     dtype: str
     shape: Shape
     is_weight: bool
     name: str = ""
-    """Of the value; only parts need it."""
+    """Name of the value; only parts need it."""
 
 
 Result = tuple[str, Shape]
@@ -72,7 +72,7 @@ class C(Record):
     has_bools: bool = False
     """Whether ``integers`` is right for bools, too."""
     statements: str = ""
-    """What is computed before the expression."""
+    """Statements before the expression."""
     write: str = "elementwise"
     """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
 
@@ -112,7 +112,7 @@ class Operator(Record):
     """The batch axis of an operand that does not depend on observations, in numpy: of size 1, of the size of the batch,
     or none, for operands after the first that can only be weights."""
     layer: str = ""
-    """What a layer of this operator alone is called."""
+    """The name of a layer of this operator alone, in descriptions."""
 
 
 def require(condition: bool, message: str) -> None:  # noqa: FBT001 -- reads as an assertion

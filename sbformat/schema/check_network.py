@@ -25,7 +25,7 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
     """
     from sbformat.limits import Budget
     from sbformat.nets.sbx import build_sbx_policy
-    from sbformat.policies.model import Given
+    from sbformat.policies.builder import Given
 
     try:
         build_sbx_policy(archive, Given(), Budget(archive.limits))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
     from sbformat.container.layout import Entry
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.policies.summary import Summary
+    from sbformat.policies.describe import Summary
     from sbformat.reader import ArchiveLike
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
@@ -186,8 +186,8 @@ def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None,
     """Return the network of an archive's policy, or why it is not known."""
     if archive.format not in _POLICIES:
         return None, None
+    from sbformat.policies.describe import summarize
     from sbformat.policies.loading import policy_graph
-    from sbformat.policies.summary import summarize
 
     try:
         return summarize(policy_graph(archive, vecnormalize=False, limits=limits)), None

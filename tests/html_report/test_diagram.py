@@ -7,7 +7,7 @@ from itertools import combinations
 
 import sbformat
 from sbformat.html_report.diagram import MOST_BOXES, Box, Diagram, list_boxes, make_diagram, shorten
-from sbformat.policies.summary import Layer, Summary, summarize
+from sbformat.policies.describe import Layer, Summary, summarize
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.many_cases import check_each
 from tests.helpers.policy_vectors import ARCHIVES

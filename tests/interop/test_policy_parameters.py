@@ -20,9 +20,10 @@ from torch import nn
 
 import sbformat
 from sbformat.nets.arguments import NetworkError
-from sbformat.nets.reading import expected_parameters, find_optimizer_mismatches, match_network
+from sbformat.nets.reading import find_optimizer_mismatches, match_network
 from sbformat.tools.edit import edit
 from tests.interop.rebuild_envs import environment
+from tests.nets.agents import expected_parameters
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 

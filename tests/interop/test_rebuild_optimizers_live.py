@@ -15,7 +15,7 @@ sb3 = pytest.importorskip("stable_baselines3")
 
 import sbformat
 from sbformat import pth
-from sbformat.nets.activations import ACTIVATIONS
+from sbformat.nets.layers import ACTIVATIONS
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, find_wrong_options, fits_parameter, list_defaults

@@ -15,7 +15,7 @@ from sbformat.known.changes import NEWEST, Release
 from sbformat.known.rows import TABLE, known
 from sbformat.known.spaces import Discrete, MultiDiscrete, Text, TupleSpace, convert_space
 from sbformat.nets.arguments import choice_counts, require_choices
-from sbformat.nets.sb2_policies import UncertainError, read_sizes
+from sbformat.nets.sb2_orders import UncertainError, read_sizes
 from sbformat.pkl.numpy import ArrayInfo
 from tests.helpers.build_blobs import CLOUD, FAST, call, decode_outcome, tree
 from tests.helpers.bundled import ROOT

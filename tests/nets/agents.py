@@ -14,8 +14,9 @@ from sbformat.known.types import Reference
 from sbformat.limits import Budget, Limits
 from sbformat.nets.arguments import Agent
 from sbformat.nets.building import build_sb3_policy
+from sbformat.nets.reading import match_network
 from sbformat.nets.sb3 import POLICIES, make_policy
-from sbformat.policies.model import Given, PolicyModel
+from sbformat.policies.builder import Given, PolicyModel
 from sbformat.values import encode
 from tests.helpers.bundled import PPO, set_data
 from tests.policies.run.models import box
@@ -32,6 +33,12 @@ def find_policy(name: str) -> tuple[str, str]:
     """The policy class of a name such as ``sac.SACPolicy``."""
     package, _, last = name.rpartition(".")
     return next(pair for pair in POLICIES if pair[1] == last and f".{package or 'common'}." in f".{pair[0]}.")
+
+
+def expected_parameters(source: Archive | Agent) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the state dict that SB3 makes, in its order."""
+    parameters = make_policy(source).parameters() if isinstance(source, Agent) else match_network(source).parameters
+    return {parameter.name: tuple(map(int, parameter.shape)) for parameter in parameters}
 
 
 def draw_weights(agent: Agent, seed: int = 0) -> dict[str, np.ndarray]:

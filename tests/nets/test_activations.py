@@ -11,7 +11,7 @@ import pytest
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.known.types import Partial, Reference
-from sbformat.nets.activations import ACTIVATION_NODES, ACTIVATIONS
+from sbformat.nets.layers import ACTIVATION_NODES, ACTIVATIONS
 from tests.nets.agents import build, dense, draw, lone, make_agent, weights_of
 from tests.policies.run.models import discrete
 

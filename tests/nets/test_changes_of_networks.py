@@ -12,14 +12,13 @@ from sbformat.known.changes import NEWEST, RenamedModule
 from sbformat.nets import extractors
 from sbformat.nets.arguments import Size
 from sbformat.nets.extractors import FeaturesExtractor
-from sbformat.nets.modules import Linear
-from sbformat.nets.reading import expected_parameters
-from tests.nets.agents import build, draw, lone, make_agent, weights_of, with_class
+from sbformat.nets.layers import Linear
+from tests.nets.agents import build, draw, expected_parameters, lone, make_agent, weights_of, with_class
 
 if TYPE_CHECKING:
     import pytest
 
-    from sbformat.nets.modules import Scope
+    from sbformat.nets.layers import Scope
     from sbformat.policies.builder import Value
 
 

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from sbformat import LimitError, Limits, SbformatError, Serialized, UnsupportedError, ValidationError
 from sbformat.limits import Budget
-from sbformat.nets.building import build_sb3_policy
-from sbformat.nets.inference import find_policy_class
+from sbformat.nets.building import build_sb3_policy, find_policy_class
 from sbformat.nets.sb3 import POLICIES
-from sbformat.policies.builder import GraphBuilder
+from sbformat.policies.builder import Given, GraphBuilder
 from sbformat.policies.graph import Graph, Input
-from sbformat.policies.model import Given
 from sbformat.pth.values import TensorInfo
 from sbformat.values import encode
 from tests.helpers.count_work import count_calls

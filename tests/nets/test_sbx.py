@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from sbformat.cli import main
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.nets.activations import Spec
+from sbformat.nets.layers import Spec
 from sbformat.nets.sbx import NormedMlp, Variables
 from sbformat.policies.builder import GraphBuilder
 from tests.helpers.sbx import activation, made_object, sbx_archive, train_state

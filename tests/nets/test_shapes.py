@@ -14,8 +14,8 @@ from sbformat.known.changes import ERAS, candidate_releases
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace
 from sbformat.known.types import Reference
 from sbformat.nets.arguments import Agent, NetworkError
-from sbformat.nets.modules import Parameter
-from sbformat.nets.reading import expected_parameters, find_mismatches, find_optimizer_mismatches, match_network
+from sbformat.nets.layers import Parameter
+from sbformat.nets.reading import find_mismatches, find_optimizer_mismatches, match_network
 from sbformat.nets.sb3 import (
     POLICIES,  # fmt: skip
     make_policy,
@@ -26,6 +26,7 @@ from sbformat.values import encode
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.many_cases import check_all
 from tests.helpers.shared_files import SHARED, add_summary_line
+from tests.nets.agents import expected_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError
-from sbformat.nets.activations import ACTIVATION_NODES
+from sbformat.nets.layers import ACTIVATION_NODES
 from sbformat.policies.c import calls
 from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.export import write_source
@@ -24,7 +24,7 @@ from tests.policies.run.models import box
 EXPORTED: Final = {op: row for op, row in OPERATORS.items() if op != "Call"}
 SOURCES: Final = Path(sbformat.__file__).parent / "policies"
 LISTS: Final = {
-    "summary.py": "_COMPOSED",  # sequences of operators
+    "describe.py": "_COMPOSED",  # sequences of operators
     "sb2/activations.py": "_OPERATORS",  # of TensorFlow's functions
 }
 """The tables of more than two operators outside of the table, which are not about single operators."""

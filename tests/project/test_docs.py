@@ -193,7 +193,7 @@ def test_the_operators_of_the_format_are_those_of_the_code() -> None:
 
 
 def test_the_activations_of_the_format_are_those_of_the_code() -> None:
-    from sbformat.nets.activations import ACTIVATIONS, FLATTEN_LAYER
+    from sbformat.nets.layers import ACTIVATIONS, FLATTEN_LAYER
 
     known = {name for _, name in (*ACTIVATIONS, FLATTEN_LAYER)}
     named = {name for row in read_table("19.5") for name in re.findall(r"`(\w+)`", row[0])}

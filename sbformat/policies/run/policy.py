@@ -11,36 +11,341 @@ In: what ``predict`` takes. Out: what it returns. Between are three programs ove
 ``outputs`` has a program of its own. All that depends on the spaces alone is decided when a policy is made, so that a
 call does little more than numpy does: 10 microseconds for two layers of 64.
 
-Sources: SB3 ``common/policies.py`` (``BasePolicy.predict``), ``dqn/dqn.py``; sb3-contrib
-``common/recurrent/policies.py``, ``common/maskable/policies.py``; SB2 ``common/base_class.py``.
+*Observations* follow SB3's rules (``obs_to_tensor``, ``is_vectorized_observation``): an array of the shape of the space
+is a single observation, one with an axis before it a batch. Anything that numpy makes an array of is accepted. An image
+with its channels last is transposed when only that makes it fit. SB2's rules are the same without images. What does not
+fit is a ``ValueError`` that names both shapes.
+
+*Sampling*: one class for each kind of ``Sampling`` gets the values of its parameters for a batch, and returns what
+replaces the result of a node. The distributions are those of SB3 and SB2; the random numbers are numpy's, so a draw
+differs from that of torch with the same seed.
+
+Sources: SB3 ``common/policies.py`` (``BasePolicy.predict``), ``common/utils.py``, ``common/distributions.py``,
+``dqn/dqn.py``; sb3-contrib ``common/recurrent/policies.py``, ``common/maskable/policies.py``; SB2
+``common/base_class.py``, ``common/distributions.py``.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.known.spaces import Discrete
 from sbformat.limits import Budget
-from sbformat.policies.run.observations import NUMBERS, make_array, make_reader, widen_inputs
+from sbformat.policies.graph import find_users
 from sbformat.policies.run.program import Program, Weights
-from sbformat.policies.run.sampling import EpsilonGreedy, GsdeSampler, make_sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.spaces import Space
-    from sbformat.policies.graph import Graph, Input, State
-    from sbformat.policies.model import PolicyModel
+    from sbformat.policies.builder import Family, PolicyModel
+    from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Tensor
+    from sbformat.policies.run.kernels import Array
+
+
+NUMBERS: Final = "biuf"
+"""Kinds of numpy dtypes that an observation may have."""
+_FLOATS: Final = ("float32", "float64")
+_MOST_SHOWN: Final = 20
+"""Keys and sizes in a message."""
+
+
+def widen_inputs(graph: Graph, family: Family) -> Graph:
+    """Return a graph whose inputs have the dtype that observations are converted to first.
+
+    SB3 converts whatever it gets to float32, or with statistics to float64: an input of integers or float32 would cut
+    an observation of another dtype before that. SB2 has inputs of the dtype of the space.
+    """
+    inputs = []
+    users = find_users(graph.nodes)
+    for item in graph.inputs:
+        targets = {node.attributes["to"] if node.op == "Cast" else "" for node in users.get(item.name, ())}
+        if targets and targets <= set(_FLOATS) and item.role == "observation":
+            wide = max(targets, key=_FLOATS.index)
+            is_wider = wide == _FLOATS[-1] or (family == "sb3" and item.dtype not in _FLOATS)
+            inputs.append(item._replace(dtype=wide) if is_wider else item)
+        else:
+            inputs.append(item)
+    return graph._replace(inputs=tuple(inputs))
+
+
+class ArrayReader:
+    """Reads observations that are one array.
+
+    :param described: the input of the graph
+    :param space: its space
+    """
+
+    def __init__(self, described: Input, space: Space, family: Family) -> None:
+        self.key = described.key
+        self._input = described.name
+        self._shape = described.shape
+        self._choices = _read_choices(space)
+        self._is_image = family == "sb3" and space.is_image()
+        self._name = "the observation" if described.key is None else f"{quote(described.key, 60)} of the observation"
+
+    def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
+        """Return a batch by the name of the input, and whether the observation was one.
+
+        :raises ValueError: when it does not fit the space
+        """
+        array = observation if type(observation) is np.ndarray else self._make_array(observation)
+        if array.dtype.kind not in NUMBERS:
+            message = f"expected numbers as {self._name}, got {_describe(observation)}"
+            raise ValueError(message)
+        if array.shape == self._shape:
+            array, is_batched = array[None], False
+        elif array.ndim > 0 and array.shape[1:] == self._shape:
+            is_batched = True
+        else:
+            array, is_batched = self._transpose(array)
+        if self._choices is not None:
+            self._check_choices(array)
+        return {self._input: array}, is_batched
+
+    def _make_array(self, observation: Any) -> np.ndarray:
+        if isinstance(observation, Mapping) or _is_reset(observation):
+            message = f"expected an array of the shape {self._shape} as {self._name}, got {_describe(observation)}"
+            raise ValueError(message)
+        return make_array(observation, self._name)
+
+    def _transpose(self, array: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return an image, or images, with the channels first."""
+        if self._is_image and array.ndim in (3, 4):
+            moved = np.moveaxis(array, -1, -3)
+            if moved.shape[-3:] == self._shape:
+                return (moved[None], False) if array.ndim == 3 else (moved, True)
+        batch = str(("n", *self._shape)).replace("'", "")
+        message = (
+            f"expected the shape {self._shape} of one observation, or {batch} of a batch, as {self._name}, "
+            f"got {array.shape}"
+        )
+        raise ValueError(message)
+
+    def _check_choices(self, array: np.ndarray) -> None:
+        """Check that numbers are choices of the space: a one-hot vector has no place for others."""
+        choices = self._choices
+        if choices is not None and not ((array >= 0) & (array < choices)).all():
+            shown = choices.tolist() if choices.size <= _MOST_SHOWN else "those of the space"
+            message = f"expected integers >= 0 and < {shown} as {self._name}, got {array.min()} to {array.max()}"
+            raise ValueError(message)
+
+
+class DictReader:
+    """Reads observations that are a dict of arrays.
+
+    :param readers: in the order of the inputs
+    """
+
+    def __init__(self, readers: list[ArrayReader]) -> None:
+        self._readers = {reader.key: reader for reader in readers}
+
+    def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
+        """Return a batch for each input by name, and whether one of them was a batch.
+
+        :raises ValueError: when it does not fit the space
+        """
+        if not isinstance(observation, Mapping):
+            message = f"expected a dict with the keys {_join(self._readers)}, got {_describe(observation)}"
+            raise ValueError(message)  # noqa: TRY004 -- one class for observations that do not fit
+        if observation.keys() != self._readers.keys():
+            message = f"expected an observation with the keys {_join(self._readers)}, got {_join(observation)}"
+            raise ValueError(message)
+        inputs: dict[str, np.ndarray] = {}
+        is_batched = False
+        for key, reader in self._readers.items():
+            made, is_batch = reader.read(observation[key])
+            inputs.update(made)
+            is_batched = is_batched or is_batch
+        if len({len(array) for array in inputs.values()}) > 1:
+            shapes = ", ".join(f"{quote(key, 40)}: {np.shape(value)}" for key, value in observation.items())
+            message = f"expected single observations or batches of one size, got the shapes {shapes}"
+            raise ValueError(message)
+        return inputs, is_batched
+
+
+def make_array(value: Any, what: str) -> np.ndarray:
+    """Return anything that numpy makes an array of as one.
+
+    :raises ValueError: for lists of different lengths; numpy before 1.24 warns, and makes an array of lists
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, UserWarning):
+        message = f"expected an array of numbers as {what}, got lists of different lengths, or other objects"
+        raise ValueError(message) from None
+
+
+def _join(keys: Iterable[Any]) -> str:
+    return ", ".join(quote(key, 40) for key in list(keys)[:_MOST_SHOWN]) or "none"
+
+
+def _is_reset(observation: Any) -> bool:
+    """Return whether it is what ``reset`` of gymnasium returns: an observation and a dict."""
+    return isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping)
+
+
+def _describe(observation: Any) -> str:
+    if _is_reset(observation):
+        return "a tuple of an observation and a dict; reset() of gymnasium returns two values: obs, info = env.reset()"
+    if isinstance(observation, np.ndarray):
+        return f"an array of {quote(observation.dtype, 40)} of the shape {observation.shape}"
+    return f"a {type(observation).__name__}"
+
+
+def _read_choices(space: Space) -> np.ndarray | None:
+    """Return the number of choices of each item of a discrete space; None for other spaces."""
+    counts = space.choices()
+    return np.array(counts).reshape(space.shape) if space.observed == "one-hot" else None
+
+
+_LARGE: Final = 1e30
+"""Standard deviations from here may overflow when they are multiplied."""
+
+
+def make_sampler(
+    graph: Graph, action_space: Space, compile_program: Callable[[list[str]], Program]
+) -> Sampler | EpsilonGreedy | None:
+    """Return the sampler of a graph; None if its action is deterministic.
+
+    :param compile_program: returns a program for names of values
+    """
+    sampling = graph.sampling
+    if sampling.kind == "none" or (sampling.kind == "epsilon_greedy" and not sampling.rate > 0):
+        return None
+    if sampling.kind == "epsilon_greedy":
+        return EpsilonGreedy(sampling.rate, action_space, graph.output("action"))
+    replaced = next(node for node in graph.nodes if node.name == sampling.replaces)
+    constants = {}
+    for name in sampling.parameters.values():
+        program = compile_program([name])
+        if not program.inputs:
+            constants[name] = program.run({})[0]
+    return _SAMPLERS[sampling.kind](sampling, constants, replaced)
+
+
+class GaussianSampler:
+    """Draws ``mean + exp(log_std) * noise``."""
+
+    def __init__(self, sampling: Sampling, constants: Mapping[str, Array], _: Node) -> None:
+        mean, log_std = sampling.parameters["mean"], sampling.parameters["log_std"]
+        self._std: Array | None = None
+        self.needs: tuple[str, ...] = (mean, log_std)
+        if log_std in constants:
+            with np.errstate(all="ignore"):
+                std = np.exp(constants[log_std])
+            if (std < _LARGE).all():  # numpy does not warn then, and need not be told not to
+                self._std, self.needs = std, (mean,)
+
+    def draw(self, generator: np.random.Generator, mean: Array, *log_std: Array) -> Array:
+        """Return a draw of the shape of the mean."""
+        noise: Array = generator.standard_normal(mean.shape, mean.dtype)  # type: ignore[assignment]
+        if self._std is not None:
+            noise *= self._std
+            noise += mean
+            return noise
+        with np.errstate(all="ignore"):
+            noise *= np.exp(log_std[0])
+            noise += mean
+        return noise
+
+
+class GsdeSampler:
+    """Draws ``mean + latent @ matrix``: the matrix of noise is drawn once, until it is reset."""
+
+    def __init__(self, sampling: Sampling, constants: Mapping[str, Array], _: Node) -> None:
+        self._std = constants[sampling.parameters["std"]]
+        self.needs = (sampling.parameters["mean"], sampling.parameters["latent"])
+        self._matrices = self._std[None]
+
+    def reset(self, generator: np.random.Generator, n_envs: int) -> None:
+        """Draw new noise: a matrix for each environment; a batch of another size uses the first."""
+        with np.errstate(all="ignore"):
+            self._matrices = generator.standard_normal((n_envs, *self._std.shape), np.float32) * self._std
+
+    def draw(self, generator: np.random.Generator, mean: Array, latent: Array) -> Array:
+        """Return a draw of the shape of the mean."""
+        del generator
+        matrices = self._matrices
+        with np.errstate(all="ignore"):
+            if len(latent) == 1 or len(latent) != len(matrices):
+                noise: Array = latent @ matrices[0]
+            else:
+                noise = np.matmul(latent[:, None], matrices)[:, 0]
+            noise += mean
+        return noise
+
+
+class CategoricalSampler:
+    """Draws one choice of each component: the greatest of the logits plus Gumbel noise, which has that distribution.
+
+    A choice that is masked has a logit of -1e8, which no noise makes the greatest.
+    """
+
+    def __init__(self, sampling: Sampling, _: Mapping[str, Array], replaced: Node) -> None:
+        self.needs = (sampling.parameters["logits"],)
+        self._dtype, self._shape = np.dtype(replaced.dtype), replaced.shape
+        ends = np.cumsum(sampling.sizes).tolist()
+        self._parts = [slice(end - size, end) for end, size in zip(ends, sampling.sizes)]
+
+    def draw(self, generator: np.random.Generator, logits: Array) -> Array:
+        """Return the index of a choice for each component."""
+        noisy: Array = generator.gumbel(size=logits.shape)  # type: ignore[assignment]
+        noisy += logits
+        if len(self._parts) == 1:
+            drawn = noisy.argmax(-1)
+        else:
+            drawn = np.stack([noisy[:, part].argmax(-1) for part in self._parts], -1)
+        made: Array = drawn.astype(self._dtype, copy=False)
+        return made.reshape(len(logits), *self._shape)
+
+
+class BernoulliSampler(CategoricalSampler):
+    """Draws 0 or 1: 1 where the logit plus logistic noise is positive, which has that distribution."""
+
+    def draw(self, generator: np.random.Generator, logits: Array) -> Array:
+        """Return 0 or 1 for each logit."""
+        drawn = logits + generator.logistic(size=logits.shape) > 0
+        return drawn.astype(self._dtype).reshape(len(logits), *self._shape)
+
+
+class EpsilonGreedy:
+    """Chooses random actions for a whole batch with a probability; otherwise the action is deterministic."""
+
+    def __init__(self, rate: float, action_space: Space, action: Tensor) -> None:
+        if not isinstance(action_space, Discrete):
+            message = f"expected a Discrete action space for random actions, got {action_space.class_name}"
+            raise UnsupportedError(message)
+        self._rate, self._dtype = rate, np.dtype(action.dtype)
+        self._low, self._high = action_space.start, action_space.start + action_space.n
+        if self._low < np.iinfo(self._dtype).min or self._high > np.iinfo(self._dtype).max:
+            message = f"expected a Discrete action space of {self._dtype}, got one that starts at {quote(self._low)}"
+            raise UnsupportedError(message)
+
+    def draw(self, generator: np.random.Generator, count: int) -> Array | None:
+        """Return random actions of the space; None for the deterministic ones."""
+        if generator.random() >= self._rate:
+            return None
+        return generator.integers(self._low, self._high, count, self._dtype)
+
+
+Sampler: TypeAlias = "GaussianSampler | GsdeSampler | CategoricalSampler"
+_SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Sampler]]] = {
+    "gaussian": GaussianSampler, "gsde": GsdeSampler, "categorical": CategoricalSampler, "bernoulli": BernoulliSampler,
+}  # fmt: skip
+
 
 _CRITIC: Final = "critic_"
-"""What the names of states that only the value depends on begin with; ``predict`` of SB3 does not return them."""
+"""The beginning of the names of states that only the value depends on, which ``predict`` of SB3 does not return."""
 _GENERATOR: Final = "_generator"
 _SHOWN: Final = 8
 """Keys in a repr."""
@@ -91,10 +396,12 @@ class Policy:
         """Decide what can be decided about inputs before there are any."""
         self._inputs = {item.name: item for item in graph.inputs}
         observations = [item for item in graph.inputs if item.role == "observation"]
-        self._reader = make_reader(model.observation_space, observations, model.family)
+        space = model.observation_space
+        parts = space.parts()
+        readers = [ArrayReader(item, parts.get(item.key, space), model.family) for item in observations]
+        self._reader: ArrayReader | DictReader = DictReader(readers) if space.has_keys else readers[0]
         self._name = observations[0].name
-        needs_no_check = model.observation_space.observed == "numbers"
-        self._shape = observations[0].shape if needs_no_check else None
+        self._shape = observations[0].shape if space.observed == "numbers" else None
         """The shape of an observation that needs no other check."""
         self._roles: dict[str, Input] = {item.role: item for item in graph.inputs}
         self._all_states: dict[str, list[State]] = {}
@@ -128,7 +435,7 @@ class Policy:
 
     @property
     def graph(self) -> Graph:
-        """What it computes."""
+        """The graph of what it computes."""
         return self._model.graph
 
     @property
@@ -138,7 +445,7 @@ class Policy:
 
     @property
     def inferred(self) -> tuple[str, ...]:
-        """What the file did not contain and the shapes of weights determined, as sentences."""
+        """A sentence for each fact that the shapes of weights determined because the file did not contain it."""
         return self._model.graph.inferred
 
     @property
@@ -376,14 +683,14 @@ class Policy:
     def _add_states(self, inputs: dict[str, np.ndarray], state: Any, count: int) -> None:
         parts = state if self._is_sb3 else [state]
         if not isinstance(parts, (tuple, list)) or len(parts) not in (len(self._states), len(self._all_states)):
-            message = f"expected a tuple of {len(self._states)} arrays as state, got {_describe(state)}"
+            message = f"expected a tuple of {len(self._states)} arrays as state, got {_describe_value(state)}"
             raise ValueError(message)
         named = dict(zip(self._all_states, parts)) if len(parts) > len(self._states) else dict(zip(self._states, parts))
         for name, rows in self._all_states.items():
             part = named.get(name, named.get(name.removeprefix(_CRITIC)))
             array, expected = make_array(part, "state"), self._state_shape(rows, count)
             if array.shape != expected or array.dtype.kind not in NUMBERS:
-                message = f"expected an array of numbers of the shape {expected} as state, got {_describe(part)}"
+                message = f"expected an array of numbers of the shape {expected} as state, got {_describe_value(part)}"
                 raise ValueError(message)
             layers = array if self._is_sb3 else [array]
             inputs.update({row.input: layer for row, layer in zip(rows, layers)})
@@ -416,7 +723,7 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
     array = make_array(value, described.role)
     if array.dtype.kind not in NUMBERS or array.size != count * prod(described.shape):
         expected = (count, *described.shape)
-        message = f"expected numbers of the shape {expected} as {described.role}, got {_describe(value)}"
+        message = f"expected numbers of the shape {expected} as {described.role}, got {_describe_value(value)}"
         raise ValueError(message)
     made: np.ndarray = array != 0 if described.dtype == "bool" else array
     return made.reshape(count, *described.shape)
@@ -441,7 +748,7 @@ def _render(space: Space) -> str:
     return f"{space.class_name}{size}"
 
 
-def _describe(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
         return f"an array of {getattr(value, 'dtype', 'no dtype')} of the shape {shape}"

@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Input, find_users
 from sbformat.policies.operators import OPERATORS, Operand, decompose
@@ -64,17 +63,6 @@ _LARGE_BLOCK_BYTES: Final = 1 << 25
 _MOST_ROWS: Final = 512
 _BATCH_SIZES: Final = 8
 """Sizes of batches for which plans are kept."""
-
-
-class Folded(Record):
-    """The nodes that depend on the given inputs, and the values that do not."""
-
-    inputs: tuple[Input, ...]
-    nodes: tuple[Node, ...]
-    constants: Mapping[str, Array]
-    """Weights, defaults of inputs, and results of nodes that only depend on these; without a batch axis."""
-    outputs: tuple[str, ...]
-    functions: Mapping[str, Callable[..., Any]]
 
 
 class Program:
@@ -115,12 +103,12 @@ class Program:
             if node.op == "Call" and node.attributes["function"] not in self._functions:
                 message = f"expected a function for {quote(node.attributes['function'])}, got none"
                 raise UnsupportedError(message)
-        self._forms: dict[tuple[str, ...], _Form] = {}
+        self._forms: dict[tuple[str, ...], Folded] = {}
         self._form(())
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What :meth:`run` takes; those with a default may be left out."""
+        """The inputs that :meth:`run` takes; those with a default may be left out."""
         return self._inputs
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
@@ -142,11 +130,8 @@ class Program:
         plans.append(plan)  # not when it failed: a function of the caller's may have kept it running
         return results
 
-    def _form(self, given: tuple[str, ...]) -> _Form:
-        form = self._forms[given] = _Form(self._fold(frozenset(given)))
-        return form
-
-    def _fold(self, given: frozenset[str]) -> Folded:
+    def _form(self, given: tuple[str, ...]) -> Folded:
+        """Return the folded form for the optional inputs that are given, made once."""
         known: dict[str, Array] = {}
         inputs = []
         for item in self._inputs:
@@ -157,7 +142,8 @@ class Program:
         operands = {name for node in self._nodes for name in node.inputs} | set(self._outputs)
         known.update({name: self._weights[name] for name in operands if name in self._weights})
         nodes = fold_nodes(self._nodes, known)
-        return Folded(tuple(inputs), nodes, known, self._outputs, self._functions)
+        made = self._forms[given] = Folded(tuple(inputs), nodes, known, self._outputs, self._functions)
+        return made
 
 
 def prune_nodes(
@@ -200,35 +186,40 @@ def _read_only(array: Array) -> Array:
     return array
 
 
-def _count_rows(size: int) -> int:
-    """Return the rows of a block, by the bytes of one: few enough for the cache, enough to use each weight often."""
-    size = max(1, size)
-    rows = max(_BLOCK_BYTES // size, min(_FEW_ROWS, _LARGE_BLOCK_BYTES // size))
-    return min(max(1, rows), _MOST_ROWS)
+class Folded:
+    """The nodes that depend on the given inputs, the values that do not, and plans by number of rows.
 
+    :param constants: weights, defaults of inputs, and results of nodes that only depend on these, without a batch axis
+    :param functions: for ``Call``, by name
+    """
 
-class _Form:
-    """A folded form of a program, with its plans by number of rows."""
-
-    def __init__(self, folded: Folded) -> None:
-        self._folded = folded
-        self.first = folded.inputs[0].name if folded.inputs else ""
+    def __init__(
+        self,
+        inputs: tuple[Input, ...],
+        nodes: tuple[Node, ...],
+        constants: Mapping[str, Array],
+        outputs: tuple[str, ...],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        self.inputs, self.nodes, self.constants, self.outputs = inputs, nodes, constants, outputs
+        self.functions, self.has_calls = functions, any(node.op == "Call" for node in nodes)
+        self.first = inputs[0].name if inputs else ""
         """The input that determines the size of the batch."""
         self.plans: dict[int, list[Plan]] = {}
         """Plans that are not running."""
-        values: list[Input | Node] = [*folded.inputs, *folded.nodes]
-        size = sum(prod(value.shape) * np.dtype(value.dtype).itemsize for value in values)
-        has_calls = any(node.op == "Call" for node in folded.nodes)
-        self._rows = sys.maxsize if has_calls else _count_rows(size)
-        """Of a block; a function of the caller's gets the whole batch."""
+        values: list[Input | Node] = [*inputs, *nodes]
+        size = max(1, sum(prod(value.shape) * np.dtype(value.dtype).itemsize for value in values))
+        # few enough for the cache, enough to use each weight often
+        rows = max(_BLOCK_BYTES // size, min(_FEW_ROWS, _LARGE_BLOCK_BYTES // size))
+        self._rows = sys.maxsize if self.has_calls else min(max(1, rows), _MOST_ROWS)
+        """Rows of a block; a function of the caller's gets the whole batch."""
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Compute the outputs, with a new plan or in blocks."""
-        folded = self._folded
-        if all(name in folded.constants for name in folded.outputs):
-            return [folded.constants[name].copy() for name in folded.outputs]
+        if all(name in self.constants for name in self.outputs):
+            return [self.constants[name].copy() for name in self.outputs]
         if self.first not in inputs:
-            message = f"expected the inputs {', '.join(item.name for item in folded.inputs)}, got {', '.join(inputs)}"
+            message = f"expected the inputs {', '.join(item.name for item in self.inputs)}, got {', '.join(inputs)}"
             raise ValueError(message)
         count = len(inputs[self.first])
         if count <= self._rows:
@@ -242,24 +233,24 @@ class _Form:
         try:
             plan = plans.pop()
         except IndexError:
-            plan = Plan(self._folded, count)
+            plan = Plan(self, count)
         results = plan.run(inputs)
         plans.append(plan)
         return results
 
     def _run_blocks(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
-        names = [item.name for item in self._folded.inputs if item.name in inputs]
+        names = [item.name for item in self.inputs if item.name in inputs]
         made: list[Array] = []
         for start in range(0, count, self._rows):
             end = min(start + self._rows, count)
             results = self._run_block({name: inputs[name][start:end] for name in names}, end - start)
             if not made:
                 made = [
-                    result if name in self._folded.constants else np.empty((count, *result.shape[1:]), result.dtype)
-                    for name, result in zip(self._folded.outputs, results)
+                    result if name in self.constants else np.empty((count, *result.shape[1:]), result.dtype)
+                    for name, result in zip(self.outputs, results)
                 ]
-            for name, whole, result in zip(self._folded.outputs, made, results):
-                if name not in self._folded.constants:
+            for name, whole, result in zip(self.outputs, made, results):
+                if name not in self.constants:
                     whole[start:end] = result
         return made
 
@@ -287,8 +278,7 @@ class Plan:
         self._results = [
             folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
         ]
-        has_calls = any(node.op == "Call" for node in folded.nodes)
-        self._context = None if has_calls else _make_quiet_context()
+        self._context = None if folded.has_calls else _make_quiet_context()
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Compute the outputs of one block of rows.

@@ -14,7 +14,7 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.table import current_name, find, list_place
 from sbformat.known.types import CarriedClass, Function, Instance, Module, Partial, Reference, Schedule
-from sbformat.nets.activations import ACTIVATIONS
+from sbformat.nets.layers import ACTIVATIONS
 from sbformat.pkl.tree import Node
 from sbformat.tools.rebuild.encode import iter_parts
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option

@@ -9,9 +9,8 @@ import numpy as np
 
 from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from sbformat.limits import Budget
-from sbformat.policies.builder import GraphBuilder, Value
+from sbformat.policies.builder import Family, GraphBuilder, PolicyModel, Value
 from sbformat.policies.graph import Input, Sampling, State
-from sbformat.policies.model import Family, PolicyModel
 from sbformat.policies.run.policy import Policy
 from tests.policies.run.graphs import describe
 

@@ -32,8 +32,7 @@ from tests.policies.run.models import (
 )
 
 if TYPE_CHECKING:
-    from sbformat.policies.builder import Value
-    from sbformat.policies.model import PolicyModel
+    from sbformat.policies.builder import PolicyModel, Value
     from sbformat.policies.run.policy import Policy
 
 FOUR = numbers(4, seed=7)

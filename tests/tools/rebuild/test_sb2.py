@@ -13,7 +13,7 @@ import pytest
 import sbformat
 from sbformat.known.types import ConstantSchedule, LinearSchedule, Reference
 from sbformat.nets.sb2 import ActorCriticPolicy, Cnn, InputStage, list_variables
-from sbformat.nets.sb2_policies import arrange_layers
+from sbformat.nets.sb2_orders import arrange_layers
 from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_files import (
     AGENTS,

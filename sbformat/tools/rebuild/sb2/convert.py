@@ -26,7 +26,7 @@ from sbformat.limits import Budget
 from sbformat.nets.entropy import FIXED, fixed_coefficient
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.sb2_agents import read_agent
-from sbformat.policies.model import Given
+from sbformat.policies.builder import Given
 from sbformat.pth import StateDict
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice

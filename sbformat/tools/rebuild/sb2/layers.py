@@ -9,7 +9,7 @@ import numpy as np
 from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.known.types import Partial, Reference
-from sbformat.nets import activations, sb2
+from sbformat.nets import layers, sb2
 from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.sb2.folding import Linear
 from sbformat.tools.rebuild.sb2.images import convert_cnn
@@ -59,7 +59,7 @@ def convert_activation(agent: Sb2Agent, default: str) -> dict[str, object]:
     if isinstance(found, sb2.Function):
         message = f"its activation {name} is not a class of torch.nn"
         raise UnsupportedError(message)
-    pair = next(pair for pair in activations.ACTIVATIONS if pair[1] == found.spec.name)
+    pair = next(pair for pair in layers.ACTIVATIONS if pair[1] == found.spec.name)
     arguments = dict(found.spec.arguments)
     made = Partial(Reference(*pair), (), arguments) if arguments else Reference(*pair)
     return {} if name == default else {"activation_fn": made}

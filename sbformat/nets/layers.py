@@ -1,8 +1,12 @@
-"""The modules that networks consist of: torch's layers, and how a policy is made of them.
+"""The modules that networks consist of: torch's layers and activations, and how a policy is made of them.
 
 A module sets its tensors and parts as attributes, as in torch, in the order of its constructor in SB3. ``state_dict()``
 has the tensors of a module, then those of its parts. A part that has two names is one module: its second names are
 aliases. ``forward`` adds nodes to a graph; a :class:`Scope` says where the module is.
+
+Which activations there are, and the names of their arguments, is in their rows (:mod:`sbformat.known.torch`);
+``ACTIVATION_NODES`` has what each computes in evaluation mode: dropout is the identity, and RReLU a LeakyReLU with the
+mean of its slopes.
 
 Sources: torch ``nn/modules``, SB3 ``common/torch_layers.py``, sb3-contrib ``common/torch_layers.py``, imitation
 ``util/networks.py``.
@@ -10,23 +14,32 @@ Sources: torch ``nn/modules``, SB3 ``common/torch_layers.py``, sb3-contrib ``com
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from math import inf, isfinite, pi, prod, sqrt
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.immutable import FrozenDict, Record
 from sbformat.known.changes import NEWEST, rename, stored_names
+from sbformat.known.numpy import to_number
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.table import list_place
+from sbformat.known.types import Partial, Reference
+from sbformat.nets.arguments import LARGEST_FLOAT32, read_size, unknown_value_error
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
-from sbformat.policies.operators import DTYPES
+from sbformat.policies.operators import DTYPES, OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.known.changes import Release
-    from sbformat.nets.arguments import Arguments, Size
+    from sbformat.nets.arguments import Agent, Arguments, Size
+    from sbformat.pkl.names import Pair
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.pth.values import TensorInfo
+
 
 FLOAT: Final = "float32"
 """The dtype of SB3's networks: ``load_state_dict`` converts every tensor to it."""
@@ -34,7 +47,7 @@ EPISODE_START: Final = "episode_start"
 _GATES: Final = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
 """The functions of the input, forget, cell and output gate of an LSTM, in this order in each matrix."""
 _NORM_EPSILON: Final = 1e-5
-"""Of ``BaseNorm`` in imitation ``util/networks.py``."""
+"""``eps`` of ``BaseNorm`` in imitation ``util/networks.py``."""
 
 
 class Parameter(Record):
@@ -412,3 +425,219 @@ def _add_going_on(network: Network) -> Value:
         made = scope.add("Sub", scope.constant(1.0), start)
         network.results[EPISODE_START] = scope.add("Reshape", made, shape=(1,))
     return network.results[EPISODE_START]
+
+
+# -- activations --------------------------------------------------------------------------------------
+
+ACTIVATIONS: Final[Mapping[Pair, tuple[str, ...]]] = {
+    pair: tuple(row.arguments) for pair, row in list_place("activation_fn").items()
+}
+"""Activations, with the arguments that a partial may give them; none of them needs one."""
+RELU: Final = ("torch.nn.modules.activation", "ReLU")
+TANH: Final = ("torch.nn.modules.activation", "Tanh")
+FLATTEN_LAYER: Final = ("torch.nn.modules.flatten", "Flatten")
+"""Not an activation, but SB3 accepts it in the place of one, and it has no parameters."""
+_KEY: Final = "policy_kwargs/activation_fn"
+
+
+class Spec(Record):
+    """A value of ``activation_fn``: the name of a class in ``torch.nn``, and the arguments that a partial gives it."""
+
+    name: str
+    arguments: Mapping[str, Any] = {}
+
+    def number(self, name: str, default: float) -> float:
+        """Return an argument that is a number; NaN and infinity are, as for torch.
+
+        :raises UnsupportedError: when it is something else, or beyond float32, where torch fails
+        """
+        try:
+            value = float(to_number(self.arguments.get(name, default), name))
+        except UnrecognizedError as error:
+            raise self.refuse(str(error)) from None
+        if LARGEST_FLOAT32 < abs(value) < inf:
+            message = f"expected a number of float32 as {name}, got {value!r}"
+            raise self.refuse(message)
+        return value
+
+    def require(self, expected: str, *, is_true: bool) -> None:
+        """Refuse arguments that torch refuses: raise UnsupportedError unless a condition is true."""
+        if not is_true:
+            message = f"expected {expected}"
+            raise self.refuse(message)
+
+    def refuse(self, reason: str) -> UnsupportedError:
+        """Return the error for an activation that has no graph."""
+        message = f"{_KEY} is {self.name}: {reason}"
+        return UnsupportedError(message, entry=DATA_ENTRY)
+
+
+def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
+    """Return what makes a module of the policy's ``activation_fn``.
+
+    :param default: the policy's default activation
+    :raises UnsupportedError: when the activation is not known
+    """
+    if "activation_fn" in agent.supplied:
+        return lambda: Supplied("activation_fn")
+    if agent.supplied:  # then what no layer needs need not be known
+        return lambda: Activation(_read_spec(agent, default))
+    spec = _read_spec(agent, default)
+    Activation(spec)  # what it cannot be is refused even where no layer has one
+    return lambda: Activation(spec)
+
+
+def _read_spec(agent: Agent, default: Pair) -> Spec:
+    value: Any = agent.policy_kwargs.get("activation_fn", Reference(*default))
+    given: dict[str, Any] = {}
+    if type(value) is Partial:
+        pair = value.function.pair if isinstance(value.function, Reference) else ("", "")
+        given = {**dict(zip(ACTIVATIONS.get(pair, ()), value.args)), **value.keywords}
+        value = value.function
+    if not isinstance(value, Reference) or (value.pair not in ACTIVATIONS and value.pair != FLATTEN_LAYER):
+        raise unknown_value_error(value, _KEY)
+    for name, part in given.items():
+        with suppress(UnrecognizedError):
+            given[name] = to_number(part, "argument")
+    return Spec(value.name, given)
+
+
+class Activation(Layer):
+    """An activation; PReLU alone has a tensor."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        if spec.name == "PReLU":
+            self.weight = Tensor((read_size(spec.arguments.get("num_parameters", 1), _KEY),))
+
+    def forward(self, scope: Scope, value: Value) -> Value:
+        """Add the nodes of the activation.
+
+        :return: a vector of the same size
+        :raises UnsupportedError: for an activation that does not turn a vector into one of the same size, or that mixes
+            the observations of a batch, with its name
+        """
+        return ACTIVATION_NODES[self.spec.name](scope, self.spec, value)
+
+
+AddNodes: TypeAlias = "Callable[[Scope, Spec, Value], Value]"
+
+
+def _operator(op: str) -> AddNodes:
+    """An activation that is one operator: its row has the arguments of torch that are attributes."""
+
+    def add(scope: Scope, spec: Spec, x: Value) -> Value:
+        given: dict[str, Any] = {}
+        for name, value in OPERATORS[op].arguments.items():
+            given[name] = spec.number(*value) if isinstance(value, tuple) else value
+        return scope.add(op, x, **given)
+
+    return add
+
+
+def _times(op: str) -> AddNodes:
+    """The input times an activation of it."""
+    return lambda scope, spec, x: scope.add("Mul", x, _operator(op)(scope, spec, x))
+
+
+def _refused(reason: str) -> AddNodes:
+    def refuse(_: Scope, spec: Spec, x: Value) -> Value:  # noqa: ARG001
+        raise spec.refuse(reason)
+
+    return refuse
+
+
+def clip(scope: Scope, x: Value, low: float, high: float, name: str = "") -> Value:
+    """Add nodes that clip a value to a range.
+
+    :param name: of the result
+    """
+    return scope.add("Min", scope.add("Max", x, scope.constant(low)), scope.constant(high), name=name)
+
+
+def _hard_tanh(scope: Scope, spec: Spec, x: Value) -> Value:
+    low, high = spec.number("min_val", -1.0), spec.number("max_val", 1.0)
+    spec.require("max_val to be greater than min_val", is_true=not low >= high)
+    return clip(scope, x, low, high)
+
+
+def _softmax(op: str) -> AddNodes:
+    """Along the only axis; torch takes it when ``dim`` is not given, too."""
+
+    def add(scope: Scope, spec: Spec, x: Value) -> Value:
+        if spec.arguments.get("dim") not in (None, 1, -1):
+            reason = "it mixes the observations of a batch"
+            raise spec.refuse(reason)
+        return scope.add(op, scope.add("Neg", x) if spec.name == "Softmin" else x, axis=-1)
+
+    return add
+
+
+def _gelu(scope: Scope, spec: Spec, x: Value) -> Value:
+    add, constant = scope.add, scope.constant
+    if spec.arguments.get("approximate", "none") == "tanh":
+        cube = add("Mul", add("Mul", x, x), x)
+        inner = add("Add", x, add("Mul", cube, constant(0.044715)))
+        curve = add("Tanh", add("Mul", inner, constant(sqrt(2 / pi))))
+    else:
+        curve = add("Erf", add("Mul", x, constant(sqrt(0.5))))
+    half = add("Mul", x, constant(0.5))
+    return add("Mul", half, add("Add", curve, constant(1.0)))
+
+
+def _soft_shrink(scope: Scope, spec: Spec, x: Value) -> Value:
+    lambd = spec.number("lambd", 0.5)
+    spec.require("a finite lambd, 0 or more", is_true=0 <= lambd < inf)
+    return scope.add("Shrink", x, lambd=lambd, bias=lambd)
+
+
+def _random_relu(scope: Scope, spec: Spec, x: Value) -> Value:
+    lower, upper = spec.number("lower", 1 / 8), spec.number("upper", 1 / 3)
+    is_range = isfinite(lower) and isfinite(upper) and lower <= upper
+    spec.require("finite numbers as lower and upper, in this order", is_true=is_range)
+    return scope.add("LeakyRelu", x, alpha=(lower + upper) / 2)
+
+
+def _celu(scope: Scope, spec: Spec, x: Value) -> Value:
+    alpha = spec.number("alpha", 1.0)
+    spec.require("alpha to be other than 0", is_true=alpha != 0)
+    return scope.add("Celu", x, alpha=alpha)
+
+
+_LINEAR_FROM: Final = 20.0
+"""Where torch replaces Softplus by the identity, by default: there they are equal in float32."""
+
+
+def _softplus(scope: Scope, spec: Spec, x: Value) -> Value:
+    beta, threshold = spec.number("beta", 1.0), spec.number("threshold", _LINEAR_FROM)
+    if beta == 1.0 and threshold == _LINEAR_FROM:
+        return scope.add("Softplus", x)
+    scaled = scope.add("Mul", x, scope.constant(beta))
+    curve = scope.add("Div", scope.add("Softplus", scaled), scope.constant(beta))
+    return scope.add("Where", scope.add("Greater", scaled, scope.constant(threshold)), x, curve)
+
+
+ACTIVATION_NODES: Final[Mapping[str, AddNodes]] = {
+    **{row.activation: _operator(op) for op, row in OPERATORS.items() if row.activation},
+    **dict.fromkeys(("AlphaDropout", "Dropout", "FeatureAlphaDropout", "Flatten", "Identity"), lambda _, __, x: x),
+    "CELU": _celu,
+    "GELU": _gelu,
+    "GLU": _refused("it halves the number of features, which no layer of SB3 expects"),
+    "Hardshrink": lambda scope, spec, x: scope.add("Shrink", x, lambd=spec.number("lambd", 0.5), bias=0.0),
+    "Hardswish": _times("HardSigmoid"),
+    "Hardtanh": _hard_tanh,
+    "LogSigmoid": lambda scope, _, x: scope.add("Neg", scope.add("Softplus", scope.add("Neg", x))),
+    "LogSoftmax": _softmax("LogSoftmax"),
+    "Mish": lambda scope, _, x: scope.add("Mul", x, scope.add("Tanh", scope.add("Softplus", x))),
+    "PReLU": lambda scope, _, x: scope.add("PRelu", x, scope.weight("weight")),
+    "RReLU": _random_relu,
+    "ReLU6": lambda scope, _, x: clip(scope, x, 0.0, 6.0),
+    "SiLU": _times("Sigmoid"),
+    "Softmax": _softmax("Softmax"),
+    "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
+    "Softmin": _softmax("Softmax"),
+    "Softplus": _softplus,
+    "Softshrink": _soft_shrink,
+    "Tanhshrink": lambda scope, _, x: scope.add("Sub", x, scope.add("Tanh", x)),
+}
+"""The function that adds the nodes of an activation, by the name of its class."""

@@ -14,8 +14,7 @@ import sbformat
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.builder import GraphBuilder
-from sbformat.policies.graph import Graph, Input, Sampling
-from sbformat.policies.graph_json import MAX_INLINE_ITEMS
+from sbformat.policies.graph import MAX_INLINE_ITEMS, Graph, Input, Sampling
 from sbformat.policies.operators import DTYPES, OPERATORS
 from sbformat.schema import load_schema
 from tests.helpers.bundled import PPO
@@ -23,6 +22,7 @@ from tests.helpers.policy_graphs import ppo_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 SCHEMA = load_schema("graph")
 VALIDATOR = Draft202012Validator(SCHEMA)
