@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.catalogue.collect import FileData
 from sbformat.catalogue.columns import make_table
 from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row
-from sbformat.cli import _csv, _output
+from sbformat.cli import _output
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -118,7 +119,7 @@ def print_csv(rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
     else:
         _require_columns(rows, columns, CSV_COLUMNS)
         header = tuple(dict.fromkeys((*_FIRST, *columns)))
-    _csv.print_csv(header, map(_list_values, rows))
+    _output.print_csv(header, map(_list_values, rows))
 
 
 def _list_values(row: TableRow) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     ]
     header = (NAME, *keys, *([""] if any(notes) else ()))
     right = [place for place, key in enumerate(header) if _is_number(table, key)]
-    title = _output.count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
+    title = count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
     printer.table(title, header, cells, right=right, longest=_LONGEST)
     if columns is None:
         _print_rest(printer, table, keys)
@@ -194,7 +195,7 @@ def _render(row: FileRow, key: str) -> str:
 
 
 def _describe_broken(row: TableRow) -> str:
-    return f"{_output.count_noun(row.broken, 'broken entry', 'broken entries')}" if row.broken else ""
+    return f"{count_noun(row.broken, 'broken entry', 'broken entries')}" if row.broken else ""
 
 
 def _print_rest(printer: _output.Plain, table: FileTable, shown: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ _shown: list[str] = []
 
 
 @contextlib.contextmanager
-def count_items(label: str, total: int, *, least: int = MANY_ITEMS) -> Iterator[Callable[[str], None]]:
+def count_items(label: str, total: int, *, least: int = MANY_ITEMS) -> Iterator[Callable[[], None]]:
     """Show a bar for many items; yield a function to call after each.
 
     :param label: the text beside the bar
@@ -33,7 +33,7 @@ def count_items(label: str, total: int, *, least: int = MANY_ITEMS) -> Iterator[
     :param least: the number from which it is shown
     """
     with _show(label, total, is_bytes=False, is_long=total >= least) as advance:
-        yield lambda _: advance(1) if advance is not None else None
+        yield lambda: advance(1) if advance is not None else None
 
 
 @contextlib.contextmanager

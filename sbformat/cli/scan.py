@@ -1,7 +1,12 @@
-"""``sbformat scan``: what loading a file would run or import."""
+"""``sbformat scan``: what loading a file would run or import.
+
+In: files, and folders in which every file is examined. Out: a verdict with its findings for each file, as text, JSON,
+CSV or SARIF; files of folders that have no verdict are counted with their reasons.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -10,20 +15,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import LFS_POINTER, describe_other
-from sbformat.cli import _files, _many, _output, _progress, _streams
-from sbformat.cli._options import is_quiet, is_verbose
+from sbformat.cli import _files, _many, _output, _progress
+from sbformat.cli._options import ALLOW, JOBS, Command, common, flag, is_quiet, is_verbose, option
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.immutable import Record
+from sbformat.io.links import find_roots
+from sbformat.io.opening import is_folder, is_remote
+from sbformat.io.urls import hide_secrets, join_url
+from sbformat.rendering import count_noun
+from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
+from sbformat.tools.scan.report import SKIP_REASONS, VERDICTS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.limits import Limits
     from sbformat.tools.scan import ScanReport
+    from sbformat.tools.scan.report import Skipped
 
-VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
-"""Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
     "offset", "line", "names", "message",
@@ -45,77 +56,65 @@ _LINES: Final = 20
 """Findings of a file that are listed without ``--verbose``; of more, those of a kind are counted."""
 
 
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "scan",
-        example="sbformat scan --fail-on dangerous models/",
-        help="show what loading files would run or import",
-        description="Examine every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
-        "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
-        "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
-        "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
-        "there is nothing to judge, also in one of several folders.",
-    )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, or folders of them")
-    parser.add_argument(
-        "--fail-on",
-        choices=(*VERDICTS[1:], NEVER),
-        default=VERDICTS[1],
-        metavar="LEVEL",
-        help="the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
-    )
-    parser.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="treat a dotted name as known; repeatable"
-    )
-    parser.add_argument(
-        "--list-skipped", action="store_true", help="list the files of folders that have no verdict, with the reasons"
-    )
-    _many.add_jobs_option(parser)
-    _files.add_common_options(parser, "sarif", "csv")
-    parser.set_defaults(run=run, refuse=parser.error)
+SCAN: Final = Command(
+    example="sbformat scan --fail-on dangerous models/",
+    description="Examine every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
+    "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
+    "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
+    "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
+    "there is nothing to judge, also in one of several folders.",
+    options=(
+        option("paths", nargs="+", metavar="PATH", help="files, or folders of them"),
+        option(
+            "--fail-on",
+            choices=(*VERDICTS[1:], NEVER),
+            default=VERDICTS[1],
+            metavar="LEVEL",
+            help="the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
+        ),
+        ALLOW,
+        flag("--list-skipped", help="list the files of folders that have no verdict, with the reasons"),
+        JOBS,
+        common("sarif", "csv"),
+    ),
+)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_scan(args: argparse.Namespace) -> int:
     """Scan each file; 1 when a verdict reaches the level, 2 when a file could not be read."""
-    import sbformat.tools.scan  # noqa: F401 -- imported before processes are forked
-    from sbformat.cli import _tree
+    import sbformat.tools.scan
 
     _many.use_absolute_paths(args)
     limits = _files.make_limits(args)
-    if args.allow:
-        _files.check_allowed(args)
-    found = _tree.find_files(args.paths)
+    _files.check_allowed(args)
+    found = find_files(args.paths)
     work = partial(
         scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
     )
     reports, skipped = [], [row._asdict() for row in found.skipped]
-    done = _many.map_files(work, found.paths, args, lost=lambda report: report, done="scanned")
-    with _many.count_files("scanning", found.paths, args) as advance:
-        for report in done:
-            advance(report["path"])
-            reason = report.pop("skipped_as", None)
-            skipped += report.pop("skipped", ())
-            if reason is not None:
-                skipped.append({"path": report["path"], "reason": reason})
-                continue
-            if report["outcome"] == "ok":
-                report["names"] = found.names.get(report["path"], [])
-            reports.append(report)
+    for report in _many.map_files(work, found.paths, args, label="scanning", done="scanned"):
+        reason = report.pop("skipped_as", None)
+        skipped += report.pop("skipped", ())
+        if reason is not None:
+            skipped.append({"path": report["path"], "reason": reason})
+            continue
+        if report["outcome"] == "ok":
+            report["names"] = found.names.get(report["path"], [])
+        reports.append(report)
     pointers = [row["path"] for row in skipped if row["reason"] == "lfs-pointer"]
     status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports, pointers))
-    for report in reports:
-        if report["outcome"] != "ok":
-            _output.report_failure(report, lists_problems=False)
+    _output.report_failures(reports)
     summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
     elif args.format == "csv":
-        from sbformat.cli import _csv
-
-        _csv.print_reports(reports, CSV_COLUMNS, _list_rows)
+        _FORM.print_csv(reports)
     elif args.format == "sarif":
-        _print_sarif(reports, summary, status)
+        import sbformat
+        from sbformat.tools.scan.sarif import render_sarif
+
+        version = sbformat.__version__
+        _output.print_document(render_sarif(reports, summary, version=version, exit_code=status, root=os.getcwd()))
     else:
         _print_text(_output.make_printer(), reports, summary)
     return status
@@ -135,14 +134,12 @@ def _report_empty_folders(
     for name in empty:
         about = f"{escape(name, 1000)}: " if name else ""
         tail = f", but {LFS_POINTER}" if any(path.startswith(name) for path in pointers) else ""
-        _streams.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found{tail}")
+        _files.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found{tail}")
     return _files.EXIT_COULD_NOT if empty else _files.EXIT_FINE
 
 
 def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[str, Any]:
     """Count the files without a verdict by their reasons, and list them where that is wanted."""
-    from sbformat.tools.scan.report import SKIP_REASONS
-
     counts = Counter(row["reason"] for row in skipped)
     summary: dict[str, Any] = {"counts": {reason: counts[reason] for reason in SKIP_REASONS if counts[reason]}}
     if with_files:
@@ -164,7 +161,7 @@ def scan_one(
     def work() -> dict[str, Any]:
         with _progress.count_file("scanning", path, passes=2) as progress:
             if path not in roots:
-                source = _streams.open_input(path, limits)
+                source = _files.open_input(path, limits)
                 found = scan(source, limits=limits, allow=allow, progress=progress)
                 if describe_other(found.format) and [row.rule for row in found.findings] == ["unknown-entry"]:
                     raise UnsupportedError(found.findings[0].message)
@@ -223,14 +220,6 @@ def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     file = {"file_verdict": report["verdict"], **{key: report[key] for key in ("format", "size", "sha256")}}
     rows = [{**file, **row, "names": " ".join(row["names"])} for row in report["findings"]]
     return rows or [file]
-
-
-def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status: int) -> None:
-    import sbformat
-    from sbformat.tools.scan.sarif import render_sarif
-
-    version = sbformat.__version__
-    _output.print_document(render_sarif(reports, skipped, version=version, exit_code=status, root=os.getcwd()))
 
 
 # -- text ---------------------------------------------------------------------------------------------
@@ -331,7 +320,7 @@ def _print_advice(printer: _output.Plain, report: dict[str, Any], findings: list
     found = (row["key"] for row in findings if row["entry"] == DATA_ENTRY and row["verdict"] == _WORST)
     keys = [key for key in dict.fromkeys(found) if _SIMPLE_KEY.fullmatch(key)]
     path = report["path"]
-    if keys and report["format"] == "sb3" and path != _streams.STANDARD_STREAM and not is_quiet():
+    if keys and report["format"] == "sb3" and path != _files.STANDARD_STREAM and not is_quiet():
         options = " ".join(f"--blobs {key}" for key in keys[:_SHOWN_NAMES])
         printer.line(f"  sbformat inspect {escape(shlex.quote(path), 1000)} {options} shows all that is called")
 
@@ -359,14 +348,96 @@ def _render_names(row: dict[str, Any]) -> str:
 
 def _list_summary(reports: list[dict[str, Any]]) -> str:
     counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
-    parts = [_output.count_noun(len(reports), "file")]
+    parts = [count_noun(len(reports), "file")]
     parts += [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
     return ", ".join(parts)
 
 
 def _render_skipped(skipped: dict[str, Any]) -> str:
-    from sbformat.tools.scan.report import SKIP_REASONS
-
-    counts = skipped["counts"]
-    parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in counts.items()]
+    parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in skipped["counts"].items()]
     return "; ".join(parts) + ("" if "files" in skipped else " (--list-skipped lists them)")
+
+
+_FORM: Final = _output.Form(_print_report, CSV_COLUMNS, _list_rows)
+
+
+# -- files of the command line ------------------------------------------------------------------------
+
+
+class Found(Record):
+    """The files that the paths of a command line name."""
+
+    paths: list[str]
+    """Files, and folders that are an unzipped archive, in the same order on every system."""
+    roots: dict[str, tuple[str, ...]]
+    """For each path that was found in a folder, the folders that its links may point into."""
+    names: dict[str, list[str]]
+    """Other names of files."""
+    skipped: list[Skipped]
+    """Files in folders that are not judged, each with its reason."""
+    folders: dict[str, frozenset[str]]
+    """Folders that the command line names, with those of ``paths`` that are only in them; without those of which
+    another path names a file, too."""
+
+
+def find_files(paths: Iterable[str]) -> Found:
+    """Find the files to scan.
+
+    A file that is named is scanned, whatever it is, also through a link. In a folder every file below is scanned, each
+    once; see :mod:`sbformat.tools.scan.folders`.
+
+    :param paths: files and folders
+    """
+    paths, found, seen = list(paths), Found([], {}, {}, [], {}), set()
+    for path in paths:
+        if not is_remote(path) and not os.path.isdir(path):
+            with contextlib.suppress(OSError):  # opening it gives the error
+                status = os.stat(path)
+                seen.add((status.st_dev, status.st_ino))
+    for path in paths:
+        if is_remote(path):
+            _add_url(path, found)
+            continue
+        if not os.path.isdir(path):
+            found.paths.append(path)
+            continue
+        roots = find_roots(path)
+        tree = list_tree(path, roots, seen, finds_archives=True)
+        found.paths.extend([*tree.unreadable, *tree.files])
+        found.roots.update(dict.fromkeys(tree.files, roots))
+        found.names.update(tree.names)
+        found.skipped.extend(tree.skipped)
+        if not any(row.reason == "link" for row in tree.skipped):
+            found.folders[path] = frozenset((*tree.unreadable, *tree.files))
+    return found
+
+
+def _add_url(url: str, found: Found) -> None:
+    """Add a remote file, or all files of a remote folder; an unzipped archive, with all below it, is one file.
+
+    Of a pattern, and of a query of the Hub, the archives are added.
+    """
+    from sbformat.io.remote.listing import is_pattern, iter_files, pin_folder, walk_folder
+
+    try:
+        if is_pattern(url):
+            found.paths.extend([row.name or row.url for row in iter_files(url)] or [url])
+            return
+        if not is_folder(url):
+            found.paths.append(url)
+            return
+        pinned, files, archive = pin_folder(url), [], None
+        for folder in walk_folder(pinned):
+            if archive is not None and f"{folder.name}/".startswith(archive):
+                continue
+            names = [row.name for row in folder.files]
+            if is_unzipped_archive({name.rpartition("/")[2] for name in names}):
+                archive = f"{folder.name}/" if folder.name else ""
+                names = [folder.name]
+            files += [join_url(pinned, name) if name else pinned for name in names]
+    except (OSError, SbformatError):  # opening it gives the error
+        found.paths.append(url)
+        return
+    found.paths.extend(files)
+    found.roots.update(dict.fromkeys(files, ()))
+    found.folders[hide_secrets(url)] = frozenset(map(hide_secrets, files))
