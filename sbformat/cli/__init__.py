@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 
+TYPE_CHECKING = False  # of typing, which --version and --help do not need
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any, Final
 
 _COMMANDS: Final = {
     "inspect": ("inspect", "show the contents of archives"),
@@ -81,7 +82,8 @@ def build_parser(*words: str) -> Parser:
         dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
     parser.commands = subparsers.choices
-    for name in words[:1] if words and words[0] in _COMMANDS else _COMMANDS:
+    shown = words[:1] if words and words[0] in _COMMANDS else () if words == ("--version",) else _COMMANDS
+    for name in shown:
         added = subparsers.add_parser(name, help=_COMMANDS[name][1], formatter_class=_Formatter)
         if not words or name in words:
             _configure(name, added)

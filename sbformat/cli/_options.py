@@ -50,7 +50,7 @@ class OneOf(Record):
     """Options of which one may be given."""
 
     options: tuple[Option, ...]
-    is_required: bool = False
+    is_required: bool
 
 
 Options: TypeAlias = "tuple[Option | OneOf | Options, ...]"
@@ -65,19 +65,34 @@ class Command(Record):
     options: Options
 
 
-def option(*names: str, help: str, **settings: Any) -> Option:  # noqa: A002 -- the word of argparse
-    """Describe an option with a value, or a positional argument."""
-    return Option(names, {"help": help, **settings})
+def option(names: str, metavar: str | None, text: str, **settings: Any) -> Option:
+    """Describe an option with a value, or a positional argument.
+
+    :param names: separated by spaces: ``-o --output``
+    :param metavar: what the help calls the value; None for choices
+    :param text: its help
+    """
+    return Option(tuple(names.split()), {"metavar": metavar, "help": text, **settings})
 
 
-def flag(*names: str, help: str) -> Option:  # noqa: A002 -- the word of argparse
+def flag(names: str, text: str) -> Option:
     """Describe an option without a value."""
-    return option(*names, action="store_true", help=help)
+    return Option(tuple(names.split()), {"action": "store_true", "help": text})
 
 
-def repeated(name: str, metavar: str, help: str, **settings: Any) -> Option:  # noqa: A002 -- the word of argparse
+def repeated(name: str, metavar: str, text: str, **settings: Any) -> Option:
     """Describe an option that can be given several times, whose values are a list."""
-    return option(name, action="append", default=[], metavar=metavar, help=help, **settings)
+    return option(name, metavar, text, **{"action": "append", "default": [], **settings})
+
+
+def output_file(text: str) -> Option:
+    """Describe the option for the file to write."""
+    return option("-o --output", "OUT", text, required=True)
+
+
+def one_of(*options: Option, is_required: bool = False) -> OneOf:
+    """Describe options of which one may be given."""
+    return OneOf(options, is_required)
 
 
 def add_options(parser: Any, options: Iterable[Any]) -> None:
@@ -253,45 +268,43 @@ def name_option(message: str) -> str:
 
 # -- options that commands share ----------------------------------------------------------------------
 
-FILES: Final = option("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
-AGENT: Final = option("path", metavar="FILE", help="an agent, or a folder with one and its statistics")
+FILES: Final = option("paths", "FILE", "archives, .pth and .pkl files, or folders of them", nargs="+")
+AGENT: Final = option("path", "FILE", "an agent, or a folder with one and its statistics")
 ALLOW: Final = repeated("--allow", "NAME", "treat a dotted name as known; repeatable")
-FORCE: Final = flag("--force", help="overwrite OUT")
+FORCE: Final = flag("--force", "overwrite OUT")
 JOBS: Final[Options] = (
-    OneOf((
-        option(
-            "--jobs", type=_parse_jobs, metavar="N", help="processes for many files; one for each processor by default"
-        ),
+    one_of(
+        option("--jobs", "N", "processes for many files; one for each processor by default", type=_parse_jobs),
         option(
             "--dask",
-            metavar="ADDRESS",
-            help="let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
+            "ADDRESS",
+            "let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
         ),
-    )),
+    ),
     option(
         "--worker-timeout",
+        "SECONDS",
+        f"with --dask, end when there has been no worker for so long (default: {WORKER_TIMEOUT:g})",
         type=parse_seconds,
         default=WORKER_TIMEOUT,
-        metavar="SECONDS",
-        help=f"with --dask, end when there has been no worker for so long (default: {WORKER_TIMEOUT:g})",
     ),
-)  # fmt: skip
+)
 _COMMON: Final[Options] = (
-    OneOf((
-        flag("-q", "--quiet", help="only results, findings and errors"),
-        flag("-v", "--verbose", help="also what was read, and long texts in full"),
-    )),
-    option("--color", choices=("auto", "always", "never"), default="auto", help="auto (default): in a terminal"),
+    one_of(
+        flag("-q --quiet", "only results, findings and errors"),
+        flag("-v --verbose", "also what was read, and long texts in full"),
+    ),
+    option("--color", None, "auto (default): in a terminal", choices=("auto", "always", "never"), default="auto"),
     repeated("--limit", "NAME=VALUE", "change a limit: json_bytes=128MB; repeatable", type=parse_limit),
-    flag("--private-redirects", help="of URLs: follow redirects to private addresses, and from https to http"),
+    flag("--private-redirects", "of URLs: follow redirects to private addresses, and from https to http"),
     option(
         "--timeout",
+        "SECONDS",
+        f"of URLs: how long a server may send nothing, or too little (default: {TIMEOUT:g})",
         type=parse_seconds,
         default=TIMEOUT,
-        metavar="SECONDS",
-        help=f"of URLs: how long a server may send nothing, or too little (default: {TIMEOUT:g})",
     ),
-)  # fmt: skip
+)
 
 
 def common(*formats: str) -> Options:
@@ -301,12 +314,12 @@ def common(*formats: str) -> Options:
     """
     words = ("text for people (default)", "JSON", *(word.upper() for word in formats))
     text = f"{', '.join(words[:-1])} or {words[-1]}"
-    return (option("--format", choices=("text", "json", *formats), default="text", help=text), *_COMMON)
+    return (option("--format", None, text, choices=("text", "json", *formats), default="text"), *_COMMON)
 
 
 def reading(*formats: str) -> Options:
     """Return the options of every command that reads archives; see :func:`common`."""
-    return (*common(*formats), flag("--unchecked-crc", help="also read a .pth that torch saved without CRCs"))
+    return (*common(*formats), flag("--unchecked-crc", "also read a .pth that torch saved without CRCs"))
 
 
 def make_target() -> Option:
@@ -314,12 +327,12 @@ def make_target() -> Option:
     from sbformat.known.changes import NEWEST, RELEASES
 
     text = f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
-    return option("--target", default=str(NEWEST), metavar="RELEASE", help=text)
+    return option("--target", "RELEASE", text, default=str(NEWEST))
 
 
-def assignments(help: str) -> Option:  # noqa: A002 -- the word of argparse
+def assignments(text: str) -> Option:
     """Return the option ``--set``, whose values :func:`parse_assignments` returns."""
-    return repeated("--set", "KEY=JSON", help, type=_parse_assignment)
+    return repeated("--set", "KEY=JSON", text, type=_parse_assignment)
 
 
 # -- options about output -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.cli import _files, _many, _output
-from sbformat.cli._options import is_quiet
+from sbformat.cli import _options as opt
 from sbformat.cli.rebuild import (
     WORDS,
     count_words,
@@ -398,7 +398,7 @@ def _print_many(
     printer = _output.make_printer()
     written = [report for report in reports if report["outcome"] == "ok"]
     findings = sum(any(row["is_finding"] for row in report["rows"]) for report in written)
-    if is_quiet() and not findings:
+    if opt.is_quiet() and not findings:
         return
     failed = len(reports) - len(written)
     copied = [row for row in others if row["copied"]]

@@ -14,19 +14,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress
-from sbformat.cli._options import (
-    AGENT,
-    FORCE,
-    Command,
-    OneOf,
-    Options,
-    UsageError,
-    flag,
-    option,
-    parse_number,
-    parse_seed,
-    reading,
-)
+from sbformat.cli import _options as opt
 from sbformat.errors import DataError, SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.immutable import Record
 from sbformat.io.opening import is_folder
@@ -59,103 +47,91 @@ PREDICT_COLUMNS: Final = ("path", "outcome", "message", "index")
 EVALUATE_COLUMNS: Final = ("path", "outcome", "message", "algorithm", "env", "episode", "reward", "length")
 """A row for each episode."""
 
-_STATISTICS: Final = option(
+_STATISTICS: Final = opt.option(
     "--vecnormalize",
-    metavar="STATS",
-    help="the statistics it was trained with, by default those of a bundle; none: observations are normalized already",
+    "STATS",
+    "the statistics it was trained with, by default those of a bundle; none: observations are normalized already",
 )
-_CLASSES: Final[Options] = (
-    option(
-        "--policy-class", metavar="NAME", help="the class of SB3 that a custom policy class extends: ActorCriticPolicy"
-    ),
-    option(
+_CLASSES: Final[opt.Options] = (
+    opt.option("--policy-class", "NAME", "the class of SB3 that a custom policy class extends: ActorCriticPolicy"),
+    opt.option(
         _POLICY_KWARGS,
-        metavar="JSON",
-        help="arguments of the policy that the file lacks, or whose class is not known: "
+        "JSON",
+        "arguments of the policy that the file lacks, or whose class is not known: "
         '\'{"features_extractor_class": "FlattenExtractor"}\'',
     ),
 )
-_RUNNING: Final[Options] = (
+_RUNNING: Final[opt.Options] = (
     _STATISTICS,
-    option("--seed", type=parse_seed, metavar="N", help="of the random numbers"),
+    opt.option("--seed", "N", "of the random numbers", type=opt.parse_seed),
 )
 
-PREDICT: Final = Command(
+PREDICT: Final = opt.Command(
     example="sbformat predict agent.zip --observation '[0.1, 0, -0.02, 0]'",
     description="Compute the actions of an agent for one observation or a batch of them, without torch. The same "
     "observation gives the same action as SB3's predict.",
     options=(
-        AGENT,
-        option(
+        opt.AGENT,
+        opt.option(
             _OBSERVATION,
-            required=True,
-            metavar="JSON",
-            help="an observation or a batch: JSON, a .npy file, or - for JSON from standard input; "
+            "JSON",
+            "an observation or a batch: JSON, a .npy file, or - for JSON from standard input; "
             "of a Dict space a JSON object or a .npz file",
+            required=True,
         ),
-        flag("--sequence", help="the batch is consecutive steps of one episode (LSTM)"),
-        flag("--outputs", help="also what the action is chosen by: logits, value, ..."),
-        option("--action-masks", metavar="JSON", help="1 or 0 for each choice: whether it is valid"),
+        opt.flag("--sequence", "the batch is consecutive steps of one episode (LSTM)"),
+        opt.flag("--outputs", "also what the action is chosen by: logits, value, ..."),
+        opt.option("--action-masks", "JSON", "1 or 0 for each choice: whether it is valid"),
         _RUNNING,
         _CLASSES,
-        OneOf((
-            flag("--deterministic", help="the most likely actions (default)"),
-            flag("--stochastic", help="sample the actions, as SB3 does while it trains"),
-        )),
-        reading("csv"),
+        opt.one_of(
+            opt.flag("--deterministic", "the most likely actions (default)"),
+            opt.flag("--stochastic", "sample the actions, as SB3 does while it trains"),
+        ),
+        opt.reading("csv"),
     ),
-)  # fmt: skip
-EVALUATE: Final = Command(
+)
+EVALUATE: Final = opt.Command(
     example="sbformat evaluate agent.zip --env CartPole-v1 -n 100 --seed 0",
     description="Run an agent for some episodes in an environment of gymnasium, without torch, and report mean and "
     "standard deviation of their rewards and lengths, as evaluate_policy of SB3 does.",
     options=(
-        AGENT,
-        option("--env", required=True, metavar="ID", help="the environment: CartPole-v1, ..."),
-        option("-n", "--episodes", type=parse_number, default=20, metavar="N", help="episodes (default 20)"),
+        opt.AGENT,
+        opt.option("--env", "ID", "the environment: CartPole-v1, ...", required=True),
+        opt.option("-n --episodes", "N", "episodes (default 20)", type=opt.parse_number, default=20),
         _RUNNING,
-        flag("--stochastic", help="sample the actions; else the most likely ones"),
-        option(
-            "--frame-stack",
-            type=parse_number,
-            metavar="K",
-            help="observations that the agent sees together (VecFrameStack)",
+        opt.flag("--stochastic", "sample the actions; else the most likely ones"),
+        opt.option(
+            "--frame-stack", "K", "observations that the agent sees together (VecFrameStack)", type=opt.parse_number
         ),
-        option(
-            "--channels-order", choices=("first", "last"), help="the axis of --frame-stack; by default as SB3 finds it"
+        opt.option(
+            "--channels-order", None, "the axis of --frame-stack; by default as SB3 finds it", choices=("first", "last")
         ),
-        option(_ENV_KWARGS, default="{}", metavar="JSON", help="arguments of the environment: an object"),
-        option("--max-steps", type=parse_number, metavar="N", help="time limit, instead of the environment's own"),
-        reading("csv"),
+        opt.option(_ENV_KWARGS, "JSON", "arguments of the environment: an object", default="{}"),
+        opt.option("--max-steps", "N", "time limit, instead of the environment's own", type=opt.parse_number),
+        opt.reading("csv"),
     ),
 )
-EXPORT: Final = Command(
+EXPORT: Final = opt.Command(
     example="sbformat export agent.zip -o policy.onnx",
     description="Write the policy of an agent for programs without Python or torch: everything from the "
     "observation to the deterministic action, with the statistics of VecNormalize and the bounds of the action.",
     options=(
-        AGENT,
-        option(
-            "-o",
-            "--output",
-            required=True,
-            metavar="OUT",
-            help="the suffix selects the format: .onnx, .c (and .h), or .json (and .safetensors)",
-        ),
-        option("--outputs", metavar="NAME,NAME", help="action, value, logits, ...; default: action, and all for .json"),
-        flag(
+        opt.AGENT,
+        opt.output_file("the suffix selects the format: .onnx, .c (and .h), or .json (and .safetensors)"),
+        opt.option("--outputs", "NAME,NAME", "action, value, logits, ...; default: action, and all for .json"),
+        opt.flag(
             "--raw",
-            help="what SB3's guide exports: actions that are not clipped or scaled, statistics only with "
-            "--vecnormalize",
+            "what SB3's guide exports: actions that are not clipped or scaled, statistics only with --vecnormalize",
         ),
         _STATISTICS,
         _CLASSES,
-        option("--opset", type=parse_number, metavar="N", help="of .onnx: 13 to 21; default: 17"),
-        option("--batch", metavar="NAME|N", help="of .onnx: the name of the batch axis, or its size"),
-        option("--name", metavar="NAME", help="of .c: what its names begin with; default: that of OUT"),
-        flag("--stochastic", help="refused: says how to sample the actions yourself"),
-        FORCE,
-        reading(),
+        opt.option("--opset", "N", "of .onnx: 13 to 21; default: 17", type=opt.parse_number),
+        opt.option("--batch", "NAME|N", "of .onnx: the name of the batch axis, or its size"),
+        opt.option("--name", "NAME", "of .c: what its names begin with; default: that of OUT"),
+        opt.flag("--stochastic", "refused: says how to sample the actions yourself"),
+        opt.FORCE,
+        opt.reading(),
     ),
 )
 
@@ -482,7 +458,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     """Evaluate; return 2 when the agent or the environment could not be loaded."""
     if args.channels_order is not None and args.frame_stack is None:
         message = "--channels-order: expected --frame-stack with it"
-        raise UsageError(message)
+        raise opt.UsageError(message)
     warned: list[str] = []
     with _print_warnings(warned):
         report = _files.report_errors(args.path, lambda: _evaluate(args))
@@ -558,7 +534,7 @@ def run_export(args: argparse.Namespace) -> int:
         for name in form.options if suffix in _FORMATS and suffix != other else ():
             if getattr(args, name) is not None:
                 message = f"--{name}: expected it with an output {other}, got {escape(suffix)}"
-                raise UsageError(message)
+                raise opt.UsageError(message)
     outputs = _list_outputs(args.output, suffix)
     warned: list[str] = []
     with _print_warnings(warned):

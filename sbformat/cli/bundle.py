@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
-from sbformat.cli._options import FORCE, Command, flag, make_target, option, reading
+from sbformat.cli import _options as opt
 from sbformat.errors import UnsupportedError, escape
 from sbformat.rendering import format_size
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 _SETTINGS: Final = (
     "library", "num_envs", "training", "norm_obs", "norm_reward", "clip_obs", "clip_reward", "gamma", "epsilon",
 )  # fmt: skip
-_OUTPUT: Final = option("-o", "--output", required=True, metavar="OUT", help="the archive to write")
+_OUTPUT: Final = opt.output_file("the archive to write")
 
-BUNDLE: Final = Command(
+BUNDLE: Final = opt.Command(
     example="sbformat bundle agent.zip --vecnormalize vecnormalize.pkl -o bundle.zip",
     description="Write an archive that also holds the statistics of a vecnormalize.pkl, in two more entries of "
     "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives both files back.",
     options=(
-        option("path", metavar="FILE", help="an archive"),
-        option(
+        opt.option("path", "FILE", "an archive"),
+        opt.option(
             "--vecnormalize",
+            "STATS",
+            "a vecnormalize.pkl of SB3 or SB2, SB2's obs_rms.pkl or ret_rms.pkl, a folder with both, or a bundle",
             required=True,
-            metavar="STATS",
-            help="a vecnormalize.pkl of SB3 or SB2, SB2's obs_rms.pkl or ret_rms.pkl, a folder with both, or a bundle",
         ),
         _OUTPUT,
-        flag("--force", help="overwrite OUT, and statistics that FILE has already"),
-        flag("--allow-mismatch", help="accept statistics whose shape is not that of the agent's observations"),
-        reading(),
+        opt.flag("--force", "overwrite OUT, and statistics that FILE has already"),
+        opt.flag("--allow-mismatch", "accept statistics whose shape is not that of the agent's observations"),
+        opt.reading(),
     ),
 )
-UNBUNDLE: Final = Command(
+UNBUNDLE: Final = opt.Command(
     example="sbformat unbundle bundle.zip -o agent.zip --vecnormalize vecnormalize.pkl",
     description="Write the archive that a bundle was made of, every entry byte for byte, and a vecnormalize.pkl "
     "that VecNormalize.load of the target's SB3 takes. Both files are written, or none.",
     options=(
-        option("path", metavar="FILE", help="an archive that sbformat bundle made"),
+        opt.option("path", "FILE", "an archive that sbformat bundle made"),
         _OUTPUT,
-        option("--vecnormalize", required=True, metavar="STATS", help="the vecnormalize.pkl to write"),
-        make_target(),
-        flag("--force", help=f"{FORCE.settings['help']} and STATS"),
-        reading(),
+        opt.option("--vecnormalize", "STATS", "the vecnormalize.pkl to write", required=True),
+        opt.make_target(),
+        opt.flag("--force", "overwrite OUT and STATS"),
+        opt.reading(),
     ),
 )
 

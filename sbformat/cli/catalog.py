@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import parallel
 from sbformat.cli import _files, _many, _output, _progress
-from sbformat.cli._options import (
-    ALLOW,
-    JOBS,
-    Command,
-    UsageError,
-    common,
-    flag,
-    is_quiet,
-    option,
-    parse_columns,
-    parse_count,
-)
+from sbformat.cli import _options as opt
 from sbformat.errors import escape
 from sbformat.rendering import count_noun, format_size
 
@@ -48,7 +37,7 @@ _MOST: Final = 1000
 """Rows that are printed as text."""
 _CELL: Final = 300
 
-CATALOG: Final = Command(
+CATALOG: Final = opt.Command(
     example="sbformat catalog logs/ -o runs.parquet",
     description="With -o, write a table with one row for each archive: what it is, its verdict and problems, and "
     "every hyper-parameter in a column. A table that exists is brought up to date: files of the same size and time "
@@ -56,24 +45,24 @@ CATALOG: Final = Command(
     "Exit status 1 when a file or one of its entries could not be read: its row says why. Exit status 2 when there "
     "is no table, or nothing to put into it.",
     options=(
-        option(
+        opt.option(
             "paths",
+            "SOURCE",
+            "archives, folders, globs in quotes ('runs/**/*.zip'), URLs; without -o one table",
             nargs="*",
-            metavar="SOURCE",
-            help="archives, folders, globs in quotes ('runs/**/*.zip'), URLs; without -o one table",
         ),
-        option("-o", "--output", metavar="OUT", help="the table: .parquet (extra catalog), .csv, .jsonl, .sqlite"),
-        option("--list", metavar="FILE", help="read further sources from a file, one a line; - is standard input"),
-        flag("--fresh", help="read every file again"),
-        option("--where", metavar="CONDITION", help='rows that meet a condition of SQL: "gamma < 0.99"'),
-        option("--columns", type=parse_columns, metavar="NAME,NAME", help="columns to print"),
-        option("--sort", metavar="NAME", help="sort the rows by a column"),
-        flag("--reverse", help="reverse the order of the rows"),
-        option("--rows", type=parse_count, metavar="N", help="print N rows at most"),
-        ALLOW,
-        JOBS,
-        flag("--force", help="overwrite an OUT that is not such a table"),
-        common("csv"),
+        opt.option("-o --output", "OUT", "the table: .parquet (extra catalog), .csv, .jsonl, .sqlite"),
+        opt.option("--list", "FILE", "read further sources from a file, one a line; - is standard input"),
+        opt.flag("--fresh", "read every file again"),
+        opt.option("--where", "CONDITION", 'rows that meet a condition of SQL: "gamma < 0.99"'),
+        opt.option("--columns", "NAME,NAME", "columns to print", type=opt.parse_columns),
+        opt.option("--sort", "NAME", "sort the rows by a column"),
+        opt.flag("--reverse", "reverse the order of the rows"),
+        opt.option("--rows", "N", "print N rows at most", type=opt.parse_count),
+        opt.ALLOW,
+        opt.JOBS,
+        opt.flag("--force", "overwrite an OUT that is not such a table"),
+        opt.common("csv"),
     ),
 )
 
@@ -82,7 +71,7 @@ def run_catalog(args: argparse.Namespace) -> int:
     """Write a catalogue or search one; 1 when a source could not be read, 2 when there is no catalogue."""
     wrong = _check_arguments(args)
     if wrong:
-        raise UsageError(wrong)
+        raise opt.UsageError(wrong)
     if args.output is None:
         return _print_rows(args, args.paths[0])
     outputs = [args.output, f"{args.output}.partial"]
@@ -129,17 +118,9 @@ def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
     )
     if report is None:
         return {"outcome": "missing", "message": "there are no sources: the catalogue is not written"}
-    return {
-        "rows": report.rows,
-        "read": report.read,
-        "resumed": report.resumed,
-        "columns": report.columns,
-        "nbytes": report.nbytes,
-        "failed": report.failed,
-        "failures": [
-            {"path": source, "outcome": outcome, "message": message} for source, outcome, message in report.failures
-        ],
-    }
+    names = ("rows", "read", "resumed", "columns", "nbytes", "failed")
+    failures = [dict(zip(("path", "outcome", "message"), failure)) for failure in report.failures]
+    return {**{name: getattr(report, name) for name in names}, "failures": failures}
 
 
 def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
@@ -168,9 +149,8 @@ def _map_rows(
     count: int,
 ) -> Iterator[Row]:
     """Make rows by processes or a cluster, with a progress bar."""
-    processes = 1 if count < _FEW else min(args.jobs or parallel.processors(), count)
-    if args.dask is not None:
-        processes = 2 if count else 1
+    few = 1 if count < _FEW else min(args.jobs or parallel.processors(), count)
+    processes = few if args.dask is None else 2 if count else 1
     given = (source._replace(target=_files.add_url_options(source.target, args)) for source in sources)
     rows = _many.map_items(work, given, args, processes=processes, lost=lost)
     with _progress.count_items("reading", count) as advance:
@@ -185,7 +165,7 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     more = report["failed"] - min(len(report["failures"]), _SHOWN_FAILURES)
     if more:
         printer.line(f"  \u2026 and {more:,} more that could not be read: --where \"outcome <> 'ok'\" lists them")
-    if not is_quiet():
+    if not opt.is_quiet():
         count = count_noun(report["rows"], "row")
         known = report["rows"] - report["read"]
         what = f"{report['read']:,} read, {known:,} known from before" if known else f"{report['read']:,} read"

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from sbformat.cli import _files
-from sbformat.cli._options import Command, option
+from sbformat.cli import _options as opt
 
 if TYPE_CHECKING:
     import argparse
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})
 """Names of arguments that are files."""
-COMPLETION: Final = Command(
+COMPLETION: Final = opt.Command(
     example='eval "$(sbformat completion bash)"',
     description="Write a script that completes commands, options, their values and files in a shell. The script "
     "does not start sbformat: write it again after an update.",
-    options=(option("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS)),),
+    options=(opt.option("shell", "SHELL", ", ".join(_SHELLS), choices=_SHELLS),),
 )
 
 

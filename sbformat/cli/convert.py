@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress
-from sbformat.cli._options import FORCE, Command, UsageError, option, reading
+from sbformat.cli import _options as opt
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import SbformatError, escape
 from sbformat.rendering import count_noun, format_size
@@ -18,47 +18,34 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = ("zip", "safetensors", "pth")
 
-CONVERT: Final = Command(
+CONVERT: Final = opt.Command(
     example="sbformat convert agent.zip -o agent.safetensors",
     description="Convert between archives (.zip), safetensors files that hold all of one, and .pth files. "
     "The suffixes select the formats; .npz and plain .safetensors become .pth.",
     options=(
-        option("path", metavar="FILE", help="an archive in any form, a .safetensors or an .npz"),
-        option("-o", "--output", required=True, metavar="OUT", help=".zip, .safetensors or .pth"),
-        option(
-            "--entry", default="policy", metavar="NAME", help="the state dict to write to a .pth: policy (default), ..."
-        ),
-        option("--to", choices=_FORMATS, help="the format of standard output, with -o -"),
-        FORCE,
-        reading(),
+        opt.option("path", "FILE", "an archive in any form, a .safetensors or an .npz"),
+        opt.output_file(".zip, .safetensors or .pth"),
+        opt.option("--entry", "NAME", "the state dict to write to a .pth: policy (default), ...", default="policy"),
+        opt.option("--to", None, "the format of standard output, with -o -", choices=_FORMATS),
+        opt.FORCE,
+        opt.reading(),
     ),
 )
-EXTRACT: Final = Command(
+EXTRACT: Final = opt.Command(
     example="sbformat extract agent.zip -o policy.safetensors",
     description="Write the tensors of a state dict to a .safetensors or .npz file, or to a folder of .npy files.",
     options=(
-        option("path", metavar="FILE", help="an archive or a .pth file"),
-        option(
-            "-o",
-            "--output",
-            required=True,
-            metavar="OUT",
-            help="the suffix selects the format: .safetensors, .npz, or a folder of .npy; -: .safetensors",
-        ),
-        option(
+        opt.option("path", "FILE", "an archive or a .pth file"),
+        opt.output_file("the suffix selects the format: .safetensors, .npz, or a folder of .npy; -: .safetensors"),
+        opt.option(
             "--entry",
+            "NAME",
+            "policy (default), policy.optimizer, ..., statistics (of a bundle), or all",
             default="policy",
-            metavar="NAME",
-            help="policy (default), policy.optimizer, ..., statistics (of a bundle), or all",
         ),
-        option(
-            "--tensors",
-            action="append",
-            metavar="NAME",
-            help="only tensors of this name or pattern (*.weight); repeatable",
-        ),
-        FORCE,
-        reading(),
+        opt.option("--tensors", "NAME", "only tensors of this name or pattern (*.weight); repeatable", action="append"),
+        opt.FORCE,
+        opt.reading(),
     ),
 )
 
@@ -67,7 +54,7 @@ def run_convert(args: argparse.Namespace) -> int:
     """Convert; return 2 when it failed."""
     if (args.output == _files.STANDARD_STREAM) != (args.to is not None):
         message = f"--to: expected it with the output -, and only then: one of {', '.join(_FORMATS)}"
-        raise UsageError(message)
+        raise opt.UsageError(message)
     report = _files.report_errors(args.path, lambda: _convert(args), outputs=[args.output])
     return _output.finish(args, report, _output.Form(_print_convert))
 

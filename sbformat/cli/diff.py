@@ -11,20 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress
-from sbformat.cli._options import (
-    FORCE,
-    Command,
-    OneOf,
-    UsageError,
-    assignments,
-    flag,
-    is_verbose,
-    option,
-    parse_assignments,
-    parse_tolerance,
-    reading,
-    repeated,
-)
+from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
 from sbformat.rendering import count_noun
@@ -49,62 +36,58 @@ CSV_COLUMNS: Final = (
 _HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")
 _NORMS: Final = (3, 4)
 
-DIFF: Final = Command(
+DIFF: Final = opt.Command(
     example="sbformat diff before.zip after.zip",
     description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
     "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
     "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
     options=(
-        option("path", metavar="A", help="an archive or a .pth file"),
-        option("other", metavar="B", help="the archive to compare it with"),
-        option(
+        opt.option("path", "A", "an archive or a .pth file"),
+        opt.option("other", "B", "the archive to compare it with"),
+        opt.option(
             "--only",
+            "PART",
+            "compare only weights, optimizers, data, system (versions), or an entry: policy, ...; repeatable",
             action="append",
-            metavar="PART",
-            help="compare only weights, optimizers, data, system (versions), or an entry: policy, ...; repeatable",
         ),
-        option(
+        opt.option(
             "--rtol",
-            type=parse_tolerance,
+            "X",
+            "relative tolerance: numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
+            type=opt.parse_tolerance,
             default=0.0,
-            metavar="X",
-            help="relative tolerance: numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
         ),
-        option(
-            "--atol", type=parse_tolerance, default=0.0, metavar="X", help="absolute tolerance, see --rtol; default 0"
-        ),
-        reading("csv"),
+        opt.option("--atol", "X", "absolute tolerance, see --rtol; default 0", type=opt.parse_tolerance, default=0.0),
+        opt.reading("csv"),
     ),
 )
-EDIT: Final = Command(
+EDIT: Final = opt.Command(
     example="sbformat edit agent.zip -o edited.zip --set gamma=0.98",
     description="Write an archive with other hyper-parameters, weights or entries. What is not edited is copied "
     "byte for byte; the output is read again before it takes its name. Exit status 1 when SB3 could no longer "
     "load it; an edit that the weights do not fit is refused.",
     options=(
-        option("path", metavar="FILE", help="an archive"),
-        OneOf(
-            (
-                option("-o", "--output", metavar="OUT", help="the archive to write"),
-                flag("--in-place", help="write over FILE; it stays whole on any failure"),
-            ),
+        opt.option("path", "FILE", "an archive"),
+        opt.one_of(
+            opt.option("-o --output", "OUT", "the archive to write"),
+            opt.flag("--in-place", "write over FILE; it stays whole on any failure"),
             is_required=True,
         ),
-        assignments(
+        opt.assignments(
             "give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable; "
             """a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
         ),
-        repeated("--unset", "KEY", "remove a key of data; repeatable"),
-        option("--weights", metavar="FILE", help="tensors from a .safetensors or .npz file, checked by name"),
-        flag(
+        opt.repeated("--unset", "KEY", "remove a key of data; repeatable"),
+        opt.option("--weights", "FILE", "tensors from a .safetensors or .npz file, checked by name"),
+        opt.flag(
             "--drop-optimizer",
-            help="empty the optimizers' states, so that SB3 still loads it; remove one that is too damaged for that",
+            "empty the optimizers' states, so that SB3 still loads it; remove one that is too damaged for that",
         ),
-        repeated("--drop", "ENTRY", "remove an entry; repeatable"),
-        flag("--unknown-keys", help="allow --set to add keys that SB3 does not have"),
-        flag("--allow-mismatch", help="write it even if its weights do not fit the new data"),
-        FORCE,
-        reading(),
+        opt.repeated("--drop", "ENTRY", "remove an entry; repeatable"),
+        opt.flag("--unknown-keys", "allow --set to add keys that SB3 does not have"),
+        opt.flag("--allow-mismatch", "write it even if its weights do not fit the new data"),
+        opt.FORCE,
+        opt.reading(),
     ),
 )
 
@@ -140,7 +123,7 @@ def run_edit(args: argparse.Namespace) -> int:
     """Edit; return 1 when SB3 could not load the result, 2 when nothing could be written."""
     if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
         message = "nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop"
-        raise UsageError(message)
+        raise opt.UsageError(message)
     output = _files.resolve_path(args.path) if args.in_place else args.output
     report = _files.report_errors(args.path, lambda: _edit(args, output), outputs=[output])
     problems = report.get("problems", ())
@@ -165,7 +148,7 @@ def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
     if args.in_place and archive.format != "sb3":
         message = "--in-place needs an archive; write the edited archive to another file with -o"
         raise UnsupportedError(message)
-    assigned = parse_assignments(args, _files.make_limits(args))
+    assigned = opt.parse_assignments(args, _files.make_limits(args))
     edited, problems = edit(
         archive,
         assign=assigned,
@@ -207,7 +190,7 @@ def _print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> Non
     """Print changes as a table for each entry; without norms where no tensor changed."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for row in group_changes(changes):
-        message = row["message"] if is_verbose() else _shorten_message(row["message"])
+        message = row["message"] if opt.is_verbose() else _shorten_message(row["message"])
         norms = (_render_norm(row["l2_difference"]), _render_norm(row["relative_change"]))
         tables.setdefault(row["entry"], []).append((row["loc"] or "(all of it)", row["kind"], message, *norms))
     for entry, rows in tables.items():

@@ -15,18 +15,7 @@ import sbformat
 from sbformat import pkl
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
 from sbformat.cli import _files, _many, _output
-from sbformat.cli._options import (
-    FILES,
-    JOBS,
-    Command,
-    UsageError,
-    flag,
-    name_option,
-    option,
-    parse_columns,
-    reading,
-    repeated,
-)
+from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape
@@ -56,26 +45,26 @@ _JSON_BITS: Final = 64
 _JSON_TEXT: Final = 200
 _NETWORK_PARTS: Final = ("inputs", "preprocessing", "layers", "heads", "postprocessing", "states")
 
-INSPECT: Final = Command(
+INSPECT: Final = opt.Command(
     example="sbformat inspect agent.zip",
     description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
     options=(
-        FILES,
-        flag("--brief", help="totals only, without the tables of tensors"),
-        flag("--long", help="of several files, show everything instead of a table with a row for each"),
-        option(
+        opt.FILES,
+        opt.flag("--brief", "totals only, without the tables of tensors"),
+        opt.flag("--long", "of several files, show everything instead of a table with a row for each"),
+        opt.option(
             "--columns",
-            type=parse_columns,
-            metavar="NAME,NAME",
-            help="columns of the table: algorithm, gamma, ...; by default those that differ",
+            "NAME,NAME",
+            "columns of the table: algorithm, gamma, ...; by default those that differ",
+            type=opt.parse_columns,
         ),
-        option("--sort", metavar="NAME", help="sort the table by a column: path, learning_rate, ..."),
-        flag("--reverse", help="reverse the order of the table"),
-        flag("--system", help="compare the saved system with this one"),
-        repeated("--blobs", "KEY", "list what a pickle of data holds; repeatable"),
-        flag("--opcodes", help="with --blobs: its opcodes with their offsets"),
-        JOBS,
-        reading("csv"),
+        opt.option("--sort", "NAME", "sort the table by a column: path, learning_rate, ..."),
+        opt.flag("--reverse", "reverse the order of the table"),
+        opt.flag("--system", "compare the saved system with this one"),
+        opt.repeated("--blobs", "KEY", "list what a pickle of data holds; repeatable"),
+        opt.flag("--opcodes", "with --blobs: its opcodes with their offsets"),
+        opt.JOBS,
+        opt.reading("csv"),
     ),
 )
 
@@ -135,7 +124,7 @@ def _is_table(args: argparse.Namespace, count: int) -> bool:
     wants_table = args.columns is not None or args.sort is not None or args.reverse
     if wants_table and args.format == "json":
         message = "--columns, --sort and --reverse: expected them with --format text or csv"
-        raise UsageError(message)
+        raise opt.UsageError(message)
     if args.format == "text" and not wants_table:
         return count > 1 and not (args.long or args.brief or args.system or args.blobs)
     return bool(args.format != "json")
@@ -172,8 +161,8 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
         read = _files.read_in_place if is_remote(path) else _files.read_archive
         archive = read(path, args, on_unknown="inert")
         report = inspect(archive)
-        broken = tuple(row._replace(message=name_option(row.message)) for row in report.broken)
-        why = report.network_error and name_option(report.network_error)
+        broken = tuple(row._replace(message=opt.name_option(row.message)) for row in report.broken)
+        why = report.network_error and opt.name_option(report.network_error)
         found.append((archive, report._replace(broken=broken, network_error=why)))
         return _describe_requested(archive, args)
 
@@ -519,7 +508,14 @@ def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
         printer.table("statistics", (), doubts, longest=_LONGEST_SETTINGS)
         used = {row["path"] for row in folder["settings"]}
         used |= {name for agent in folder["agents"] for name in (*agent["statistics"], agent["replay_buffer"])}
-        others = [(row["path"], _render_other(row)) for row in folder["others"] if row["path"] not in used]
+        others = [
+            (
+                row["path"],
+                f"{row['outcome']}: {row['message']}" if row["outcome"] != "ok" else row["title"] or row["message"],
+            )
+            for row in folder["others"]
+            if row["path"] not in used
+        ]
         printer.table("other files", (), others, longest=_LONGEST)
         printer.line()
 
@@ -543,8 +539,7 @@ def _render_settings(row: dict[str, Any]) -> str:
     others = [key for key, value in values.items() if key not in _FIRST_SETTINGS and value not in _ABSENT]
     keys = [key for key in _FIRST_SETTINGS if key in values] + others
     shown = [f"{key} {_render_value(values[key])}" for key in keys[:_MOST_SETTINGS]]
-    if len(keys) > _MOST_SETTINGS:
-        shown.append(f"{len(keys) - _MOST_SETTINGS:,} more (--format json)")
+    shown += [f"{len(keys) - _MOST_SETTINGS:,} more (--format json)"] if len(keys) > _MOST_SETTINGS else []
     return ", ".join(shown) or f"{len(values)} settings"
 
 
@@ -561,11 +556,7 @@ def _render_value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
 
 
-def _render_other(row: dict[str, Any]) -> str:
-    if row["outcome"] != "ok":
-        return f"{row['outcome']}: {row['message']}"
-    return str(row["title"] or row["message"])
-
+# -- statistics ---------------------------------------------------------------------------------------
 
 SETTINGS: Final = (
     "library", "training", "norm_obs", "norm_reward", "norm_obs_keys", "clip_obs", "clip_reward", "gamma", "epsilon",
@@ -598,7 +589,8 @@ def list_statistics(value: VecNormalize, *, with_settings: bool) -> list[tuple[s
 
     :param with_settings: False for a file whose settings are in another table
     """
-    rows = [(name, _render_statistics_setting(getattr(value, name))) for name in SETTINGS] if with_settings else []
+    settings = [(name, getattr(value, name)) for name in SETTINGS] if with_settings else []
+    rows = [(name, text if isinstance(text, str) else json.dumps(write_numbers(text))) for name, text in settings]
     found = value.obs_rms if isinstance(value.obs_rms, dict) else {"": value.obs_rms}
     for key, rms in found.items():
         rows += _list_rms(f"obs_rms/{key}".removesuffix("/"), rms)
@@ -620,7 +612,3 @@ def _render_array(array: Any) -> str:
         return ", ".join(numbers) or "no numbers"
     extent = f"from {array.min():.6g} to {array.max():.6g}"
     return f"{', '.join(numbers)}, … {more:,} more, {extent}"
-
-
-def _render_statistics_setting(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(write_numbers(value))

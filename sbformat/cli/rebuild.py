@@ -10,18 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
-from sbformat.cli._options import (
-    JOBS,
-    Command,
-    assignments,
-    flag,
-    is_verbose,
-    make_target,
-    option,
-    parse_assignments,
-    reading,
-    repeated,
-)
+from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX
 from sbformat.errors import UnsupportedError, escape
 from sbformat.io.opening import has_file, is_folder
@@ -44,7 +33,7 @@ _VALUE: Final = 60
 _STATISTICS: Final = "VecNormalize"
 """In a report on statistics, the value of ``algorithm``."""
 
-REBUILD: Final = Command(
+REBUILD: Final = opt.Command(
     example="sbformat rebuild old.zip -o agent.zip --target 2.9",
     description="Write an archive that the target's SB3 loads whole and that runs nothing: every pickle in it is "
     "written anew from the decoded value of the old one. Values that are not known, or carry code, are dropped and "
@@ -52,54 +41,48 @@ REBUILD: Final = Command(
     "policy class that is not known is replaced by SB3's own if all weights fit it; otherwise nothing is written. "
     "Exit status 1 says that the agent now computes or trains with something else.",
     options=(
-        option(
+        opt.option(
             "paths",
-            nargs="+",
-            metavar="FILE",
-            help="an archive, or the folder that it was unzipped into; an agent of Stable Baselines 2 (.zip or .pkl), "
+            "FILE",
+            "an archive, or the folder that it was unzipped into; an agent of Stable Baselines 2 (.zip or .pkl), "
             "which becomes an archive of SB3; a vecnormalize.pkl, SB2's obs_rms.pkl or "
             "ret_rms.pkl, or a folder with both; several of them, or a folder with agents and what belongs to them",
+            nargs="+",
         ),
-        option(
-            "-o",
-            "--output",
-            required=True,
-            metavar="OUT",
-            help="the archive, the vecnormalize.pkl, or of a file of policy.save() the .pth to "
-            "write; of several files, or of a folder, the folder to write",
+        opt.output_file(
+            "the archive, the vecnormalize.pkl, or of a file of policy.save() the .pth to "
+            "write; of several files, or of a folder, the folder to write"
         ),
-        make_target(),
-        option("--algorithm", metavar="NAME", help="PPO, SAC, ...: where the archive does not tell for certain"),
-        option(
+        opt.make_target(),
+        opt.option("--algorithm", "NAME", "PPO, SAC, ...: where the archive does not tell for certain"),
+        opt.option(
             "--on-unknown",
+            None,
+            "values that are not known: drop (default), keep (the result is then not clean), or refuse",
             choices=("drop", "keep", "error"),
             default="drop",
-            help="values that are not known: drop (default), keep (the result is then not clean), or refuse",
         ),
-        option(
+        opt.option(
             "--policy-class",
-            metavar="NAME",
-            help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ...; "
+            "NAME",
+            "another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ...; "
             "for SB2, its class to treat a user's class as",
         ),
-        repeated(
+        opt.repeated(
             "--allow",
             "NAME",
             "keep a class or function that is not known, by its exact dotted name; SB3 calls it; repeatable",
         ),
-        assignments(
+        opt.assignments(
             """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
         ),
-        flag("--keep-system-info", help="keep system_info.txt and tensorboard_log"),
-        flag(
-            "--copy-others",
-            help="of a folder, also copy settings, logs and other files in which scan finds nothing",
-        ),
-        flag("--copy-buffers", help="of a folder, also copy replay buffers in which scan finds nothing"),
-        flag("--long", help="of many files, show everything instead of a row for each"),
-        JOBS,
-        flag("--force", help="overwrite OUT, or the files in it that are written"),
-        reading(),
+        opt.flag("--keep-system-info", "keep system_info.txt and tensorboard_log"),
+        opt.flag("--copy-others", "of a folder, also copy settings, logs and other files in which scan finds nothing"),
+        opt.flag("--copy-buffers", "of a folder, also copy replay buffers in which scan finds nothing"),
+        opt.flag("--long", "of many files, show everything instead of a row for each"),
+        opt.JOBS,
+        opt.flag("--force", "overwrite OUT, or the files in it that are written"),
+        opt.reading(),
     ),
 )
 
@@ -186,7 +169,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
         on_unknown=args.on_unknown,
         policy_class=args.policy_class,
         allow=args.allow,
-        assign=dict(parse_assignments(args, _files.make_limits(args))),
+        assign=dict(opt.parse_assignments(args, _files.make_limits(args))),
         keep_system_info=args.keep_system_info,
     )
     _files.write_archive(archive, output, overwrite=args.force)
@@ -356,4 +339,4 @@ def _render_setting(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def _shorten(value: str) -> str:
-    return escape(value, _SENTENCE if is_verbose() else _VALUE)
+    return escape(value, _SENTENCE if opt.is_verbose() else _VALUE)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
-from sbformat.cli._options import FILES, FORCE, JOBS, Command, common, is_quiet, name_option, option, repeated
+from sbformat.cli import _options as opt
 from sbformat.errors import COULD_NOT_OPEN, MissingEntryError, escape
 from sbformat.io.atomic import check_new_file
 from sbformat.rendering import count_noun
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import FileRow
     from sbformat.limits import Limits
 
-REPORT: Final = Command(
+REPORT: Final = opt.Command(
     example="sbformat report agent.zip -o agent.html",
     description="Write one page of HTML, to look at in a browser: about one file, a comparison of two, or a table "
     "of more to sort and filter. The page loads nothing from elsewhere. Exit status 1 when a file or an entry is "
     "broken: the page shows it with the reason. Exit status 2 when a file cannot be opened or is empty: of one or "
     "two files there is then no page.",
     options=(
-        FILES,
-        option("-o", "--output", required=True, metavar="OUT", help="the page, .html"),
-        option("--title", metavar="TEXT", help="the title of the page"),
-        repeated("--allow", "NAME", "treat a name as known; repeatable"),
-        JOBS,
-        FORCE,
-        common(),
+        opt.FILES,
+        opt.output_file("the page, .html"),
+        opt.option("--title", "TEXT", "the title of the page"),
+        opt.repeated("--allow", "NAME", "treat a name as known; repeatable"),
+        opt.JOBS,
+        opt.FORCE,
+        opt.common(),
     ),
 )
 
@@ -55,7 +55,7 @@ def run_report(args: argparse.Namespace) -> int:
             _output.report_failure(report, lists_problems=args.format == "text")
     if args.format == "json":
         _output.print_json(args.command, reports, stream=_files.find_result_stream(args))
-    elif is_written and (outcome["broken"] or not is_quiet()):
+    elif is_written and (outcome["broken"] or not opt.is_quiet()):
         _print_text(_output.make_printer(_files.find_result_stream(args)), outcome)
     if failed or not is_written:
         return _files.EXIT_COULD_NOT
@@ -126,7 +126,7 @@ def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData
     found = collect_file(source, name=_files.name_input(path), limits=limits, allow=allow)
     if found.failure is None:
         return found
-    message = name_option(found.failure.message)
+    message = opt.name_option(found.failure.message)
     if found.failure.outcome == MissingEntryError.outcome and os.path.isdir(path):
         message = _files.NO_ARCHIVE
     return replace(found, failure=found.failure._replace(message=message))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import LFS_POINTER, describe_other
 from sbformat.cli import _files, _many, _output, _progress
-from sbformat.cli._options import ALLOW, JOBS, Command, common, flag, is_quiet, is_verbose, option
+from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
@@ -25,14 +25,13 @@ from sbformat.io.opening import is_folder, is_remote
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
-from sbformat.tools.scan.report import SKIP_REASONS, VERDICTS
+from sbformat.tools.scan.report import SKIP_REASONS, VERDICTS, Finding, ScanReport
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.limits import Limits
-    from sbformat.tools.scan import ScanReport
     from sbformat.tools.scan.report import Skipped
 
 CSV_COLUMNS: Final = (
@@ -56,7 +55,7 @@ _LINES: Final = 20
 """Findings of a file that are listed without ``--verbose``; of more, those of a kind are counted."""
 
 
-SCAN: Final = Command(
+SCAN: Final = opt.Command(
     example="sbformat scan --fail-on dangerous models/",
     description="Examine every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
     "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
@@ -64,18 +63,18 @@ SCAN: Final = Command(
     "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
     "there is nothing to judge, also in one of several folders.",
     options=(
-        option("paths", nargs="+", metavar="PATH", help="files, or folders of them"),
-        option(
+        opt.option("paths", "PATH", "files, or folders of them", nargs="+"),
+        opt.option(
             "--fail-on",
+            "LEVEL",
+            "the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
             choices=(*VERDICTS[1:], NEVER),
             default=VERDICTS[1],
-            metavar="LEVEL",
-            help="the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
         ),
-        ALLOW,
-        flag("--list-skipped", help="list the files of folders that have no verdict, with the reasons"),
-        JOBS,
-        common("sarif", "csv"),
+        opt.ALLOW,
+        opt.flag("--list-skipped", "list the files of folders that have no verdict, with the reasons"),
+        opt.JOBS,
+        opt.common("sarif", "csv"),
     ),
 )
 
@@ -188,31 +187,10 @@ def _exit_status(reports: list[dict[str, Any]], fail_on: str) -> int:
 
 
 def _to_json(report: ScanReport) -> dict[str, Any]:
-    return {
-        "format": report.format,
-        "verdict": report.verdict,
-        "reason": report.reason,
-        "findings": [
-            {
-                "rule": row.rule,
-                "verdict": row.verdict,
-                "reason": row.reason,
-                "entry": row.entry,
-                "key": row.key,
-                "offset": row.offset,
-                "line": row.line,
-                "names": list(row.names),
-                "message": row.message,
-            }
-            for row in report.findings
-        ],
-        "omitted": report.omitted,
-        "imports": list(report.imports),
-        "pickles": report.pickles,
-        "sha256": report.sha256,
-        "size": report.size,
-        "skipped": [row._asdict() for row in report.skipped],
-    }
+    """Return a report as JSON has it: all fields in their order."""
+    findings = [{name: getattr(row, name) for name in Finding.__annotations__} for row in report.findings]
+    fields = {name: getattr(report, name) for name in ScanReport.__annotations__}
+    return {**fields, "findings": findings, "skipped": [row._asdict() for row in report.skipped]}
 
 
 def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -226,7 +204,7 @@ def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
-    quiet = is_quiet()
+    quiet = opt.is_quiet()
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
             _print_report(printer, report)
@@ -234,36 +212,31 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
     for reason in (reason for reason in _REASONS if reason in reasons and not quiet):
         printer.line(f"{_WORST} ({reason.replace('-', ' ')}): {_REASONS[reason]}")
     if (len(reports) != 1 or skipped["counts"]) and not quiet:
-        printer.line(_list_summary(reports))
+        counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
+        parts = [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
+        printer.line(", ".join([count_noun(len(reports), "file"), *parts]))
     if skipped["counts"] and not quiet:
-        printer.line(f"without a verdict: {_render_skipped(skipped)}")
+        parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in skipped["counts"].items()]
+        hint = "" if "files" in skipped else " (--list-skipped lists them)"
+        printer.line(f"without a verdict: {'; '.join(parts)}{hint}")
     for row in skipped.get("files", ()):
         printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
-    digest = f" (sha256 {_shorten_digest(report['sha256'])})" if report["sha256"] else ""
-    printer.heading(f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report)), digest)
+    digest = report["sha256"] or ""
+    digest = digest if opt.is_verbose() or not digest else f"{digest[:_SHOWN_DIGITS]}\u2026"
+    path, verdict = f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report))
+    printer.heading(path, verdict, f" (sha256 {digest})" if digest else "")
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
         return
     worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
-    columns: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
-        ("verdict", _render_verdict),
-        ("where", _render_location),
-        ("rule", lambda row: str(row["rule"])),
-        ("names", _render_names),
-        ("why", lambda row: str(row["message"])),
-    ]
-    if all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"]):
-        columns = [column for column in columns if column[0] != "names"]
-    listed = [(row, 0) for row in worst_first] if is_verbose() else group_findings(worst_first)
-    rows = [
-        tuple(render(row) for _, render in columns) if not more else _count_more(row, more, columns)
-        for row, more in listed
-    ]
-    printer.table("findings", [name for name, _ in columns], rows, longest=_SENTENCE)
+    are_named = all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"])
+    listed = [(row, 0) for row in worst_first] if opt.is_verbose() else group_findings(worst_first)
+    rows = [_list_cells(row, more, are_named=are_named) for row, more in listed]
+    printer.table("findings", ("verdict", "where", "rule", "names", "why"), rows, longest=_SENTENCE, leaves_out=(3,))
     if len(listed) < len(worst_first):
         shown = sum(more or 1 for _, more in listed)
         rest = f"\u2026 and {len(worst_first) - shown:,} more of other kinds; " if shown < len(worst_first) else ""
@@ -272,6 +245,19 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
         printer.line(f"    \u2026 and {report['omitted']:,} more that are not listed")
     _print_advice(printer, report, worst_first)
     printer.line()
+
+
+def _list_cells(row: dict[str, Any], more: int, *, are_named: bool) -> tuple[str, ...]:
+    """Return the cells of a finding, or those that count further findings of its kind.
+
+    :param more: how many there are; 0 for the finding itself
+    :param are_named: the messages contain all names
+    """
+    place = escape(":".join(filter(None, (row["entry"], row["key"]))) or "(the file)", _CELL)
+    if more:
+        return (_render_verdict(row), place, row["rule"], "", f"\u2026 and {more:,} more of the kind")
+    place += "" if row["offset"] is None else f" at byte {row['offset']}"
+    return (_render_verdict(row), place, row["rule"], "" if are_named else _render_names(row), row["message"])
 
 
 def group_findings(findings: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
@@ -304,29 +290,14 @@ def _list_different_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for _, row in sorted(enumerate(rows), key=lambda pair: first[names[pair[0]]] != pair[0])]
 
 
-def _count_more(row: dict[str, Any], more: int, columns: list[tuple[str, Any]]) -> tuple[str, ...]:
-    """Return the cells that count further findings of a kind."""
-    cells = {
-        "verdict": _render_verdict(row),
-        "where": _render_location({**row, "offset": None}),
-        "rule": str(row["rule"]),
-        "why": f"\u2026 and {more:,} more of the kind",
-    }
-    return tuple(cells.get(name, "") for name, _ in columns)
-
-
 def _print_advice(printer: _output.Plain, report: dict[str, Any], findings: list[dict[str, Any]]) -> None:
     """Print the command that shows all of the dangerous values of ``data``, which messages show in part."""
     found = (row["key"] for row in findings if row["entry"] == DATA_ENTRY and row["verdict"] == _WORST)
     keys = [key for key in dict.fromkeys(found) if _SIMPLE_KEY.fullmatch(key)]
     path = report["path"]
-    if keys and report["format"] == "sb3" and path != _files.STANDARD_STREAM and not is_quiet():
+    if keys and report["format"] == "sb3" and path != _files.STANDARD_STREAM and not opt.is_quiet():
         options = " ".join(f"--blobs {key}" for key in keys[:_SHOWN_NAMES])
         printer.line(f"  sbformat inspect {escape(shlex.quote(path), 1000)} {options} shows all that is called")
-
-
-def _shorten_digest(digest: str) -> str:
-    return digest if is_verbose() else f"{digest[:_SHOWN_DIGITS]}\u2026"
 
 
 def _render_verdict(row: dict[str, Any]) -> str:
@@ -335,27 +306,10 @@ def _render_verdict(row: dict[str, Any]) -> str:
     return word if word != "dangerous" else f"{word} ({row['reason'].replace('-', ' ')})"
 
 
-def _render_location(row: dict[str, Any]) -> str:
-    place = ":".join(filter(None, (row["entry"], row["key"]))) or "(the file)"
-    return escape(place, _CELL) + ("" if row["offset"] is None else f" at byte {row['offset']}")
-
-
 def _render_names(row: dict[str, Any]) -> str:
-    shown = [escape(name, _CELL) for name in row["names"][: None if is_verbose() else _SHOWN_NAMES]]
+    shown = [escape(name, _CELL) for name in row["names"][: None if opt.is_verbose() else _SHOWN_NAMES]]
     more = len(row["names"]) - len(shown)
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
-
-
-def _list_summary(reports: list[dict[str, Any]]) -> str:
-    counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
-    parts = [count_noun(len(reports), "file")]
-    parts += [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
-    return ", ".join(parts)
-
-
-def _render_skipped(skipped: dict[str, Any]) -> str:
-    parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in skipped["counts"].items()]
-    return "; ".join(parts) + ("" if "files" in skipped else " (--list-skipped lists them)")
 
 
 _FORM: Final = _output.Form(_print_report, CSV_COLUMNS, _list_rows)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
-from sbformat.cli._options import FILES, JOBS, Command, flag, is_quiet, reading
+from sbformat.cli import _options as opt
 from sbformat.errors import SbformatError, escape
 from sbformat.folders.other_zips import is_other_zip
 
@@ -21,15 +21,15 @@ _SKIPPED: Final = "skipped"
 """Outcome of a zip of something else than an agent."""
 _STATUS: Final = {"ok": _files.EXIT_FINE, _SKIPPED: _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
 
-VALIDATE: Final = Command(
+VALIDATE: Final = opt.Command(
     example="sbformat validate models/",
     description="Decode every entry, check every CRC, check data against its JSON Schema and the entries "
     "against each other. This is about the format, not about safety: scan reports what loading a file would run.",
     options=(
-        FILES,
-        flag("--skip-others", help="pass over zips that have no entry of an agent, such as those of documents"),
-        JOBS,
-        reading("csv"),
+        opt.FILES,
+        opt.flag("--skip-others", "pass over zips that have no entry of an agent, such as those of documents"),
+        opt.JOBS,
+        opt.reading("csv"),
     ),
 )
 
@@ -85,9 +85,9 @@ def _print_all(reports: list[dict[str, Any]]) -> None:
     """Print the files that could be read, and how many there are of each kind."""
     printer = _output.make_printer()
     for report in reports:
-        if "message" not in report and not (is_quiet() and report["outcome"] == "ok"):
+        if "message" not in report and not (opt.is_quiet() and report["outcome"] == "ok"):
             _FORM.print_text(printer, report)
-    if len(reports) > 1 and not is_quiet():
+    if len(reports) > 1 and not opt.is_quiet():
         is_lost = [("message" in report and report["outcome"] != _SKIPPED) for report in reports]
         counts = Counter(_NOT_READ if lost else report["outcome"] for report, lost in zip(reports, is_lost))
         others = "".join(f", {counts[word]:,} {word}" for word in (_NOT_READ, _SKIPPED) if counts[word])
