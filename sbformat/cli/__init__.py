@@ -45,7 +45,7 @@ _OTHER_WORDS: Final = {
     **dict.fromkeys(("set", "change", "modify"), "edit"),
     **dict.fromkeys(("run", "act", "enjoy"), "predict"),
 }
-"""What else people call a command."""
+"""Other names that people use for a command."""
 _SHORTEST: Final = 3
 _EXIT_COULD_NOT: Final = 2
 _EXIT_INTERRUPTED: Final = 130
@@ -150,10 +150,7 @@ def _run(parser: Parser, args: argparse.Namespace) -> int:
 
 
 def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
-    """Parse the arguments; an error says what could be meant.
-
-    :raises SystemExit: for arguments that are wrong, and for --help
-    """
+    """Parse the arguments; an error says what could be meant."""
     parser = build_parser(*(arguments or [""]))
     if not arguments:
         parser.error(f"expected a command: {', '.join(_COMMANDS)}")

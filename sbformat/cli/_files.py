@@ -65,7 +65,7 @@ _WRITERS: Final = {
 """The commands that write a format, by suffix."""
 
 _standard_input: list[bytes] = []
-"""What was read from standard input: it can be read only once."""
+"""The bytes that were read from standard input, which can be read only once."""
 
 
 class OutputError(Exception):

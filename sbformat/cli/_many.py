@@ -217,10 +217,7 @@ def _find_version() -> str:
 
 
 def _check_versions(found: dict[str, Any]) -> None:
-    """Check that each worker has this release.
-
-    :raises WorkersError: which names the first worker that has not
-    """
+    """Check that each worker has this release."""
     for worker, version in sorted(found.items()):
         if version != __version__:
             has = f"it has {escape(str(version))}" if isinstance(version, str) else f"it answers {escape(str(version))}"

@@ -11,6 +11,7 @@ import argparse
 import math
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import DataError, escape
@@ -181,18 +182,14 @@ def parse_number(text: str, *, least: int = 1) -> int:
     return number
 
 
-def parse_seed(text: str) -> int:
-    """Return the number of ``--seed``, which may be 0."""
-    return parse_number(text, least=0)
-
-
-def parse_count(text: str) -> int:
+def parse_count(text: str, *, most: int | None = None) -> int:
     """Return the number of an option, from 1.
 
     :raises argparse.ArgumentTypeError: for anything else
     """
-    if not text.isdecimal() or len(text) > _DIGITS or not int(text):
-        message = f"expected a number from 1, got {escape(text)}"
+    if not text.isdecimal() or len(text) > _DIGITS or not 1 <= int(text) <= (most or int(text)):
+        extent = "from 1" if most is None else f"from 1 to {most}"
+        message = f"expected a number {extent}, got {escape(text)}"
         raise argparse.ArgumentTypeError(message)
     return int(text)
 
@@ -219,13 +216,6 @@ def parse_columns(text: str) -> list[str]:
         message = f"expected names of columns, got {escape(text)}"
         raise argparse.ArgumentTypeError(message)
     return names
-
-
-def _parse_jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_JOBS:
-        message = f"expected a number from 1 to {_MOST_JOBS}, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
 
 
 def _parse_assignment(text: str) -> tuple[str, str]:
@@ -274,7 +264,12 @@ ALLOW: Final = repeated("--allow", "NAME", "treat a dotted name as known; repeat
 FORCE: Final = flag("--force", "overwrite OUT")
 JOBS: Final[Options] = (
     one_of(
-        option("--jobs", "N", "processes for many files; one for each processor by default", type=_parse_jobs),
+        option(
+            "--jobs",
+            "N",
+            "processes for many files; one for each processor by default",
+            type=partial(parse_count, most=_MOST_JOBS),
+        ),
         option(
             "--dask",
             "ADDRESS",

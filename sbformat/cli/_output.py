@@ -153,12 +153,11 @@ class Plain:
         self._stream = stream
         self._has_printed = False
 
-    def heading(self, *parts: str) -> None:
-        """Print the name of a file."""
-        self.line(*parts)
+    def line(self, *parts: str, style: str = "") -> None:  # noqa: ARG002 -- for terminals
+        """Print a line of parts that are already escaped.
 
-    def line(self, *parts: str) -> None:
-        """Print a line of parts that are already escaped."""
+        :param style: that of the parts that have none on a terminal
+        """
         stream = self._stream or sys.stdout
         self._has_printed = True
         encoding = stream.encoding or "utf-8"
@@ -182,13 +181,14 @@ class Plain:
         :param longest: characters of a cell at most; ten times as many with ``--verbose``
         :param leaves_out: columns that are left out if all of their cells are empty
         """
-        cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+        rows = list(rows)
+        if not rows:
+            return
         most = _ROWS * 100 if is_verbose() else _ROWS
         longest *= 10 if is_verbose() else 1
-        if not cells:
-            return
-        if len(cells) > most:  # a file does not decide how much is printed
-            cells[most:] = [[f"\u2026 and {len(cells) - most:,} more", *[""] * (len(cells[0]) - 1)]]
+        cells = [["" if cell is None else str(cell) for cell in row] for row in rows[:most]]
+        if len(rows) > most:  # a file does not decide how much is printed
+            cells.append([f"\u2026 and {len(rows) - most:,} more", *[""] * (len(cells[0]) - 1)])
         kept = [at for at in range(len(cells[0])) if at not in leaves_out or any(row[at] for row in cells)]
         self.draw(
             title,
@@ -222,18 +222,11 @@ class Rich(Plain):
 
             self._console.width = shutil.get_terminal_size().columns
 
-    def heading(self, *parts: str) -> None:
-        """Print the name of a file."""
-        self._print(parts, "bold")
-
-    def line(self, *parts: str) -> None:
+    def line(self, *parts: str, style: str = "") -> None:
         """Print a line of parts that are already escaped."""
-        self._print(parts, "")
-
-    def _print(self, parts: Sequence[str], usual: str) -> None:
         from rich.text import Text
 
-        styles = (VERDICT_STYLES.get(part, usual) if isinstance(part, Styled) else usual for part in parts)
+        styles = (VERDICT_STYLES.get(part, style) if isinstance(part, Styled) else style for part in parts)
         self._console.print(Text.assemble(*zip(parts, styles)))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
@@ -270,7 +263,7 @@ class Rich(Plain):
 
 
 Recorded: TypeAlias = "list[tuple[Any, ...]]"
-"""What a :class:`Recorder` keeps: the name of a method of :class:`Plain`, and its arguments."""
+"""Calls of methods of :class:`Plain`: the name, and the arguments in order and by name."""
 
 
 class Recorder(Plain):
@@ -280,23 +273,19 @@ class Recorder(Plain):
         super().__init__()
         self.recorded: Recorded = []
 
-    def heading(self, *parts: str) -> None:
-        """Keep the name of a file."""
-        self.recorded.append(("heading", *parts))
-
-    def line(self, *parts: str) -> None:
+    def line(self, *parts: str, style: str = "") -> None:
         """Keep a line that is already escaped."""
-        self.recorded.append(("line", *parts))
+        self.recorded.append(("line", parts, {"style": style}))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Keep a table."""
-        self.recorded.append(("draw", title, header, rows, right))
+        self.recorded.append(("draw", (title, header, rows, right), {}))
 
 
 def print_recorded(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
     """Print what a :class:`Recorder` kept."""
-    for name, *values in shown:
-        getattr(printer, name)(*values)
+    for name, values, options in shown:
+        getattr(printer, name)(*values, **options)
 
 
 def make_printer(stream: TextIO | None = None) -> Plain:
@@ -338,6 +327,14 @@ class Form(Record):
             about = f"{report['file']}: " if "file" in report else ""
             return [{**name, "message": f"{about}{report['message']}"}]
         return ({**name, **row} for row in self.list_rows(report))
+
+
+def run_one(args: argparse.Namespace, work: Callable[[], Report], form: Form, *outputs: str) -> int:
+    """Do the work of a command on one file, print its report, and return the exit status.
+
+    :param outputs: the files that the command writes
+    """
+    return finish(args, _files.report_errors(args.path, work, outputs=outputs), form)
 
 
 def finish(args: argparse.Namespace, report: Report, form: Form, *, is_finding: bool = False) -> int:

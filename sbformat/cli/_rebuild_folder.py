@@ -43,13 +43,13 @@ from sbformat.tools.scan.sidecars import is_script
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sbformat.limits import Limits
 
 
-Step: TypeAlias = Literal["agent", "policy", "statistics", "copy", "leave"]
-"""What is done with a file: rebuilt (an agent, a file of ``policy.save()``, statistics), copied, or left out."""
+Step: TypeAlias = Literal["agent", "policy", "statistics", "copy"]
+"""The treatment of a file: rebuilt (an agent, a file of ``policy.save()``, statistics), or copied."""
 _POLICY: Final = "policy-file"
 _PAIR: Final = (OBSERVATIONS_FILE, RETURNS_FILE)
 _BUFFER: Final = "replay-buffer"
@@ -71,15 +71,13 @@ class Job(Record):
     path: str
     """The file, as the report names it."""
     source: str
-    """What is read: the file, or the folder with SB2's two files of statistics."""
+    """The input: the file, or the folder with SB2's two files of statistics."""
     output: str
     step: Step
-    why: str
-    """Why it is left out."""
 
 
 class Plan:
-    """What is done with all files.
+    """The jobs for all files, before any is written.
 
     :param output: the folder to write
     :param copied: kinds of files to copy: replay buffers, and True for those that are neither agents nor statistics
@@ -89,6 +87,8 @@ class Plan:
         self.output = output
         self._copied = copied
         self.jobs: list[Job] = []
+        self.left: dict[str, str] = {}
+        """Files that are left out, and why."""
         self.failed: list[dict[str, Any]] = []
         """The reports of files that cannot be read, and of those whose output would be that of another file."""
 
@@ -106,55 +106,51 @@ class Plan:
         for path, name, file in found:
             target = os.path.join(self.output, name)
             if file.kind == "folder" and f"{path}.zip" in paths:
-                why = f"an unzipped archive; {quote(f'{os.path.basename(path)}.zip')} beside it is rebuilt"
-                self.jobs.append(Job(path, path, target, "leave", why))
+                beside = quote(f"{os.path.basename(path)}.zip")
+                self.left[path] = f"an unzipped archive; {beside} beside it is rebuilt"
             elif file.kind in AGENTS:
                 step: Step = "policy" if file.kind == _POLICY else "agent"
-                self.jobs.append(Job(path, path, _name_archive(target, file, path, paths), step, ""))
+                self.jobs.append(Job(path, path, _name_archive(target, file, path, paths), step))
             elif file.kind == "running-mean-std" and os.path.basename(target) in _PAIR:
                 self._add_pair(path, target, paths)
             elif file.kind in STATISTICS:
-                self.jobs.append(Job(path, path, target, "statistics", ""))
+                self.jobs.append(Job(path, path, target, "statistics"))
             elif file.outcome:
                 self.fail(path, file.outcome, file.message)
             elif self.is_copied(file):
-                self.jobs.append(Job(path, path, target, "copy", ""))
+                self.jobs.append(Job(path, path, target, "copy"))
             else:
-                self.jobs.append(Job(path, path, target, "leave", _explain(file)))
+                self.left[path] = _explain(file)
 
     def _add_pair(self, path: str, target: str, paths: set[str]) -> None:
         """Add SB2's files of statistics, once for both; a ``vecnormalize.pkl`` beside them has the same."""
         here, last = os.path.split(path)
-        if os.path.join(here, WHOLE_FILE) in paths:
-            self.jobs.append(Job(path, path, target, "leave", f"{WHOLE_FILE} beside it is rebuilt"))
-            return
         has_both = all(os.path.join(here, name) in paths for name in _PAIR)
-        if has_both and last == RETURNS_FILE:
-            return
-        source = (here or os.curdir) if has_both else path
-        self.jobs.append(Job(path, source, os.path.join(os.path.dirname(target), WHOLE_FILE), "statistics", ""))
+        if os.path.join(here, WHOLE_FILE) in paths:
+            self.left[path] = f"{WHOLE_FILE} beside it is rebuilt"
+        elif not has_both or last != RETURNS_FILE:
+            source = (here or os.curdir) if has_both else path
+            self.jobs.append(Job(path, source, os.path.join(os.path.dirname(target), WHOLE_FILE), "statistics"))
 
     def refuse_same_outputs(self) -> None:
         """Leave out files whose output is that of a file before them, or another file that is read.
 
         Names that differ in case or in their Unicode form only are the same: some file systems do not distinguish them.
         """
-        inputs = {os.path.realpath(job.path): job for job in self.jobs}
-        first: dict[str, Job] = {}
+        inputs = {os.path.realpath(path): path for path in (*self.left, *(job.path for job in self.jobs))}
+        first: dict[str, str] = {}
         jobs = []
         for job in sorted(self.jobs, key=lambda job: job.step == "copy"):  # what is rebuilt comes first
             key = unicodedata.normalize("NFC", unicodedata.normalize("NFD", os.path.normcase(job.output)).casefold())
-            read = inputs.get(os.path.realpath(job.output), job)
-            if job.step != "leave" and read.path != job.path:
-                what = f"is the file {quote(read.path)}, which is read, too"
-                self.fail(job.path, UnsupportedError.outcome, f"the output {quote(job.output)} {what}")
-            elif job.step != "leave" and key in first:
-                what = f"would be that of {quote(first[key].path)}, too"
-                self.fail(job.path, UnsupportedError.outcome, f"the output {quote(job.output)} {what}")
-            else:
+            read = inputs.get(os.path.realpath(job.output), job.path)
+            if read == job.path and key not in first:
                 jobs.append(job)
-                if job.step != "leave":
-                    first[key] = job
+                first[key] = job.path
+                continue
+            what = f"would be that of {quote(first.get(key, ''))}, too"
+            if read != job.path:
+                what = f"is the file {quote(read)}, which is read, too"
+            self.fail(job.path, UnsupportedError.outcome, f"the output {quote(job.output)} {what}")
         self.jobs = jobs
 
 
@@ -286,14 +282,11 @@ def _write_all(
     failure = _files.report_errors(paths[0], plan_all, outputs=[output])
     if not plans:
         return [failure], []
-    jobs = {job.path: job for job in plans[0].jobs if job.step != "leave"}
+    jobs = {job.path: job for job in plans[0].jobs}
     work = partial(_run_job, jobs=jobs, args=args, root=os.path.realpath(output))
     reports: list[dict[str, Any]] = [*plans[0].failed]
-    others = [
-        {"path": _files.name_input(job.path), "copied": False, "message": job.why}
-        for job in plans[0].jobs
-        if job.step == "leave"
-    ]
+    left = plans[0].left.items()
+    others = [{"path": _files.name_input(path), "copied": False, "message": why} for path, why in left]
     for report in _many.map_files(work, list(jobs), args, label="rebuilding", done="rebuilt"):
         if "copied" in report:
             others.append({name: report[name] for name in ("path", "copied", "message")})
@@ -303,11 +296,7 @@ def _write_all(
 
 
 def _check_output(paths: list[str], output: str) -> None:
-    """Refuse outputs that a folder cannot be written to.
-
-    :raises UnsupportedError: for standard input or output, and for an output that is an input
-    :raises OSError: when the output is a file
-    """
+    """Refuse outputs that a folder cannot be written to."""
     if is_url(output):
         raise OSError(30, "URLs can be read, not written: name a folder", output)
     if _files.STANDARD_STREAM in (*paths, output):
@@ -366,26 +355,25 @@ def _find_objection(path: str, limits: Limits) -> str:
 
 
 def _copy_file(source: str, output: str, *, overwrite: bool) -> None:
-    """Copy the bytes of a file, completely or not at all.
-
-    :raises ContainerError: when it changes in the meantime
-    """
+    """Copy the bytes of a file, completely or not at all."""
     from sbformat.io.atomic import new_file, open_new
 
-    if is_remote(source):
-        remote = open_url(source)
-        with new_file(output, overwrite=overwrite) as temporary, open_new(temporary) as copy:
-            for chunk in iter_views(remote, 0, remote.size):
-                copy.write(chunk)
-        return
-    size = os.stat(source).st_size
-    with open(source, "rb") as file, new_file(output, overwrite=overwrite) as temporary:
+    remote = open_url(source) if is_remote(source) else None
+    size = os.stat(source).st_size if remote is None else remote.size
+    chunks = _read_pieces(source) if remote is None else iter_views(remote, 0, size)
+    with new_file(output, overwrite=overwrite) as temporary:
         with open_new(temporary) as target:
-            while piece := file.read(_PIECE):
-                target.write(piece)
+            for chunk in chunks:
+                target.write(chunk)
         if os.stat(temporary).st_size != size:
             message = "the file changed while it was copied"
             raise ContainerError(message)
+
+
+def _read_pieces(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 # -- text ---------------------------------------------------------------------------------------------
@@ -407,7 +395,7 @@ def _print_many(
     parts += [f"{len(others) - len(copied):,} not copied"] if len(others) > len(copied) else []
     parts += [f"{failed:,} failed"] if failed else []
     printer.line(f"{escape(output, 1000)}: {', '.join(parts)}")
-    header = ("file", "algorithm", "written by", *WORDS, "now something else")
+    header = ("file", "algorithm", "written by", *WORDS, "differs")
     rows = [_list_cells(report, output) for report in written]
     printer.table("rebuilt", header, rows, right=(3, 4, 5, 6), longest=_LONGEST)
     bad = [

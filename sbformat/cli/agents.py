@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress
@@ -22,7 +23,7 @@ from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
@@ -63,7 +64,7 @@ _CLASSES: Final[opt.Options] = (
 )
 _RUNNING: Final[opt.Options] = (
     _STATISTICS,
-    opt.option("--seed", "N", "of the random numbers", type=opt.parse_seed),
+    opt.option("--seed", "N", "of the random numbers", type=partial(opt.parse_number, least=0)),
 )
 
 PREDICT: Final = opt.Command(
@@ -140,10 +141,7 @@ EXPORT: Final = opt.Command(
 
 
 def _read_statistics(path: str, args: argparse.Namespace) -> VecNormalize:
-    """Read statistics of VecNormalize.
-
-    :raises OtherFileError: if they cannot be read
-    """
+    """Read statistics of VecNormalize."""
     from sbformat.policies.loading import read_given_statistics
 
     limits = _files.make_limits(args)
@@ -204,10 +202,7 @@ def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | N
 
 
 def _parse_object(text: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Parse a JSON object of an option.
-
-    :raises OtherFileError: when it is something else
-    """
+    """Parse a JSON object of an option."""
     found = _parse_json(text.encode("utf-8", "surrogatepass"), name, args)
     if not isinstance(found, dict):
         message = "expected a JSON object"
@@ -219,7 +214,6 @@ def _parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
     """Parse JSON of the command line, strictly.
 
     :param what: the option, which the report of an error blames; ``-`` for standard input
-    :raises OtherFileError: when it is not JSON
     """
     from sbformat.data import parse
     from sbformat.limits import Budget
@@ -260,25 +254,25 @@ def _raise_as_invalid() -> Iterator[None]:
         raise ValidationError(escape(str(error), 1000)) from None
 
 
-@contextlib.contextmanager
-def _print_warnings(found: list[str]) -> Iterator[None]:
-    """Print warnings for users, each once, and add their texts; those for developers are left out."""
+def _report(
+    args: argparse.Namespace, work: Callable[[], dict[str, Any]], outputs: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the report of a command, and print its warnings for users, each once; JSON has both.
+
+    Those for developers are left out. JSON also has the files that were chosen in a folder.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        yield
-    found += dict.fromkeys(str(warning.message) for warning in caught)
+        report = _files.report_errors(args.path, work, outputs=outputs)
+    found = list(dict.fromkeys(str(warning.message) for warning in caught))
     for text in found:
         _output.warn(f"warning: {escape(text, 1000)}")
-
-
-def _finish(args: argparse.Namespace, report: dict[str, Any], form: _output.Form, warned: list[str]) -> int:
-    """Print a report; JSON also has the files that were chosen in a folder, and the warnings."""
-    if args.format == "json" and report["outcome"] == "ok":
+    if report["outcome"] == "ok":
         chosen = getattr(args, "chosen", None)
         files = None if chosen is None else {"agent": chosen.path, "vecnormalize": chosen.statistics}
-        report = {**report, "chosen": files, "warnings": warned}
-    return _output.finish(args, report, form)
+        report = {**report, "chosen": files, "warnings": found}
+    return report
 
 
 # -- predict ------------------------------------------------------------------------------------------
@@ -286,14 +280,12 @@ def _finish(args: argparse.Namespace, report: dict[str, Any], form: _output.Form
 
 def run_predict(args: argparse.Namespace) -> int:
     """Predict; return 2 when a file or an observation could not be read."""
-    warned: list[str] = []
-    with _print_warnings(warned):
-        report = _files.report_errors(args.path, lambda: _predict(args))
-    return _finish(args, report, _output.Form(_print_predictions, _list_columns(report), _list_predictions), warned)
+    report = _report(args, lambda: _predict(args))
+    return _output.finish(args, report, _output.Form(_print_predictions, _list_columns(report), _list_predictions))
 
 
 class Prediction(Record):
-    """What a policy returns, as lists with an item for each observation."""
+    """Actions and outputs of a policy, as lists with an item for each observation."""
 
     actions: list[Any]
     outputs: dict[str, list[Any]]
@@ -350,10 +342,7 @@ def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse
 
 
 def _list_steps(observations: Any) -> list[Any]:
-    """Return the observations of a batch.
-
-    :raises ValidationError: when it is not a list, or a dict of lists of one length
-    """
+    """Return the observations of a batch."""
     named = observations if isinstance(observations, dict) else {"": observations}
     is_list = [(isinstance(part, list) or getattr(part, "ndim", 0) > 0) and len(part) > 0 for part in named.values()]
     if not named or not all(is_list):
@@ -370,10 +359,7 @@ def _list_steps(observations: Any) -> list[Any]:
 
 
 def _list_masks(masks: Any, count: int) -> list[Any]:
-    """Return the mask of each step: masks are a list of them, or one for all steps.
-
-    :raises ValidationError: when there are more or fewer masks than steps
-    """
+    """Return the mask of each step: masks are a list of them, or one for all steps."""
     if not isinstance(masks, list) or not any(isinstance(mask, list) for mask in masks):
         return [masks] * count
     if len(masks) != count:
@@ -459,10 +445,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
     if args.channels_order is not None and args.frame_stack is None:
         message = "--channels-order: expected --frame-stack with it"
         raise opt.UsageError(message)
-    warned: list[str] = []
-    with _print_warnings(warned):
-        report = _files.report_errors(args.path, lambda: _evaluate(args))
-    return _finish(args, report, _output.Form(_print_evaluation, EVALUATE_COLUMNS, _list_episodes), warned)
+    report = _report(args, lambda: _evaluate(args))
+    return _output.finish(args, report, _output.Form(_print_evaluation, EVALUATE_COLUMNS, _list_episodes))
 
 
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
@@ -536,10 +520,8 @@ def run_export(args: argparse.Namespace) -> int:
                 message = f"--{name}: expected it with an output {other}, got {escape(suffix)}"
                 raise opt.UsageError(message)
     outputs = _list_outputs(args.output, suffix)
-    warned: list[str] = []
-    with _print_warnings(warned):
-        report = _files.report_errors(args.path, lambda: _export(args, suffix, outputs), outputs=outputs)
-    return _finish(args, report, _output.Form(_print_export), warned)
+    report = _report(args, lambda: _export(args, suffix, outputs), outputs)
+    return _output.finish(args, report, _output.Form(_print_export))
 
 
 def _export(args: argparse.Namespace, suffix: str, outputs: list[str]) -> dict[str, Any]:
@@ -585,10 +567,7 @@ def _list_outputs(output: str, suffix: str) -> list[str]:
 
 
 def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportReport:
-    """Write the files of a format.
-
-    :raises ValueError: for an option that does not fit
-    """
+    """Write the files of a format."""
     names = None if args.outputs is None else tuple(name.strip() for name in args.outputs.split(","))
     if suffix == ".json":
         from sbformat.policies.export.graph_file import export_graph

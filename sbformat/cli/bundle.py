@@ -13,7 +13,7 @@ from sbformat.rendering import format_size
 if TYPE_CHECKING:
     import argparse
 
-    from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
+    from sbformat.formats.vecnormalize import VecNormalize
 
 _SETTINGS: Final = (
     "library", "num_envs", "training", "norm_obs", "norm_reward", "clip_obs", "clip_reward", "gamma", "epsilon",
@@ -55,8 +55,7 @@ UNBUNDLE: Final = opt.Command(
 
 def run_bundle(args: argparse.Namespace) -> int:
     """Bundle; return 2 when it failed."""
-    report = _files.report_errors(args.path, lambda: _bundle(args), outputs=[args.output])
-    return _output.finish(args, report, _output.Form(_print_bundle))
+    return _output.run_one(args, lambda: _bundle(args), _output.Form(_print_bundle), args.output)
 
 
 def _bundle(args: argparse.Namespace) -> dict[str, Any]:
@@ -80,8 +79,8 @@ def _bundle(args: argparse.Namespace) -> dict[str, Any]:
 
 def run_unbundle(args: argparse.Namespace) -> int:
     """Unbundle; return 2 when it failed."""
-    report = _files.report_errors(args.path, lambda: _unbundle(args), outputs=[args.output, args.vecnormalize])
-    return _output.finish(args, report, _output.Form(_print_unbundle))
+    form = _output.Form(_print_unbundle)
+    return _output.run_one(args, lambda: _unbundle(args), form, args.output, args.vecnormalize)
 
 
 def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
@@ -110,11 +109,7 @@ def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
-    """Check the paths of the outputs before anything is written.
-
-    :raises FileExistsError: when one exists
-    :raises UnsupportedError: when two of the three paths are the same file
-    """
+    """Check the paths of the outputs before anything is written."""
     for output in (args.output, args.vecnormalize):
         if output == _files.STANDARD_STREAM:
             message = "-: two files are written, and standard output takes one: expected their names"
@@ -133,17 +128,16 @@ def _check_outputs(args: argparse.Namespace) -> None:
 def _describe_statistics(value: VecNormalize) -> dict[str, Any]:
     """Return the settings and shapes of statistics."""
     found = value.obs_rms
-    observations = found if isinstance(found, dict) else {} if found is None else {None: found}
-    rows = [_describe_moments("obs_rms", key, part) for key, part in observations.items()]
-    if value.ret_rms is not None:
-        rows.append(_describe_moments("ret_rms", None, value.ret_rms))
+    observations: dict[Any, Any] = {**found} if isinstance(found, dict) else {None: found}
+    moments = [("obs_rms", key, part) for key, part in observations.items()] + [("ret_rms", None, value.ret_rms)]
+    rows = [
+        {"name": name, "key": key, "shape": list(part.shape), "count": part.count}
+        for name, key, part in moments
+        if part is not None
+    ]
     keys = value.norm_obs_keys
     settings = {name: getattr(value, name) for name in _SETTINGS}
     return {**settings, "norm_obs_keys": keys if keys is None else list(keys), "statistics": rows}
-
-
-def _describe_moments(name: str, key: str | None, part: RunningMeanStd) -> dict[str, Any]:
-    return {"name": name, "key": key, "shape": list(part.shape), "count": part.count}
 
 
 def _print_statistics(printer: _output.Plain, found: dict[str, Any]) -> None:

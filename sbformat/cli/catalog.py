@@ -124,10 +124,7 @@ def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
-    """Yield the sources of the command line, then those of the list.
-
-    :raises OSError: when the list cannot be opened
-    """
+    """Yield the sources of the command line, then those of the list."""
     yield from args.paths
     if args.list == _files.STANDARD_STREAM:
         yield from _strip_lines(sys.stdin, args)

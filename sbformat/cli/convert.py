@@ -55,8 +55,7 @@ def run_convert(args: argparse.Namespace) -> int:
     if (args.output == _files.STANDARD_STREAM) != (args.to is not None):
         message = f"--to: expected it with the output -, and only then: one of {', '.join(_FORMATS)}"
         raise opt.UsageError(message)
-    report = _files.report_errors(args.path, lambda: _convert(args), outputs=[args.output])
-    return _output.finish(args, report, _output.Form(_print_convert))
+    return _output.run_one(args, lambda: _convert(args), _output.Form(_print_convert), args.output)
 
 
 def _convert(args: argparse.Namespace) -> dict[str, Any]:
@@ -102,8 +101,7 @@ def run_extract(args: argparse.Namespace) -> int:
             others = "values that are not tensors (learning rates, step counts)"
             printer.line(f"  not written: {report['left_behind']} {others}")
 
-    report = _files.report_errors(args.path, lambda: _extract(args), outputs=[args.output])
-    return _output.finish(args, report, _output.Form(print_text))
+    return _output.run_one(args, lambda: _extract(args), _output.Form(print_text), args.output)
 
 
 def _extract(args: argparse.Namespace) -> dict[str, Any]:

@@ -35,6 +35,7 @@ CSV_COLUMNS: Final = (
 """A row for each change, and for each entry that cannot be decoded."""
 _HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")
 _NORMS: Final = (3, 4)
+_TENSORS: Final = ("state dict", "equal", "within the tolerance", "different", "max abs difference", "l2 norm")
 
 DIFF: Final = opt.Command(
     example="sbformat diff before.zip after.zip",
@@ -267,18 +268,16 @@ def _print_diff(printer: _output.Plain, report: dict[str, Any]) -> None:
     rows = [
         (
             row["name"],
-            str(row["equal"]),
-            *([str(row["close"])] if has_tolerance else ()),
-            str(row["different"]),
-            "" if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
+            row["equal"],
+            row["close"] if has_tolerance else None,
+            row["different"],
+            None if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
             _render_norm(row["l2_difference"]),
         )
         for row in report["state_dicts"]
         if row["different"] or row["close"]
     ]
-    closeness = ("within the tolerance",) if has_tolerance else ()
-    header = ("state dict", "equal", *closeness, "different", "max abs difference", "l2 norm")
-    printer.table("tensors", header, rows, right=range(1, len(header)))
+    printer.table("tensors", _TENSORS, rows, right=range(1, len(_TENSORS)), leaves_out=(2,))
     unreadable = [
         (row["entry"], report["path" if row["side"] == "first" else "other"], row["outcome"], row["message"])
         for row in report["unreadable"]

@@ -117,10 +117,7 @@ def run_inspect(args: argparse.Namespace) -> int:
 
 
 def _is_table(args: argparse.Namespace, count: int) -> bool:
-    """Return whether there is one row for each file.
-
-    :raises UsageError: for options of a table without one
-    """
+    """Return whether there is one row for each file."""
     wants_table = args.columns is not None or args.sort is not None or args.reverse
     if wants_table and args.format == "json":
         message = "--columns, --sort and --reverse: expected them with --format text or csv"
@@ -199,7 +196,7 @@ def _make_result(
 
 
 def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, *, brief: bool) -> None:
-    printer.heading(escape(outcome["path"], 1000))
+    printer.line(escape(outcome["path"], 1000), style="bold")
     printer.table("summary", (), _list_summary(report), longest=_SENTENCE)
     if report.system_info:
         printer.table("system info", (), report.system_info.items())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES: Final = 512
 WORDS: Final = ("kept", "translated", "added", "dropped")
-"""What becomes of a value. In JSON, a value that was added is ``translated``."""
+"""The treatments of a value. In JSON, a value that was added is ``translated``."""
 _HEADER: Final = ("hyper-parameter", "before", "now", "how")
 _SENTENCE: Final = 240
 _HOW: Final = 80
@@ -206,10 +206,7 @@ def rebuild_statistics(path: str, output: str, args: argparse.Namespace) -> dict
 
 
 def _refuse_archive_options(args: argparse.Namespace, why: str) -> None:
-    """Refuse options that apply to archives only.
-
-    :raises UnsupportedError: when one is given
-    """
+    """Refuse options that apply to archives only."""
     given = {
         "--algorithm": args.algorithm,
         "--policy-class": args.policy_class,

@@ -227,7 +227,7 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     digest = report["sha256"] or ""
     digest = digest if opt.is_verbose() or not digest else f"{digest[:_SHOWN_DIGITS]}\u2026"
     path, verdict = f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report))
-    printer.heading(path, verdict, f" (sha256 {digest})" if digest else "")
+    printer.line(path, verdict, f" (sha256 {digest})" if digest else "", style="bold")
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
