@@ -7,7 +7,10 @@ safetensors load where they are needed. Type checkers read ``__init__.pyi``, whi
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+
+TYPE_CHECKING = False  # of typing, which takes as long to import as all else that --version needs
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""HTML for notebooks: what the methods ``_repr_html_`` are made of.
+"""Build the HTML that a notebook displays for a value: tables, badges and folded parts for ``_repr_html_``.
 
 A notebook inserts this HTML into its own page, next to everything else that the reader of the page can do. So:
 

@@ -1,4 +1,4 @@
-"""How reports render what Python and JSON do not agree on: numbers, sizes, and tables of plain text."""
+"""Render numbers, sizes and tables for reports: what Python, JSON and spreadsheets do not agree on, once for all."""
 
 from __future__ import annotations
 

@@ -1,34 +1,53 @@
 """The command line: ``sbformat inspect | validate | scan | extract | diff | edit | convert | rebuild | bundle | ...``.
 
-Each command is a module with ``configure(subparsers)`` and ``run(args) -> int``. Exit status: 0 success,
-1 findings, 2 failure.
+In: the arguments of the process. Out: the exit status: 0 success, 1 findings, 2 failure. The table ``_COMMANDS`` has
+the module of each command, and its help in one line. A module is imported when its command is chosen: of a command
+``name``, it has the description ``NAME`` and the function ``run_name(args) -> int``.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-from importlib import import_module
-from itertools import takewhile
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
-from sbformat.cli import _streams
-from sbformat.cli._files import EXIT_COULD_NOT
-from sbformat.cli._options import is_verbose, set_options
-from sbformat.errors import escape, quote
-from sbformat.parallel import WorkersError
 
+TYPE_CHECKING = False  # of typing, which --version and --help do not need
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any, Final
 
-_COMMANDS: Final = (
-    "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "evaluate", "export", "report", "catalog", "completion",
-)  # fmt: skip
+_COMMANDS: Final = {
+    "inspect": ("inspect", "show the contents of archives"),
+    "validate": ("validate", "check archives against the schema and the rules"),
+    "scan": ("scan", "show what loading files would run or import"),
+    "extract": ("convert", "write tensors to .safetensors, .npz or .npy files"),
+    "diff": ("diff", "compare two archives"),
+    "edit": ("diff", "change hyper-parameters, weights or entries"),
+    "convert": ("convert", "convert archives to safetensors and back, arrays to .pth"),
+    "rebuild": ("rebuild", "make an archive that is old or not trusted load in today's SB3"),
+    "bundle": ("bundle", "put the statistics of a VecNormalize into an archive"),
+    "unbundle": ("bundle", "take the statistics of a VecNormalize out of a bundle"),
+    "predict": ("agents", "compute an agent's actions for observations"),
+    "evaluate": ("agents", "run an agent in an environment (extra gym)"),
+    "export": ("agents", "write a policy as ONNX (extra onnx), C, or JSON with its weights"),
+    "report": ("report", "write a page of HTML about archives (extra report)"),
+    "catalog": ("catalog", "write a table with a row for each of many archives, and search it"),
+    "completion": ("completion", "write a script of completions for a shell (extra completion)"),
+}
+"""The module of each command, and what it does."""
+_OTHER_WORDS: Final = {
+    **dict.fromkeys(("upgrade", "update", "migrate", "modernize", "port", "repair", "fix"), "rebuild"),
+    **dict.fromkeys(("info", "show", "list", "cat", "print"), "inspect"),
+    **dict.fromkeys(("check", "verify", "lint"), "validate"),
+    **dict.fromkeys(("compare", "cmp"), "diff"),
+    **dict.fromkeys(("set", "change", "modify"), "edit"),
+    **dict.fromkeys(("run", "act", "enjoy"), "predict"),
+}
+"""Other names that people use for a command."""
+_SHORTEST: Final = 3
+_EXIT_COULD_NOT: Final = 2
 _EXIT_INTERRUPTED: Final = 130
 _ISSUES: Final = "https://github.com/sbformat/sbformat/issues"
 
@@ -46,10 +65,10 @@ class Parser(argparse.ArgumentParser):
     commands: dict[str, argparse.ArgumentParser]
 
 
-def build_parser(first: str | None = None) -> Parser:
+def build_parser(*words: str) -> Parser:
     """Return the parser of the whole command line.
 
-    :param first: the first argument: if it is a command, the modules of the other commands are not imported
+    :param words: the arguments: modules of commands that are not among them are not imported; all are without any
     """
     parser = Parser(
         prog="sbformat",
@@ -63,22 +82,25 @@ def build_parser(first: str | None = None) -> Parser:
         dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
     )
     parser.commands = subparsers.choices
-    for command in (first,) if first in _COMMANDS else _COMMANDS:
-        import_module(f"sbformat.cli.{command}").configure(_Subparsers(subparsers))
+    shown = words[:1] if words and words[0] in _COMMANDS else () if words == ("--version",) else _COMMANDS
+    for name in shown:
+        added = subparsers.add_parser(name, help=_COMMANDS[name][1], formatter_class=_Formatter)
+        if not words or name in words:
+            _configure(name, added)
     return parser
 
 
-class _Subparsers:
-    """Adds commands whose help has the same form and ends with an example."""
+def _configure(name: str, parser: argparse.ArgumentParser) -> None:
+    """Import the module of a command, and give the parser what it describes."""
+    from importlib import import_module
 
-    def __init__(self, subparsers: Any) -> None:
-        self._subparsers = subparsers
+    from sbformat.cli._options import add_options
 
-    def add_parser(self, name: str, *, example: str, **kwargs: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = self._subparsers.add_parser(
-            name, epilog=f"Example: {example}", formatter_class=_Formatter, **kwargs
-        )
-        return parser
+    module = import_module(f"sbformat.cli.{_COMMANDS[name][0]}")
+    command = getattr(module, name.upper())
+    parser.description, parser.epilog = command.description, f"Example: {command.example}"
+    add_options(parser, command.options)
+    parser.set_defaults(run=getattr(module, f"run_{name}"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,45 +109,128 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the arguments; those of the process when None
     """
     if sys.stdout is None:
-        _streams.write_remark("standard output is closed: redirect it to a file, or to /dev/null")
-        return EXIT_COULD_NOT
+        _write_remark("standard output is closed: redirect it to a file, or to /dev/null")
+        return _EXIT_COULD_NOT
     if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = sys.argv[1:] if argv is None else list(argv)
-    begin = perf_counter()
     try:
-        args = _parse_arguments(arguments)
-        set_options(args)
-        status: int = args.run(args)
-        sys.stdout.flush()
-        if is_verbose():
-            _streams.write_remark(f"exit status {status} after {perf_counter() - begin:.2f} s")
-    except BrokenPipeError:  # the reader of a pipe had enough
-        _drop_output()
-        return EXIT_COULD_NOT
-    except (OSError, _streams.OutputError) as error:  # files have their own errors: this is standard output
-        _streams.write_remark(_describe_output_error(error))
-        _drop_output()
-        return EXIT_COULD_NOT
-    except WorkersError as error:
-        _streams.write_remark(str(error))
-        return EXIT_COULD_NOT
+        parser, args = _parse_arguments(arguments)
+        return _run(parser, args)
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
-    except Exception as error:  # a bug: users of the command line get one line, callers of this function the error
-        if argv is not None:
+    except BrokenPipeError:  # the reader of a pipe had enough
+        _drop_output()
+    except Exception as error:
+        text = _describe_error(error)
+        if text is None and argv is not None:  # a bug: users of the command line get one line, other callers the error
             raise
-        _streams.write_remark(_describe_bug(error))
-        return EXIT_COULD_NOT
+        _write_remark(text or _describe_bug(error))
+    return _EXIT_COULD_NOT
+
+
+def _run(parser: Parser, args: argparse.Namespace) -> int:
+    """Run the command that the arguments name; options that do not go together end it as wrong arguments do."""
+    from time import perf_counter
+
+    from sbformat.cli import _options
+
+    begin = perf_counter()
+    _options.set_options(args)
+    run: Callable[[argparse.Namespace], int] = args.run
+    del args.run  # args is sent to other processes
+    try:
+        status = run(args)
+    except _options.UsageError as error:
+        parser.commands[args.command].error(str(error))
+    sys.stdout.flush()
+    if _options.is_verbose():
+        _write_remark(f"exit status {status} after {perf_counter() - begin:.2f} s")
     return status
 
 
-def _describe_output_error(error: Exception) -> str:
-    """Return the line about an error of the operating system: of a file that it names, or of standard output."""
-    cause = error.__cause__ if isinstance(error, _streams.OutputError) else error
+def _parse_arguments(arguments: list[str]) -> tuple[Parser, argparse.Namespace]:
+    """Parse the arguments; an error says what could be meant."""
+    parser = build_parser(*(arguments or [""]))
+    if not arguments:
+        parser.error(f"expected a command: {', '.join(_COMMANDS)}")
+    if arguments[0] not in _COMMANDS and not arguments[0].startswith("-"):
+        parser.error(explain_command(arguments[0], _COMMANDS))
+    for argument in arguments[: arguments.index("--")] if "--" in arguments else arguments:
+        if argument[:1] == "-" and len(argument) > 1 and os.path.lexists(argument):
+            from sbformat.errors import quote
+
+            name = quote(argument)
+            parser.error(f"{name} is an option, and a file here: '--' before the names of files makes them files")
+    args, extra = parser.parse_known_args(arguments)
+    if extra:
+        command = parser.commands[args.command]
+        command.error(_explain_options(extra, command))
+    from sbformat.cli import _files, _options
+
+    try:
+        _files.start(args)
+    except _options.UsageError as error:
+        parser.error(str(error))
+    return parser, args
+
+
+# -- errors -------------------------------------------------------------------------------------------
+
+
+def explain_command(word: str, commands: Collection[str]) -> str:
+    """Return the error for a word that is not a command."""
+    from sbformat.errors import escape, quote
+
+    if os.path.exists(word) or os.path.exists(f"{word}.zip"):
+        return f"expected a command before the file: sbformat inspect {escape(word)}"
+    other = _OTHER_WORDS.get(word.lower())
+    if other is not None:
+        return f"there is no command {quote(word, 60)}; sbformat {other} does that"
+    close = find_nearest(word, commands)
+    hint = f"did you mean {close}?" if close else f"available: {', '.join(commands)}"
+    return f"there is no command {quote(word, 60)}; {hint}"
+
+
+def _explain_options(extra: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """Return the error for arguments that a command does not have."""
+    from sbformat.errors import escape
+
+    known = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001 -- argparse lists them nowhere else
+    found = (find_nearest(word.partition("=")[0], known) for word in extra if word.startswith("--"))
+    hint = "".join(f"; did you mean {name}?" for name in found if name)
+    return f"unrecognized arguments: {' '.join(map(escape, extra))}{hint}"
+
+
+def find_nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the name that is most like a word: the one it begins, or one with few other letters."""
+    import difflib
+
+    names = list(names)
+    begun = [name for name in names if len(word) >= _SHORTEST and name.startswith(word.lower())]
+    close = begun or difflib.get_close_matches(word.lower()[:60], names, n=1)
+    return close[0] if close else None
+
+
+def _describe_error(error: Exception) -> str | None:
+    """Return the line about an error that a command may have; None for a bug.
+
+    Files have reports for their errors: an error of the operating system is that of standard output, or of the file
+    that it names.
+    """
+    from sbformat.cli import _files
+    from sbformat.errors import escape
+    from sbformat.parallel import WorkersError
+
+    if isinstance(error, WorkersError):
+        return str(error)
+    if not isinstance(error, (OSError, _files.OutputError)):
+        return None
+    _drop_output()
+    cause: Any = error.__cause__ if isinstance(error, _files.OutputError) else error
     if not isinstance(cause, OSError):
         return str(cause)
-    text = _streams.describe_system_error(cause)
+    text = _files.describe_system_error(cause)
     if cause.filename is None:
         return f"standard output: cannot write: {text}"
     return f"{escape(str(cause.filename), 1000)}: {text}"
@@ -133,6 +238,8 @@ def _describe_output_error(error: Exception) -> str:
 
 def _describe_bug(error: Exception) -> str:
     """Return the line about an error that no command expects: what it is, where, and where to report it."""
+    from sbformat.errors import escape
+
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -142,35 +249,15 @@ def _describe_bug(error: Exception) -> str:
     return f"internal error: {what}; please report it at {_ISSUES}, with the file if you can"
 
 
-def _parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Parse the arguments; an error says what could be meant.
+def _write_remark(text: str) -> None:
+    from sbformat.cli._files import write_remark
 
-    :raises SystemExit: for arguments that are wrong, and for --help
-    """
-    parser = build_parser(*arguments[:1])
-    if not arguments:
-        parser.error(f"expected a command: {', '.join(_COMMANDS)}")
-    if arguments[0] not in _COMMANDS and not arguments[0].startswith("-"):
-        from sbformat.cli._hints import explain_command
-
-        parser.error(explain_command(arguments[0], _COMMANDS))
-    for argument in takewhile(lambda argument: argument != "--", arguments):
-        if argument[:1] == "-" and len(argument) > 1 and os.path.lexists(argument):
-            name = quote(argument)
-            parser.error(f"{name} is an option, and a file here: '--' before the names of files makes them files")
-    args, extra = parser.parse_known_args(arguments)
-    if extra:
-        from sbformat.cli._hints import explain_options
-
-        command = parser.commands[args.command]
-        command.error(explain_options(extra, command))
-    wrong = _streams.start(args)
-    if wrong:
-        parser.error(wrong)
-    return args
+    write_remark(text)
 
 
 def _drop_output() -> None:
     """Redirect standard output to nowhere: the interpreter flushes it again when it ends."""
+    import contextlib
+
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,15 +1,25 @@
-"""Options that the commands share, the files on a command line, and how one is read."""
+"""The files of a command line: standard streams, reading, writing, and the reports of errors.
+
+* Standard output has the result of a command, and nothing else.
+* Standard error has whatever makes the exit status 2, warnings, remarks and progress. Lines begin with ``sbformat:``.
+* ``-`` as an input file is standard input, read whole, which reports call ``<stdin>``. ``-`` as an output file is
+  standard output; the summary of the command then goes to standard error. A terminal is refused as either.
+
+In: paths and URLs, and the work on one file. Out: its report, a dict that is JSON. A file that fails has a report, too:
+``path``, ``outcome`` and ``message``, and ``file`` when the error is about another one.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
-from sbformat.cli import _progress, _streams
-from sbformat.cli._limits import add_limit_option, name_option, parse_seconds
-from sbformat.cli._options import add_output_options, is_verbose
+from sbformat.cli import _progress
+from sbformat.cli._options import UsageError, is_verbose, name_option
 from sbformat.constants import ARCHIVE_SUFFIXES, DATA_ENTRY
 from sbformat.errors import (
     COULD_NOT_OPEN,
@@ -23,8 +33,8 @@ from sbformat.errors import (
     quote,
 )
 from sbformat.io.opening import is_folder, is_remote
-from sbformat.io.urls import TIMEOUT
-from sbformat.limits import Limits
+from sbformat.io.urls import Url, hide_secrets, is_url
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
@@ -34,7 +44,142 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.pth.values import OnUnknown
 
+
 T = TypeVar("T")
+
+STANDARD_STREAM: Final = "-"
+"""Standard input or standard output, as a file on a command line."""
+_INPUT_NAME: Final = "<stdin>"
+_OUTPUT_NAME: Final = "<stdout>"
+_INPUTS: Final = ("paths", "path", "other", "vecnormalize", "weights", "observation")
+"""Names of arguments that are files to read; ``unbundle`` writes ``vecnormalize``."""
+_COPIED_BYTES: Final = 1 << 20
+
+_WRITERS: Final = {
+    **dict.fromkeys((".onnx", ".c", ".h", ".json"), ("export",)),
+    **dict.fromkeys((".npz", ".npy"), ("extract",)),
+    ".safetensors": ("extract", "convert"),
+    ".pth": ("convert", "rebuild"),
+    ".html": ("report",),
+}
+"""The commands that write a format, by suffix."""
+
+_standard_input: list[bytes] = []
+"""The bytes that were read from standard input, which can be read only once."""
+
+
+class OutputError(Exception):
+    """Standard output failed: the cause is the OSError."""
+
+
+def start(args: argparse.Namespace) -> None:
+    """Forget the standard input of another run, and check that the arguments name it once.
+
+    :raises UsageError: when they name it twice
+    """
+    _standard_input.clear()
+    count = 0
+    for name in _INPUTS:
+        value = getattr(args, name, None)
+        given = value if isinstance(value, list) else [value]
+        count += given.count(STANDARD_STREAM)
+        urls = [add_url_options(one, args) for one in given]
+        if value is not None:
+            setattr(args, name, urls if isinstance(value, list) else urls[0])
+    if count > 1:
+        message = "standard input can be read once: expected one '-' at most"
+        raise UsageError(message)
+
+
+def add_url_options(value: T, args: argparse.Namespace) -> T | Url:
+    """Return a URL with the options of the command line for URLs; anything else unchanged."""
+    return Url(value, private_redirects=args.private_redirects, timeout=args.timeout) if is_url(value) else value
+
+
+def name_input(path: str) -> str:
+    """Return the name of an input file in reports; of a URL without secrets."""
+    return _INPUT_NAME if path == STANDARD_STREAM else hide_secrets(path) if is_url(path) else path
+
+
+def name_output(path: str) -> str:
+    """Return the name of an output file in reports."""
+    return _OUTPUT_NAME if path == STANDARD_STREAM else path
+
+
+def open_input(path: str, limits: Limits = DEFAULT_LIMITS) -> str | bytes:
+    """Return what the readers take: the path, or the bytes of standard input.
+
+    :raises UnsupportedError: when standard input is a terminal or closed
+    :raises LimitError: when it has more bytes than ``total_bytes``
+    """
+    if path != STANDARD_STREAM:
+        return path
+    if sys.stdin is None or sys.stdin.isatty():
+        message = "expected a file on standard input, got a terminal" if sys.stdin else "standard input is closed"
+        raise UnsupportedError(message)
+    if not _standard_input:
+        budget, chunks = Budget(limits), []
+        while chunk := sys.stdin.buffer.read(_COPIED_BYTES):
+            budget.spend("total_bytes", len(chunk))
+            chunks.append(chunk)
+        _standard_input.append(b"".join(chunks))
+    return _standard_input[0]
+
+
+@contextlib.contextmanager
+def open_output(path: str, suffix: str) -> Iterator[str]:
+    """Yield the path to write to; of ``-`` a temporary file, which is copied to standard output when it is complete.
+
+    :param path: the output of a command line
+    :param suffix: the suffix of the temporary file: ``.zip``
+    :raises UnsupportedError: when standard output is a terminal
+    """
+    if path != STANDARD_STREAM:
+        yield path
+        return
+    if sys.stdout.isatty():
+        message = "standard output is a terminal: redirect it to a file or a program, or name a file with -o"
+        raise UnsupportedError(message)
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="sbformat-") as folder:
+        temporary = os.path.join(folder, f"output{suffix}")
+        yield temporary
+        _copy_to_output(temporary)
+
+
+def _copy_to_output(path: str) -> None:
+    with open(path, "rb") as file:
+        try:
+            sys.stdout.flush()
+            while chunk := file.read(_COPIED_BYTES):
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError from error
+
+
+def find_result_stream(args: argparse.Namespace) -> TextIO:
+    """Return where the report of a command goes: to standard error when its output file is standard output."""
+    return sys.stderr if getattr(args, "output", None) == STANDARD_STREAM else sys.stdout
+
+
+def write_remark(text: str) -> None:
+    """Write a line to standard error; when that is closed or broken, nothing.
+
+    :param text: escaped where it comes from a file
+    """
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"sbformat: {text}\n")
+
+
+def describe_system_error(error: OSError) -> str:
+    """Return the text of an error of the operating system."""
+    return escape(error.strerror or str(error) or type(error).__name__, 1000)
+
 
 ALREADY_EXISTS: Final = "already exists"
 """Text of the FileExistsError for an output that can be overwritten."""
@@ -52,39 +197,6 @@ COULD_NOT_WRITE: Final = "cannot write"
 """Outcome of an output that exists, or that the operating system cannot write."""
 PROCESS_ENDED: Final = "process ended"
 """Outcome of a file whose worker process was killed."""
-
-
-def add_reading_options(parser: argparse.ArgumentParser, *other_formats: str) -> None:
-    """Add the options of every command that reads archives.
-
-    :param other_formats: output formats besides text and JSON
-    """
-    add_common_options(parser, *other_formats)
-    parser.add_argument("--unchecked-crc", action="store_true", help="also read a .pth that torch saved without CRCs")
-
-
-def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> None:
-    """Add the options of every command.
-
-    :param other_formats: output formats besides text and JSON
-    """
-    formats = ("text", "json", *other_formats)
-    words = ("text for people (default)", "JSON", *(word.upper() for word in other_formats))
-    parser.add_argument("--format", choices=formats, default="text", help=f"{', '.join(words[:-1])} or {words[-1]}")
-    add_output_options(parser)
-    add_limit_option(parser)
-    parser.add_argument(
-        "--private-redirects",
-        action="store_true",
-        help="of URLs: follow redirects to private addresses, and from https to http",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=parse_seconds,
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help=f"of URLs: how long a server may send nothing, or too little (default: {TIMEOUT:g})",
-    )
 
 
 def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
@@ -105,7 +217,7 @@ def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "
 def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace, on_unknown: OnUnknown) -> Archive:
     """Read an archive; with ``--verbose``, say what it is."""
     limits = make_limits(args)
-    source = _streams.open_input(path, limits)
+    source = open_input(path, limits)
     try:
         archive = function(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
     except MissingEntryError as error:
@@ -113,36 +225,44 @@ def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace,
             error.message = NO_ARCHIVE
         raise
     if is_verbose():
-        _report_read(_streams.name_input(path), archive)
+        write_remark(f"read {escape(name_input(path), 1000)}: {_describe_archive(archive)}")
     return archive
 
 
-def _report_read(name: str, archive: Archive) -> None:
-    """Say on standard error what was read."""
+def _describe_archive(archive: Archive) -> str:
+    """Return what was read, for standard error."""
     from sbformat.archive.kinds import KIND_TITLES
 
     entries = archive.entries.values()
     words = [KIND_TITLES.get(archive.format, archive.format), count_noun(len(entries), "entry", "entries")]
-    words += [f"SB3 {version}"] if (version := _find_version(archive)) else []
-    words += [format_size(sum(entry.size for entry in entries))]
-    _streams.write_remark(f"read {escape(name, 1000)}: {', '.join(words)}")
-
-
-def _find_version(archive: Archive) -> str | None:
-    try:
-        return escape(archive.stable_baselines3_version or "", 40)
-    except SbformatError:
-        return None
+    with contextlib.suppress(SbformatError):
+        version = archive.stable_baselines3_version
+        words += [f"SB3 {escape(version, 40)}"] if version else []
+    return ", ".join([*words, format_size(sum(entry.size for entry in entries))])
 
 
 def check_allowed(args: argparse.Namespace) -> None:
-    """Refuse names of ``--allow`` that cannot be allowed, before any file is opened."""
+    """Refuse names of ``--allow`` that cannot be allowed, before any file is opened.
+
+    :raises UsageError: for a name that cannot be allowed
+    """
     from sbformat.tools.scan import scan
 
-    try:
-        scan(b"", allow=args.allow)
-    except ValueError as error:
-        args.refuse(f"argument --allow: {error}")
+    if args.allow:
+        try:
+            scan(b"", allow=args.allow)
+        except ValueError as error:
+            message = f"argument --allow: {error}"
+            raise UsageError(message) from None
+
+
+def write_archive(archive: Archive, output: str, *, overwrite: bool) -> None:
+    """Write an archive to the output of a command line, with a progress bar."""
+    from sbformat.writer import write
+
+    total = sum(entry.size for entry in archive.entries.values())
+    with open_output(output, ".zip") as target, _progress.count_bytes("writing", total) as advance:
+        write(archive, target, overwrite=overwrite, progress=advance)
 
 
 def make_limits(args: argparse.Namespace) -> Limits:
@@ -176,7 +296,20 @@ def resolve_path(path: str) -> str:
     """Return the file at a path: ``name`` falls back to ``name.zip``, as in SB3; a URL is returned unchanged."""
     if is_remote(path):
         return path
-    return path if path == _streams.STANDARD_STREAM or os.path.exists(path) else f"{path}.zip"
+    return path if path == STANDARD_STREAM or os.path.exists(path) else f"{path}.zip"
+
+
+def require_suffix(command: str, output: str) -> None:
+    """Check that an output is not in a format that another command writes.
+
+    :raises OtherFileError: which blames the output, and names the other command
+    """
+    suffix = os.path.splitext(output)[1].lower()
+    commands = _WRITERS.get(suffix, (command,))
+    if command not in commands:
+        others = " and ".join(f"sbformat {name}" for name in commands)
+        message = f"sbformat {command} does not write {suffix} files; {others} {'do' if len(commands) > 1 else 'does'}"
+        raise OtherFileError(output) from UnsupportedError(message)
 
 
 def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
@@ -185,7 +318,7 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
     :raises UnsupportedError: when both are the same file
     """
     path = resolve_path(path)
-    if _streams.STANDARD_STREAM in (path, output) or not os.path.exists(path) or not os.path.exists(output):
+    if STANDARD_STREAM in (path, output) or not os.path.exists(path) or not os.path.exists(output):
         return
     folder = os.path.dirname(os.path.realpath(output))
     if os.path.isdir(path) and os.path.isfile(output) and os.path.samefile(path, folder):
@@ -213,19 +346,19 @@ def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Seq
     :param outputs: the files that the command writes: their errors are reported as such
     :return: with ``file`` when the error is about another file than ``path``
     """
-    name = _streams.name_input(path)
+    name = name_input(path)
     try:
         report = {"path": name, "outcome": "ok", **work()}
     except OtherFileError as error:
-        other = _streams.name_output(error.path) if error.path in outputs else _streams.name_input(error.path)
+        other = name_output(error.path) if error.path in outputs else name_input(error.path)
         failure = _describe_failure(error.path, error.__cause__, outputs)
         return {"path": name, "file": other, **failure} if other != name else {"path": name, **failure}
     except BrokenPipeError:  # of standard output: no file is at fault
         raise
     except (SbformatError, MemoryError, OSError) as error:
         return {"path": name, **_describe_failure(path, error, outputs)}
-    if report.get("output") == _streams.STANDARD_STREAM:
-        report["output"] = _streams.name_output(report["output"])
+    if report.get("output") == STANDARD_STREAM:
+        report["output"] = name_output(report["output"])
     for name in _ROWS:
         for row in report.get(name, ()):
             row["message"] = name_option(row["message"])
@@ -246,11 +379,11 @@ def _describe_failure(path: str, error: BaseException | None, outputs: Sequence[
 
 def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) -> dict[str, Any]:
     """Return the report of an error of the operating system: of an output, of ``path``, or of a third file."""
-    text = _streams.describe_system_error(error)
+    text = describe_system_error(error)
     output = next((output for output in outputs if _is_within(error.filename, output)), None)
     if output is None:
         message = {"outcome": COULD_NOT_OPEN, "message": text}
-        names = (None, path, f"{path}.zip", _streams.name_input(path))
+        names = (None, path, f"{path}.zip", name_input(path))
         return message if error.filename in names else {"file": str(error.filename), **message}
     if isinstance(error, FileExistsError):
         hint = "; --force overwrites it" if text == ALREADY_EXISTS else ""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.catalogue.collect import FileData
 from sbformat.catalogue.columns import make_table
 from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row
-from sbformat.cli import _csv, _output
+from sbformat.cli import _output
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +41,7 @@ _LISTED: Final = 12
 
 
 class TableRow(Record):
-    """What is kept of one file: small, so that thousands are kept."""
+    """The row of one file: small, so that thousands are kept."""
 
     outcome: dict[str, Any]
     """``path`` and ``outcome``; of a file that could not be read also ``message``."""
@@ -64,7 +65,7 @@ def make_row(outcome: dict[str, Any], report: InspectReport | None, archive: Arc
 
 
 def sort_rows(rows: Sequence[TableRow], key: str | None, *, is_reversed: bool) -> list[TableRow]:
-    """Return the rows sorted by a column; those without a value come last.
+    """Return the rows sorted by a column, numbers before text; those without a value come last.
 
     :param key: of a column; None keeps the order of the files
     :raises MissingEntryError: when no file has the column
@@ -72,30 +73,23 @@ def sort_rows(rows: Sequence[TableRow], key: str | None, *, is_reversed: bool) -
     if key is None:
         return list(rows)[:: -1 if is_reversed else 1]
     _require_columns(rows, [key], _FACTS)
-    present = [row for row in rows if _find_cell(row, key) is not None]
-    absent = [row for row in rows if _find_cell(row, key) is None]
-    return sorted(present, key=lambda row: _rank(_find_cell(row, key)), reverse=is_reversed) + absent
-
-
-def _rank(cell: Cell | None) -> tuple[bool, float, str]:
-    """Return what a cell is sorted by: numbers, then text."""
-    if cell is None or cell.number is None:
-        return True, 0.0, cell.text.casefold() if cell is not None else ""
-    return False, cell.number, cell.text
-
-
-def _find_cell(row: TableRow, key: str) -> Cell | None:
-    if key in (_PATH, NAME):
-        return Cell(row.outcome[_PATH])
-    cell = row.row.cells.get(key)
-    return None if cell is None or cell.text == "null" else cell
+    present, absent = [], []
+    for row in rows:
+        cell = Cell(row.outcome[_PATH]) if key in (_PATH, NAME) else row.row.cells.get(key)
+        if cell is None or cell.text == "null":
+            absent.append(row)
+        elif cell.number is None:
+            present.append(((True, 0.0, cell.text.casefold()), row))
+        else:
+            present.append(((False, cell.number, cell.text), row))
+    present.sort(key=lambda pair: pair[0], reverse=is_reversed)
+    return [row for _, row in present] + absent
 
 
 def _require_columns(rows: Iterable[TableRow], keys: Iterable[str], always: Sequence[str]) -> None:
     """Check that some file has each column.
 
     :param always: columns that there are without a value, too
-    :raises MissingEntryError: when a column is neither one of these nor in a row
     """
     present = dict.fromkeys([_PATH, NAME, *always, *(key for row in rows for key in row.row.cells)])
     for key in keys:
@@ -118,7 +112,7 @@ def print_csv(rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
     else:
         _require_columns(rows, columns, CSV_COLUMNS)
         header = tuple(dict.fromkeys((*_FIRST, *columns)))
-    _csv.print_csv(header, map(_list_values, rows))
+    _output.print_csv(header, map(_list_values, rows))
 
 
 def _list_values(row: TableRow) -> dict[str, Any]:
@@ -158,17 +152,18 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     keys = [key for key in keys if key not in (NAME, _PATH)]
     if columns is None:
         keys = _keep_narrow(table, keys)
-    notes = [_describe_broken(row) for row in readable]
-    cells = [
-        (row.name, *(_render(row, key) for key in keys), *([note] if any(notes) else ()))
-        for row, note in zip(table.rows, notes)
-    ]
-    header = (NAME, *keys, *([""] if any(notes) else ()))
+    notes = [count_noun(row.broken, "broken entry", "broken entries") if row.broken else "" for row in readable]
+    cells = [(row.name, *(_render(row, key) for key in keys), note) for row, note in zip(table.rows, notes)]
+    header = (NAME, *keys, "")
     right = [place for place, key in enumerate(header) if _is_number(table, key)]
-    title = _output.count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
-    printer.table(title, header, cells, right=right, longest=_LONGEST)
+    title = count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
+    printer.table(title, header, cells, right=right, longest=_LONGEST, leaves_out=(len(keys) + 1,))
     if columns is None:
-        _print_rest(printer, table, keys)
+        printer.table("the same in all files", (), [row for row in table.shared if not row[0].startswith("_")])
+        others = [column.key for column in table.columns if column.key not in keys]
+        more = f", \u2026 {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+        if others:
+            printer.line(f"\n  --columns shows others that differ: {', '.join(others[:_LISTED])}{more}")
 
 
 def _is_number(table: FileTable, key: str) -> bool:
@@ -191,16 +186,3 @@ def _keep_narrow(table: FileTable, keys: Sequence[str]) -> list[str]:
 def _render(row: FileRow, key: str) -> str:
     cell = row.cells.get(key)
     return "" if cell is None else "-" if cell.text == "null" else cell.text
-
-
-def _describe_broken(row: TableRow) -> str:
-    return f"{_output.count_noun(row.broken, 'broken entry', 'broken entries')}" if row.broken else ""
-
-
-def _print_rest(printer: _output.Plain, table: FileTable, shown: Sequence[str]) -> None:
-    """Print what all files have in common, and the names of the columns that are not shown."""
-    printer.table("the same in all files", (), [row for row in table.shared if not row[0].startswith("_")])
-    others = [column.key for column in table.columns if column.key not in shown]
-    if others:
-        more = f", \u2026 {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-        printer.line(f"\n  --columns shows others that differ: {', '.join(others[:_LISTED])}{more}")

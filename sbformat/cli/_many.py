@@ -1,20 +1,24 @@
-"""Commands on many files: ``--jobs`` and ``--dask``, and the work on each file in several processes."""
+"""Commands on many files: the work on each file, in several processes (``--jobs``) or by a cluster (``--dask``).
+
+In: a function of one file and the files of a command line. Out: its results, in the order of the files.
+"""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat import parallel
-from sbformat.cli import _files, _limits, _options, _progress, _streams
+from sbformat import __version__, parallel
+from sbformat.cli import _files, _options, _progress
 from sbformat.errors import escape
 from sbformat.io.urls import is_url
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -22,30 +26,10 @@ T = TypeVar("T")
 _MANY_FILES: Final = 32
 _MANY_BYTES: Final = 1 << 26
 """Below both limits, starting processes (30 ms) takes as long as they save (2 to 9 ms an archive)."""
-_MOST_JOBS: Final = 1024
-_DIGITS: Final = 18
 _PATHS: Final = ("paths", "output", "vecnormalize")
 """Names of arguments that are paths which workers read or write."""
-
-
-def add_jobs_option(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the processes that do the work."""
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--jobs", type=_jobs, metavar="N", help="processes for many files; one for each processor by default"
-    )
-    group.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
-    )
-    parser.add_argument(
-        "--worker-timeout",
-        type=_limits.parse_seconds,
-        default=parallel.WORKER_TIMEOUT,
-        metavar="SECONDS",
-        help=f"with --dask, end when there has been no worker for so long (default: {parallel.WORKER_TIMEOUT:g})",
-    )
+LOCAL: Final = "local"
+"""The address for workers on this machine, which begin and end with the command."""
 
 
 def use_absolute_paths(args: argparse.Namespace) -> None:
@@ -59,37 +43,7 @@ def use_absolute_paths(args: argparse.Namespace) -> None:
 
 
 def _make_absolute(path: str) -> str:
-    return path if path == _streams.STANDARD_STREAM or is_url(path) else os.path.abspath(path)
-
-
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_JOBS:
-        message = f"expected a number from 1 to {_MOST_JOBS}, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
-
-
-def parse_columns(text: str) -> list[str]:
-    """Return the names of columns of an option.
-
-    :raises argparse.ArgumentTypeError: without any
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        message = f"expected names of columns, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return names
-
-
-def parse_count(text: str) -> int:
-    """Return the number of an option, from 1.
-
-    :raises argparse.ArgumentTypeError: for anything else
-    """
-    if not text.isdecimal() or len(text) > _DIGITS or not int(text):
-        message = f"expected a number from 1, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
+    return path if path == _files.STANDARD_STREAM or is_url(path) else os.path.abspath(path)
 
 
 def map_files(
@@ -97,27 +51,37 @@ def map_files(
     paths: Sequence[str],
     args: argparse.Namespace,
     *,
-    lost: Callable[[dict[str, Any]], R],
+    label: str,
     done: str,
+    lost: Callable[[dict[str, Any]], Any] = lambda report: report,
+    has_bar: bool = True,
 ) -> Iterator[R]:
-    """Call ``work`` on each file and return the results in the order of the files.
+    """Call ``work`` on each file and yield the results in the order of the files.
 
-    Processes start immediately: call this before a progress bar starts a thread, and after importing what ``work``
-    imports, which forked processes then share.
+    Processes start before the progress bar, which is a thread; import before what ``work`` imports, which forked
+    processes then share. There is a bar for many files, and for few large ones on which several processes work: on few
+    files this process shows a bar for each, while it is read.
 
     :param work: its result is picklable and small: a report
-    :param paths: the files
-    :param lost: gives the result for the report of a file whose process was killed
-    :param done: the verb of the work as a participle, for that report: ``scanned``
+    :param label: the text of the bar: ``scanning``
+    :param done: the verb of the work as a participle, for the report of a file whose process was killed: ``scanned``
+    :param lost: gives the result for such a report
+    :param has_bar: False if results are printed as they come
     """
     message = f"the process that {done} it was killed: it may need more memory than this machine has"
-    return map_items(
+    processes = _count_processes(paths, args)
+    found = map_items(
         work,
         paths,
         args,
-        processes=_count_processes(paths, args),
+        processes=processes,
         lost=lambda path: lost({"path": path, "outcome": _files.PROCESS_ENDED, "message": message}),
     )
+    least = 2 if processes > 1 else _progress.MANY_ITEMS
+    with _progress.count_items(label, len(paths) if has_bar else 0, least=least) as advance:
+        for result in found:
+            advance()
+            yield result
 
 
 def map_items(
@@ -141,40 +105,27 @@ def map_items(
 def _map_by_cluster(
     work: Callable[[T], R], items: Iterable[T], args: argparse.Namespace, lost: Callable[[T], R]
 ) -> Iterator[R]:
-    from sbformat.cli import _dask
-
     timeout = args.worker_timeout
-    with _dask.connect(args.dask, timeout) as (executor, workers):
+    with connect(args.dask, timeout) as (executor, workers):
         yield from parallel.map_in_order(
             work, items, lost=lost, executor=executor, workers=workers, worker_timeout=timeout
         )
 
 
-def _work_elsewhere(work: Callable[[T], R], options: _options.Options, item: T) -> R:
+def _work_elsewhere(work: Callable[[T], R], options: _options.OutputOptions, item: T) -> R:
     """Work on an item with the options of the command line; runs in a worker of a cluster."""
     _options.use_options(options)
     return work(item)
 
 
-@contextlib.contextmanager
-def count_files(label: str, paths: Sequence[str], args: argparse.Namespace) -> Iterator[Callable[[str], None]]:
-    """Show a bar for files: of many, and of few large ones on which several processes work.
-
-    On few files this process shows a bar for each, while it is read.
-    """
-    least = 2 if _count_processes(paths, args) > 1 else _progress.MANY_ITEMS
-    with _progress.count_items(label, len(paths), least=least) as advance:
-        yield advance
-
-
 def _count_processes(paths: Sequence[str], args: argparse.Namespace) -> int:
     if args.dask is not None:
-        return 1 if _streams.STANDARD_STREAM in paths else 2
+        return 1 if _files.STANDARD_STREAM in paths else 2
     return min(args.jobs or parallel.processors(), len(paths)) if _is_worth_processes(paths) else 1
 
 
 def _is_worth_processes(paths: Sequence[str]) -> bool:
-    if _streams.STANDARD_STREAM in paths:  # which this process reads
+    if _files.STANDARD_STREAM in paths:  # which this process reads
         return False
     if len(paths) >= _MANY_FILES:
         return True
@@ -183,3 +134,92 @@ def _is_worth_processes(paths: Sequence[str]) -> bool:
         with contextlib.suppress(OSError):  # opening it gives the error
             size += os.stat(_files.resolve_path(path)).st_size
     return size >= _MANY_BYTES
+
+
+# -- Dask ---------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def connect(address: str, timeout: float) -> Iterator[tuple[Executor, int]]:
+    """Connect to a cluster as long as the block runs; yield its executor, and how many tasks it works on at a time.
+
+    :param address: of the scheduler, such as ``tcp://127.0.0.1:8786``, or ``local``
+    :param timeout: seconds to wait for the scheduler, and for its first worker
+    :raises WorkersError: without Dask, and when the scheduler cannot be reached, or has no workers with this release of
+        sbformat
+    """
+    try:
+        import distributed
+    except ImportError:
+        message = "for --dask, the package distributed is needed: pip install 'sbformat[dask]'"
+        raise parallel.WorkersError(message) from None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet_logging())
+        try:
+            client = stack.enter_context(_open_client(distributed, address, timeout))
+            client.wait_for_workers(1, timeout=timeout)
+        except (OSError, ValueError, TimeoutError, distributed.TimeoutError) as error:
+            raise _explain(address, error) from None
+        _check_versions(client.run(_find_version, on_error="return"))
+        workers = sum(client.nthreads().values())
+        yield client.get_executor(pure=False), workers
+
+
+@contextlib.contextmanager
+def _open_client(distributed: Any, address: str, timeout: float) -> Iterator[Any]:
+    import logging
+
+    if address != LOCAL:
+        from importlib import import_module
+
+        comm, core = import_module("distributed.comm"), import_module("distributed.core")
+        # a client with a wrong address ends badly
+        comm.get_address_host_port(core.coerce_to_address(address), strict=True)
+        with distributed.Client(address, timeout=timeout, set_as_default=False) as client:
+            yield client
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=parallel.processors(), threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
+            host="127.0.0.1", silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@contextlib.contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """Keep the logs and warnings of Dask from standard error; what goes wrong is an error of the command."""
+    import logging
+    import warnings
+
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _explain(address: str, error: BaseException) -> parallel.WorkersError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return parallel.WorkersError(f"--dask {escape(address)}: no scheduler with workers: {escape(lines[0], 300)}")
+
+
+def _find_version() -> str:
+    """Return the release of sbformat; runs on each worker."""
+    import sbformat
+
+    return sbformat.__version__
+
+
+def _check_versions(found: dict[str, Any]) -> None:
+    """Check that each worker has this release."""
+    for worker, version in sorted(found.items()):
+        if version != __version__:
+            has = f"it has {escape(str(version))}" if isinstance(version, str) else f"it answers {escape(str(version))}"
+            message = f"the Dask worker {escape(worker)} needs sbformat {__version__}: {has}"
+            raise parallel.WorkersError(message)

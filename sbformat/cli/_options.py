@@ -1,17 +1,339 @@
-"""What ``--quiet``, ``--verbose`` and ``--color`` say about the output of a process."""
+"""The options of the command line: those that commands share, the texts of their values, and what they say of output.
+
+A command is described by a :class:`Command`: its options, in the order of its help, with the groups that it shares with
+others. Values of options that are wrong are ``argparse.ArgumentTypeError``; options that do not go together are a
+:class:`UsageError`, which becomes the usage and the message of the command.
+"""
 
 from __future__ import annotations
 
+import argparse
+import math
 import os
-from typing import TYPE_CHECKING
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.errors import DataError, escape
 from sbformat.immutable import Record
+from sbformat.io.urls import TIMEOUT
+from sbformat.limits import Limits
+from sbformat.parallel import WORKER_TIMEOUT
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Iterable
+
+_DEPTHS: Final = ("json_depth", "value_depth")
+_DEEPEST: Final = 200
+_BYTES: Final = "_bytes"
+"""The end of the names of limits that are sizes."""
+_LONGEST_TIMEOUT: Final = 1_000_000
+"""Seconds."""
+_SIZE: Final = r"(?i)(\d{1,18}(?:\.\d{1,9})?)\s*(?:([kmgt])(i?))?(b?)"
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_ADVICE: Final = r"pass limits=Limits\((\w+)=\.\.\.\)"
+_MOST_JOBS: Final = 1024
+_DIGITS: Final = 18
 
 
-class Options(Record):
+class UsageError(Exception):
+    """Options that do not go together; the message is for the user of the command line."""
+
+
+class Option(Record):
+    """An option or a positional argument: its names, and what ``add_argument`` takes beside them."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+class OneOf(Record):
+    """Options of which one may be given."""
+
+    options: tuple[Option, ...]
+    is_required: bool
+
+
+Options: TypeAlias = "tuple[Option | OneOf | Options, ...]"
+"""Options, or groups of them."""
+
+
+class Command(Record):
+    """A command without its name and the line about it, which the table of all commands has."""
+
+    example: str
+    description: str
+    options: Options
+
+
+def option(names: str, metavar: str | None, text: str, **settings: Any) -> Option:
+    """Describe an option with a value, or a positional argument.
+
+    :param names: separated by spaces: ``-o --output``
+    :param metavar: what the help calls the value; None for choices
+    :param text: its help
+    """
+    return Option(tuple(names.split()), {"metavar": metavar, "help": text, **settings})
+
+
+def flag(names: str, text: str) -> Option:
+    """Describe an option without a value."""
+    return Option(tuple(names.split()), {"action": "store_true", "help": text})
+
+
+def repeated(name: str, metavar: str, text: str, **settings: Any) -> Option:
+    """Describe an option that can be given several times, whose values are a list."""
+    return option(name, metavar, text, **{"action": "append", "default": [], **settings})
+
+
+def output_file(text: str) -> Option:
+    """Describe the option for the file to write."""
+    return option("-o --output", "OUT", text, required=True)
+
+
+def one_of(*options: Option, is_required: bool = False) -> OneOf:
+    """Describe options of which one may be given."""
+    return OneOf(options, is_required)
+
+
+def add_options(parser: Any, options: Iterable[Any]) -> None:
+    """Add options and groups of them to a parser."""
+    for one in options:
+        if isinstance(one, Option):
+            parser.add_argument(*one.names, **one.settings)
+        elif isinstance(one, OneOf):
+            add_options(parser.add_mutually_exclusive_group(required=one.is_required), one.options)
+        else:
+            add_options(parser, one)
+
+
+# -- values -------------------------------------------------------------------------------------------
+
+
+def parse_limit(text: str) -> tuple[str, int]:
+    """Return the name and the value of a limit.
+
+    >>> parse_limit("json_bytes=1.5KiB")
+    ('json_bytes', 1536)
+
+    :raises argparse.ArgumentTypeError: for a name or a value that is not one
+    """
+    name, _, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if name not in Limits._fields:
+        import difflib
+
+        close = difflib.get_close_matches(name[:60], Limits._fields, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"available: {', '.join(Limits._fields)}"
+        message = f"unknown limit {escape(name)}; {hint}"
+        raise argparse.ArgumentTypeError(message)
+    number = _parse_size(name, value.strip())
+    if name in _DEPTHS and number > _DEEPEST:
+        message = f"{name} can be at most {_DEEPEST}: reports are not nested deeper"
+        raise argparse.ArgumentTypeError(message)
+    return name, number
+
+
+def _parse_size(name: str, value: str) -> int:
+    """Return a number with its unit: of 1000 (``64MB``, ``2M``) or of 1024 (``1GiB``)."""
+    found = re.fullmatch(_SIZE, value.replace("_", ""))
+    is_size = name.endswith(_BYTES)
+    message = f"{name}: expected a whole number, got {escape(value)}"
+    if found is None:
+        what = "a size such as 500_000, 64MB or 1GiB" if is_size else "a whole number such as 500_000"
+        message = f"{name}: expected {what}, got {escape(value) or 'nothing'}"
+        raise argparse.ArgumentTypeError(message)
+    digits, prefix, binary, unit = found.groups("")
+    if unit and not is_size:
+        message = f"{name} is a number of items, not of bytes: expected a whole number, got {escape(value)}"
+        raise argparse.ArgumentTypeError(message)
+    whole, _, fraction = digits.partition(".")
+    unit_size: int = (1024 if binary else 1000) ** _POWERS[prefix.lower()]
+    scale: int = 10 ** len(fraction)
+    number, rest = divmod(int(whole + fraction) * unit_size, scale)
+    if rest:
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
+def parse_seconds(text: str) -> float:
+    """Return a time of an option, in seconds.
+
+    :raises argparse.ArgumentTypeError: for anything but a number above 0, with a million at most
+    """
+    if not re.fullmatch(r"(?a)\d{1,7}(\.\d{1,9})?", text) or not 0 < float(text) <= _LONGEST_TIMEOUT:
+        message = f"expected seconds, such as 30 or 0.5, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return float(text)
+
+
+def parse_number(text: str, *, least: int = 1) -> int:
+    """Return the number of an option.
+
+    :raises argparse.ArgumentTypeError: when it is not one
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        message = f"expected a number of at least {least}, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
+def parse_count(text: str, *, most: int | None = None) -> int:
+    """Return the number of an option, from 1.
+
+    :raises argparse.ArgumentTypeError: for anything else
+    """
+    if not text.isdecimal() or len(text) > _DIGITS or not 1 <= int(text) <= (most or int(text)):
+        extent = "from 1" if most is None else f"from 1 to {most}"
+        message = f"expected a number {extent}, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def parse_tolerance(text: str) -> float:
+    """Return the number of ``--rtol`` or ``--atol``."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        message = f"expected a finite number of 0 or more, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
+def parse_columns(text: str) -> list[str]:
+    """Return the names of columns of an option.
+
+    :raises argparse.ArgumentTypeError: without any
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        message = f"expected names of columns, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return names
+
+
+def _parse_assignment(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        message = f"expected KEY=JSON, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return key, value
+
+
+def parse_assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any]]:
+    """Return the keys and values of ``--set``, parsed by the rules of ``data``.
+
+    :raises DataError: for a text that is not a JSON value
+    """
+    return [(key, _parse_value(key, text, limits)) for key, text in args.set]
+
+
+def _parse_value(key: str, text: str, limits: Limits) -> Any:
+    from sbformat.data import loads
+
+    try:
+        found = loads(b'{"":%b\n}' % text.encode("utf-8", "surrogatepass"), limits=limits)
+    except DataError as error:
+        message = (
+            f"{escape(key)}: {escape(text)} is not a JSON value ({error.message}); "
+            f"put a text in double quotes: --set '{escape(key)}=\"...\"'"
+        )
+        raise DataError(message) from None
+    if len(found) != 1:
+        message = f"{escape(key)}: {escape(text)} is more than one JSON value"
+        raise DataError(message)
+    return found[""]
+
+
+def name_option(message: str) -> str:
+    """Return the message of a LimitError with the option of the command line, instead of the argument of Python."""
+    return re.sub(_ADVICE, r"pass --limit \1=VALUE", message)
+
+
+# -- options that commands share ----------------------------------------------------------------------
+
+FILES: Final = option("paths", "FILE", "archives, .pth and .pkl files, or folders of them", nargs="+")
+AGENT: Final = option("path", "FILE", "an agent, or a folder with one and its statistics")
+ALLOW: Final = repeated("--allow", "NAME", "treat a dotted name as known; repeatable")
+FORCE: Final = flag("--force", "overwrite OUT")
+JOBS: Final[Options] = (
+    one_of(
+        option(
+            "--jobs",
+            "N",
+            "processes for many files; one for each processor by default",
+            type=partial(parse_count, most=_MOST_JOBS),
+        ),
+        option(
+            "--dask",
+            "ADDRESS",
+            "let the workers of a Dask scheduler do the work, or 'local': some on this machine (extra dask)",
+        ),
+    ),
+    option(
+        "--worker-timeout",
+        "SECONDS",
+        f"with --dask, end when there has been no worker for so long (default: {WORKER_TIMEOUT:g})",
+        type=parse_seconds,
+        default=WORKER_TIMEOUT,
+    ),
+)
+_COMMON: Final[Options] = (
+    one_of(
+        flag("-q --quiet", "only results, findings and errors"),
+        flag("-v --verbose", "also what was read, and long texts in full"),
+    ),
+    option("--color", None, "auto (default): in a terminal", choices=("auto", "always", "never"), default="auto"),
+    repeated("--limit", "NAME=VALUE", "change a limit: json_bytes=128MB; repeatable", type=parse_limit),
+    flag("--private-redirects", "of URLs: follow redirects to private addresses, and from https to http"),
+    option(
+        "--timeout",
+        "SECONDS",
+        f"of URLs: how long a server may send nothing, or too little (default: {TIMEOUT:g})",
+        type=parse_seconds,
+        default=TIMEOUT,
+    ),
+)
+
+
+def common(*formats: str) -> Options:
+    """Return the options of every command.
+
+    :param formats: output formats besides text and JSON
+    """
+    words = ("text for people (default)", "JSON", *(word.upper() for word in formats))
+    text = f"{', '.join(words[:-1])} or {words[-1]}"
+    return (option("--format", None, text, choices=("text", "json", *formats), default="text"), *_COMMON)
+
+
+def reading(*formats: str) -> Options:
+    """Return the options of every command that reads archives; see :func:`common`."""
+    return (*common(*formats), flag("--unchecked-crc", "also read a .pth that torch saved without CRCs"))
+
+
+def make_target() -> Option:
+    """Return the option for the release of SB3 to write for, which imports the table of releases."""
+    from sbformat.known.changes import NEWEST, RELEASES
+
+    text = f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
+    return option("--target", "RELEASE", text, default=str(NEWEST))
+
+
+def assignments(text: str) -> Option:
+    """Return the option ``--set``, whose values :func:`parse_assignments` returns."""
+    return repeated("--set", "KEY=JSON", text, type=_parse_assignment)
+
+
+# -- options about output -----------------------------------------------------------------------------
+
+
+class OutputOptions(Record):
     """The options of every command about output."""
 
     quiet: bool = False
@@ -19,45 +341,33 @@ class Options(Record):
     color: str = "auto"
 
 
-_options = Options()
-
-
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    volume = parser.add_mutually_exclusive_group()
-    volume.add_argument("-q", "--quiet", action="store_true", help="only results, findings and errors")
-    volume.add_argument("-v", "--verbose", action="store_true", help="also what was read, and long texts in full")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="auto (default): in a terminal"
-    )
+_output_options = OutputOptions()
 
 
 def set_options(args: argparse.Namespace) -> None:
     """Follow the options of a command line from now on; a command may have none of them."""
-    global _options  # noqa: PLW0603 -- a process has one command line
-    given = {name: value for name, value in vars(args).items() if name in Options._fields}
-    _options = Options(**given)
+    use_options(OutputOptions(**{name: vars(args)[name] for name in OutputOptions._fields if name in args}))
 
 
-def get_options() -> Options:
+def get_options() -> OutputOptions:
     """Return the options, for :func:`use_options` in another process."""
-    return _options
+    return _output_options
 
 
-def use_options(options: Options) -> None:
+def use_options(options: OutputOptions) -> None:
     """Follow the options of another process's command line from now on."""
-    global _options  # noqa: PLW0603 -- a process works for one command line at a time
-    _options = options
+    global _output_options  # noqa: PLW0603 -- a process works for one command line at a time
+    _output_options = options
 
 
 def is_quiet() -> bool:
     """Return whether only results, findings and errors are written."""
-    return _options.quiet
+    return _output_options.quiet
 
 
 def is_verbose() -> bool:
     """Return whether everything is written: texts that are not shortened, and what was read."""
-    return _options.verbose
+    return _output_options.verbose
 
 
 def wants_color(*, is_terminal: bool) -> bool:
@@ -67,8 +377,8 @@ def wants_color(*, is_terminal: bool) -> bool:
 
     :param is_terminal: the output is one
     """
-    if _options.color != "auto":
-        return _options.color == "always"
+    if _output_options.color != "auto":
+        return _output_options.color == "always"
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (is_terminal and os.environ.get("TERM") != "dumb")

@@ -1,44 +1,59 @@
-"""Output: text for people and JSON for machines; rich is imported only when text goes to a terminal.
+"""Output: text for people, JSON and CSV for programs; rich is imported only when text goes to a terminal.
 
-Everything printed is escaped: no file decides which bytes a terminal receives (FORMAT.md 10).
+In: the report of a command, a dict that is its JSON, or the reports of several files. Out: the report as the command
+line requests it, and the exit status. A :class:`Form` describes how a report becomes text and rows of CSV.
+
+Everything printed is escaped: no file decides which bytes a terminal receives (FORMAT.md 10). CSV is UTF-8 with commas
+and line feeds, and always has a header. Numbers are written as Python reads them back, and as ``NaN``, ``Infinity`` and
+``-Infinity``; true and false in lower case; no value as nothing; lists and objects as JSON. A spreadsheet evaluates
+text that begins with ``=``, ``+``, ``-`` or ``@``: an apostrophe is put before it, also after a semicolon, at which
+some spreadsheets divide a line.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import shutil
+import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
-from sbformat import rendering
-from sbformat.cli import _streams
-from sbformat.cli._files import describe_failure
-from sbformat.cli._layout import allot_widths, fold_text, list_fields
+from sbformat.cli import _files
 from sbformat.cli._options import is_quiet, is_verbose, wants_color
 from sbformat.errors import escape
-from sbformat.rendering import render_table, write_numbers
+from sbformat.immutable import Record
+from sbformat.rendering import protect_text, render_table, write_number, write_numbers
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Report: TypeAlias = dict[str, Any]
 
 REPORT_VERSION: Final = 1
 _REPORT_LINE: Final = "\n    "
 """The beginning of a line of a report, two levels down in its document."""
 _NO_FILES: Final = "[]\n}"
 """The end of a document without reports."""
-_CELL: Final = 100
+_SHOWN: Final = 100
+"""Characters of a cell of a table."""
 _LISTED: Final = 3
 _ROWS: Final = 1000
+_SHORT: Final = 24
+"""Characters of a column that is not folded in a terminal."""
+_NARROW: Final = 12
+"""Characters that each other column has at least; a terminal without room for them has a field a line."""
+_CELL: Final = 32_000
+"""Characters of a cell of CSV; Excel has room for 32,767."""
+_NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_LONGEST_INTEGER: Final = 4000
+"""Bits of an integer that Python converts to decimal digits without refusing."""
 
-format_size = rendering.format_size
-count_noun = rendering.count_noun
+
+# -- JSON ---------------------------------------------------------------------------------------------
 
 
-def print_json(
-    command: str, files: Sequence[dict[str, Any] | str], *, stream: TextIO | None = None, **others: Any
-) -> None:
+def print_json(command: str, files: Sequence[Report | str], *, stream: TextIO | None = None, **others: Any) -> None:
     """Print one document by ``schema/report.schema.json``.
 
     :param files: reports, or texts of :func:`render_report`
@@ -51,7 +66,7 @@ def print_json(
     (stream or sys.stdout).write(f"{document.removesuffix(_NO_FILES)}{text}{_NO_FILES.removeprefix('[]')}\n")
 
 
-def render_report(report: dict[str, Any]) -> str:
+def render_report(report: Report) -> str:
     """Return the report of one file as it is in the document; workers render their reports in parallel."""
     return _dumps(report).replace("\n", _REPORT_LINE)
 
@@ -65,13 +80,48 @@ def _dumps(value: object) -> str:
     return json.dumps(write_numbers(value), indent=2, allow_nan=False)
 
 
-def shorten_rows(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Return the first rows of a long table: a file does not decide how much is printed."""
-    most = _ROWS * 100 if is_verbose() else _ROWS
-    if len(rows) <= most:
-        return rows
-    return [*rows[:most], (f"\u2026 and {len(rows) - most:,} more", *[""] * (len(rows[0]) - 1))]
+# -- CSV ----------------------------------------------------------------------------------------------
 
+
+def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, stream: TextIO | None = None) -> None:
+    """Print a table.
+
+    :param columns: the header
+    :param rows: values by column; a missing one is an empty cell
+    :param stream: where it goes; standard output by default
+    """
+    import csv
+
+    if stream is None and hasattr(sys.stdout, "reconfigure"):  # whatever the locale and the system are
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    writer = csv.writer(stream or sys.stdout, lineterminator="\n")
+    writer.writerow([encode_cell(column) for column in columns])
+    writer.writerows([encode_cell(row.get(column)) for column in columns] for row in rows)
+
+
+def encode_cell(value: Any) -> str:
+    """Return a value as the text of a cell.
+
+    >>> encode_cell("=SUM(A1)"), encode_cell(-1.5), encode_cell(None), encode_cell([1, 2])
+    ("'=SUM(A1)", '-1.5', '', '[1, 2]')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= _LONGEST_INTEGER else hex(value)[:_CELL]
+    if isinstance(value, float):
+        return str(write_number(value))
+    if isinstance(value, (list, tuple, dict)):
+        value = json.dumps(write_numbers(value), ensure_ascii=False)
+    text = str(value)
+    if len(text) <= _CELL and re.fullmatch(_NUMBER, text):
+        return text
+    return protect_text(escape(text, _CELL))
+
+
+# -- text ---------------------------------------------------------------------------------------------
 
 VERDICT_STYLES: Final = {
     "clean": "green",
@@ -103,12 +153,11 @@ class Plain:
         self._stream = stream
         self._has_printed = False
 
-    def heading(self, *parts: str) -> None:
-        """Print the name of a file."""
-        self.line(*parts)
+    def line(self, *parts: str, style: str = "") -> None:  # noqa: ARG002 -- for terminals
+        """Print a line of parts that are already escaped.
 
-    def line(self, *parts: str) -> None:
-        """Print a line of parts that are already escaped."""
+        :param style: that of the parts that have none on a terminal
+        """
         stream = self._stream or sys.stdout
         self._has_printed = True
         encoding = stream.encoding or "utf-8"
@@ -118,20 +167,35 @@ class Plain:
         self,
         title: str,
         header: Sequence[str],
-        rows: Sequence[Sequence[str]],
+        rows: Iterable[Sequence[Any]],
         *,
         right: Sequence[int] = (),
-        longest: int = _CELL,
+        longest: int = _SHOWN,
+        leaves_out: Sequence[int] = (),
     ) -> None:
-        """Print a table.
+        """Print a table; nothing without rows.
 
+        :param header: the titles of the columns; empty for none
+        :param rows: the cells; None is an empty one
         :param right: columns that are right-aligned
         :param longest: characters of a cell at most; ten times as many with ``--verbose``
+        :param leaves_out: columns that are left out if all of their cells are empty
         """
-        if is_verbose():
-            longest *= 10
-        if rows:
-            self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shorten_rows(rows)], right)
+        rows = list(rows)
+        if not rows:
+            return
+        most = _ROWS * 100 if is_verbose() else _ROWS
+        longest *= 10 if is_verbose() else 1
+        cells = [["" if cell is None else str(cell) for cell in row] for row in rows[:most]]
+        if len(rows) > most:  # a file does not decide how much is printed
+            cells.append([f"\u2026 and {len(rows) - most:,} more", *[""] * (len(cells[0]) - 1)])
+        kept = [at for at in range(len(cells[0])) if at not in leaves_out or any(row[at] for row in cells)]
+        self.draw(
+            title,
+            [header[at] for at in kept] if header else [],
+            [[escape(row[at], longest) for at in kept] for row in cells],
+            [place for place, at in enumerate(kept) if at in right],
+        )
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Print a table whose cells are already escaped, after an empty line if there is something above it."""
@@ -141,7 +205,7 @@ class Plain:
 
 
 class Rich(Plain):
-    """Text to a terminal.
+    """Text to a terminal, whose tables rich lays out.
 
     :param stream: where it goes; standard output by default
     :param color: write escape sequences
@@ -151,71 +215,55 @@ class Rich(Plain):
         from rich.console import Console
 
         super().__init__(stream)
-        self._console = (
-            Console(file=stream, highlight=False, force_terminal=True, no_color=False)
-            if color
-            else Console(file=stream, highlight=False, color_system=None)
-        )
+        colors: dict[str, Any] = {"force_terminal": True, "no_color": False} if color else {"color_system": None}
+        self._console = Console(file=stream, highlight=False, **colors)
         if not self._console.width:  # rich takes COLUMNS=0 for a width
+            import shutil
+
             self._console.width = shutil.get_terminal_size().columns
 
-    def heading(self, *parts: str) -> None:
-        """Print the name of a file."""
-        self._print(parts, "bold")
-
-    def line(self, *parts: str) -> None:
+    def line(self, *parts: str, style: str = "") -> None:
         """Print a line of parts that are already escaped."""
-        self._print(parts, "")
-
-    def _print(self, parts: Sequence[str], usual: str) -> None:
         from rich.text import Text
 
-        styles = (VERDICT_STYLES.get(part, usual) if isinstance(part, Styled) else usual for part in parts)
+        styles = (VERDICT_STYLES.get(part, style) if isinstance(part, Styled) else style for part in parts)
         self._console.print(Text.assemble(*zip(parts, styles)))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
-        """Print a table whose cells are already escaped."""
+        """Print a table whose cells are already escaped.
+
+        Short columns are as wide as their cells, so that their words are not cut; rich folds the others. Where these
+        have too little room, the cells of a row are below one another, each with the title of its column.
+        """
         from rich import box
         from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
-        columns = len(rows[0])
-        frame = 3 * columns + 1 if header else 2 * columns
-        widths = allot_widths(header, rows, self._console.width - frame, cell_len)
-        if widths is None and header:
-            return self._draw_fields(title, list_fields(header, rows))
+        widths = [max(map(cell_len, cells)) for cells in zip(*([header] if header else []), *rows)]
+        least = sum(width if width <= _SHORT else _NARROW for width in widths) + 3 * len(widths) + 1
+        is_record = bool(header) and least > self._console.width
         table = Table(
             title=Text(title, style="bold cyan"),
             title_justify="left",
-            box=box.SIMPLE_HEAD if header else None,
-            show_header=bool(header),
+            box=box.SIMPLE_HEAD if header and not is_record else None,
+            show_header=bool(header) and not is_record,
             padding=(0, 1),
         )
-        for column in range(columns):
-            name = header[column] if header else ""
-            justify: Literal["left", "right"] = "right" if column in right else "left"
-            table.add_column(name, justify=justify, overflow="fold", width=widths[column] if widths else None)
+        if is_record:
+            fields = [[name, cell] for row in rows for name, cell in [("", ""), *zip(header, row)] if cell or not name]
+            header, rows, right, widths = ["", ""], fields[1:], [], [0, _SHORT + 1]
+        for at, width in enumerate(widths):
+            justify: Any = "right" if at in right else "left"
+            table.add_column(header[at] if header else "", justify=justify, overflow="fold", no_wrap=width <= _SHORT)
         for row in rows:
-            cells = [fold_text(cell, width, cell_len) for cell, width in zip(row, widths)] if widths else row
-            table.add_row(Text(cells[0], style=VERDICT_STYLES.get(row[0], "")), *map(Text, cells[1:]))
-        return self._console.print(table)
-
-    def _draw_fields(self, title: str, fields: list[tuple[str, str]]) -> None:
-        """Print the cells of a table below each other, for a terminal that is too narrow for it."""
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(title=Text(title, style="bold cyan"), title_justify="left", box=None, show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, value in fields:
-            table.add_row(Text(name, style="bold"), Text.assemble((value, VERDICT_STYLES.get(value, ""))))
+            styles = [VERDICT_STYLES.get(row[0], ""), *(VERDICT_STYLES.get(cell, "") * is_record for cell in row[1:])]
+            table.add_row(*map(Text, row, styles))
         self._console.print(table)
 
 
 Recorded: TypeAlias = "list[tuple[Any, ...]]"
-"""What a :class:`Recorder` keeps: the name of a method of :class:`Plain`, and its arguments."""
+"""Calls of methods of :class:`Plain`: the name, and the arguments in order and by name."""
 
 
 class Recorder(Plain):
@@ -225,73 +273,19 @@ class Recorder(Plain):
         super().__init__()
         self.recorded: Recorded = []
 
-    def heading(self, *parts: str) -> None:
-        """Keep the name of a file."""
-        self.recorded.append(("heading", *parts))
-
-    def line(self, *parts: str) -> None:
+    def line(self, *parts: str, style: str = "") -> None:
         """Keep a line that is already escaped."""
-        self.recorded.append(("line", *parts))
+        self.recorded.append(("line", parts, {"style": style}))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Keep a table."""
-        self.recorded.append(("draw", title, header, rows, right))
+        self.recorded.append(("draw", (title, header, rows, right), {}))
 
 
 def print_recorded(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
     """Print what a :class:`Recorder` kept."""
-    for name, *values in shown:
-        getattr(printer, name)(*values)
-
-
-def report_failure(report: dict[str, Any], *, lists_problems: bool) -> None:
-    """Write the error of a file that failed to standard error.
-
-    :param lists_problems: if there are many, as a table: when standard output does not have them as JSON
-    """
-    line = describe_failure(report)
-    rows = report.get("problems", [])
-    if len(rows) < _LISTED or not lists_problems:
-        _streams.write_remark(line)
-        return
-    _streams.write_remark(
-        f"{escape(report.get('file', report['path']), 1000)}: {report['outcome']}: {len(rows)} problems"
-    )
-    if sys.stderr is not None:
-        cells = [tuple(map(str, row.values())) for row in rows]
-        make_printer(sys.stderr).table("problems", ("where", "kind", "problem"), cells)
-
-
-def warn(text: str) -> None:
-    """Write a warning or remark to standard error, unless ``--quiet`` is given.
-
-    :param text: escaped where it comes from a file
-    """
-    if not is_quiet():
-        _streams.write_remark(text)
-
-
-def print_report(
-    args: argparse.Namespace,
-    report: dict[str, Any],
-    print_text: Callable[[Plain, dict[str, Any]], None],
-    *,
-    is_finding: bool = False,
-) -> None:
-    """Print the report of a command on one file: the result as text or JSON, an error on standard error.
-
-    With ``--quiet`` the text of a command that writes a file is left out, unless it is a finding.
-
-    :param print_text: prints a report without an error as text
-    :param is_finding: the exit status is 1
-    """
-    stream = _streams.find_result_stream(args)
-    if report["outcome"] != "ok":
-        report_failure(report, lists_problems=args.format == "text")
-    if args.format == "json":
-        print_json(args.command, [report], stream=stream)
-    elif report["outcome"] == "ok" and (is_finding or not (is_quiet() and hasattr(args, "output"))):
-        print_text(make_printer(stream), report)
+    for name, values, options in shown:
+        getattr(printer, name)(*values, **options)
 
 
 def make_printer(stream: TextIO | None = None) -> Plain:
@@ -308,3 +302,88 @@ def make_printer(stream: TextIO | None = None) -> Plain:
         with contextlib.suppress(ImportError):
             return Rich(stream, color=color)
     return Plain(stream)
+
+
+# -- reports ------------------------------------------------------------------------------------------
+
+
+class Form(Record):
+    """How the report of a command is written; as JSON, it is the report itself."""
+
+    print_text: Callable[[Plain, Report], None]
+    """Prints a report without an error."""
+    columns: Sequence[str] = ()
+    """The header of CSV, with ``path``, ``outcome`` and ``message``."""
+    list_rows: Callable[[Report], Iterable[Mapping[str, Any]]] = lambda _: ()
+    """Returns the rows of CSV of a report without an error; the path and the outcome are added."""
+
+    def print_csv(self, reports: Iterable[Report]) -> None:
+        """Print the reports of several files as one table, in which a file that failed has one row."""
+        print_csv(self.columns, (row for report in reports for row in self._list_all(report)))
+
+    def _list_all(self, report: Report) -> Iterable[Mapping[str, Any]]:
+        name = {"path": report["path"], "outcome": report["outcome"]}
+        if "message" in report:
+            about = f"{report['file']}: " if "file" in report else ""
+            return [{**name, "message": f"{about}{report['message']}"}]
+        return ({**name, **row} for row in self.list_rows(report))
+
+
+def run_one(args: argparse.Namespace, work: Callable[[], Report], form: Form, *outputs: str) -> int:
+    """Do the work of a command on one file, print its report, and return the exit status.
+
+    :param outputs: the files that the command writes
+    """
+    return finish(args, _files.report_errors(args.path, work, outputs=outputs), form)
+
+
+def finish(args: argparse.Namespace, report: Report, form: Form, *, is_finding: bool = False) -> int:
+    """Print the report of a command on one file, an error on standard error, and return the exit status.
+
+    With ``--quiet`` the text of a command that writes a file is left out, unless it is a finding.
+
+    :param is_finding: the exit status is 1
+    """
+    stream = _files.find_result_stream(args)
+    is_fine = report["outcome"] == "ok"
+    if args.format == "csv":
+        form.print_csv([report])
+    if not is_fine:
+        report_failure(report, lists_problems=args.format == "text")
+    if args.format == "json":
+        print_json(args.command, [report], stream=stream)
+    elif args.format == "text" and is_fine and (is_finding or not (is_quiet() and hasattr(args, "output"))):
+        form.print_text(make_printer(stream), report)
+    return _files.EXIT_COULD_NOT if not is_fine else _files.EXIT_FINDINGS if is_finding else _files.EXIT_FINE
+
+
+def report_failures(reports: Iterable[Report]) -> None:
+    """Write the error of each file that failed to standard error, a line each."""
+    for report in reports:
+        if report["outcome"] != "ok":
+            report_failure(report, lists_problems=False)
+
+
+def report_failure(report: Report, *, lists_problems: bool) -> None:
+    """Write the error of a file that failed to standard error.
+
+    :param lists_problems: if there are many, as a table: when standard output does not have them as JSON
+    """
+    line = _files.describe_failure(report)
+    rows = report.get("problems", [])
+    if len(rows) < _LISTED or not lists_problems:
+        _files.write_remark(line)
+        return
+    name = escape(str(report.get("file", report["path"])), 1000)
+    _files.write_remark(f"{name}: {report['outcome']}: {len(rows)} problems")
+    if sys.stderr is not None:
+        make_printer(sys.stderr).table("problems", ("where", "kind", "problem"), [tuple(row.values()) for row in rows])
+
+
+def warn(text: str) -> None:
+    """Write a warning or remark to standard error, unless ``--quiet`` is given.
+
+    :param text: escaped where it comes from a file
+    """
+    if not is_quiet():
+        _files.write_remark(text)

@@ -25,7 +25,7 @@ _shown: list[str] = []
 
 
 @contextlib.contextmanager
-def count_items(label: str, total: int, *, least: int = MANY_ITEMS) -> Iterator[Callable[[str], None]]:
+def count_items(label: str, total: int, *, least: int = MANY_ITEMS) -> Iterator[Callable[[], None]]:
     """Show a bar for many items; yield a function to call after each.
 
     :param label: the text beside the bar
@@ -33,7 +33,7 @@ def count_items(label: str, total: int, *, least: int = MANY_ITEMS) -> Iterator[
     :param least: the number from which it is shown
     """
     with _show(label, total, is_bytes=False, is_long=total >= least) as advance:
-        yield lambda _: advance(1) if advance is not None else None
+        yield lambda: advance(1) if advance is not None else None
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def count_bytes(label: str, total: int) -> Iterator[Callable[[int], None]]:
     :param total: the number at the end
     """
     with _show(label, total, is_bytes=True, is_long=total >= _MANY_BYTES) as advance:
-        yield advance or _ignore
+        yield advance or (lambda _: None)
 
 
 @contextlib.contextmanager
@@ -67,10 +67,6 @@ def _find_size(path: str | os.PathLike[str]) -> int:
         with contextlib.suppress(OSError, ValueError):
             return os.path.getsize(candidate) if os.path.isfile(candidate) else 0
     return 0
-
-
-def _ignore(_: int) -> None:
-    """Count nothing."""
 
 
 def _can_show() -> bool:
@@ -96,20 +92,15 @@ def _show(label: str, total: int | None, *, is_bytes: bool, is_long: bool) -> It
 @contextlib.contextmanager
 def _draw(label: str, total: int | None, *, is_bytes: bool) -> Iterator[Callable[[int], None] | None]:
     try:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
     except ImportError:
         yield None
         return
-    count = DownloadColumn(binary_units=True) if is_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    count = progress.DownloadColumn(binary_units=True) if is_bytes else progress.MofNCompleteColumn()
+    text, left = progress.TextColumn("{task.description}"), progress.TimeRemainingColumn()
+    with progress.Progress(
+        text, progress.BarColumn(), count, left, console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task(label, total=total)
         yield lambda amount: bar.advance(task, amount)

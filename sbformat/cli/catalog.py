@@ -1,22 +1,27 @@
-"""``sbformat catalog``: one table of many archives, and conditions of SQL on it."""
+"""``sbformat catalog``: one table of many archives, and conditions of SQL on it.
+
+In: with ``-o`` archives, folders, globs and URLs; without it a table. Out: the table, or its rows as text, CSV or JSON.
+"""
 
 from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import parallel
-from sbformat.cli import _files, _many, _output, _progress, _streams
-from sbformat.cli._options import is_quiet
+from sbformat.cli import _files, _many, _output, _progress
+from sbformat.cli import _options as opt
 from sbformat.errors import escape
-from sbformat.rendering import format_size
+from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.catalogue.flat_rows import Row
+    from sbformat.catalogue.query import Found
     from sbformat.catalogue.sources import CatalogSource
 
 _QUERY: Final = ("where", "sort", "reverse", "columns", "rows")
@@ -24,62 +29,54 @@ _QUERY: Final = ("where", "sort", "reverse", "columns", "rows")
 _WRITING: Final = ("list", "fresh", "force", "allow", "jobs", "dask")
 _FEW: Final = 32
 _SHOWN_FAILURES: Final = 20
+_USUAL: Final = (
+    "source", "algorithm", "sb3_version", "timesteps", "mean_reward", "learning_rate", "gamma", "verdict", "outcome",
+)  # fmt: skip
+"""Columns that are printed as text."""
+_MOST: Final = 1000
+"""Rows that are printed as text."""
+_CELL: Final = 300
+
+CATALOG: Final = opt.Command(
+    example="sbformat catalog logs/ -o runs.parquet",
+    description="With -o, write a table with one row for each archive: what it is, its verdict and problems, and "
+    "every hyper-parameter in a column. A table that exists is brought up to date: files of the same size and time "
+    "are not read again, and a run that was interrupted goes on where it was. Without -o, print rows of a table. "
+    "Exit status 1 when a file or one of its entries could not be read: its row says why. Exit status 2 when there "
+    "is no table, or nothing to put into it.",
+    options=(
+        opt.option(
+            "paths",
+            "SOURCE",
+            "archives, folders, globs in quotes ('runs/**/*.zip'), URLs; without -o one table",
+            nargs="*",
+        ),
+        opt.option("-o --output", "OUT", "the table: .parquet (extra catalog), .csv, .jsonl, .sqlite"),
+        opt.option("--list", "FILE", "read further sources from a file, one a line; - is standard input"),
+        opt.flag("--fresh", "read every file again"),
+        opt.option("--where", "CONDITION", 'rows that meet a condition of SQL: "gamma < 0.99"'),
+        opt.option("--columns", "NAME,NAME", "columns to print", type=opt.parse_columns),
+        opt.option("--sort", "NAME", "sort the rows by a column"),
+        opt.flag("--reverse", "reverse the order of the rows"),
+        opt.option("--rows", "N", "print N rows at most", type=opt.parse_count),
+        opt.ALLOW,
+        opt.JOBS,
+        opt.flag("--force", "overwrite an OUT that is not such a table"),
+        opt.common("csv"),
+    ),
+)
 
 
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "catalog",
-        example="sbformat catalog logs/ -o runs.parquet",
-        help="write a table with a row for each of many archives, and search it",
-        description="With -o, write a table with one row for each archive: what it is, its verdict and problems, and "
-        "every hyper-parameter in a column. A table that exists is brought up to date: files of the same size and time "
-        "are not read again, and a run that was interrupted goes on where it was. Without -o, print rows of a table. "
-        "Exit status 1 when a file or one of its entries could not be read: its row says why. Exit status 2 when there "
-        "is no table, or nothing to put into it.",
-    )
-    parser.add_argument(
-        "paths",
-        nargs="*",
-        metavar="SOURCE",
-        help="archives, folders, globs in quotes ('runs/**/*.zip'), URLs; without -o one table",
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", help="the table: .parquet (extra catalog), .csv, .jsonl, .sqlite"
-    )
-    parser.add_argument(
-        "--list", metavar="FILE", help="read further sources from a file, one a line; - is standard input"
-    )
-    parser.add_argument("--fresh", action="store_true", help="read every file again")
-    parser.add_argument("--where", metavar="CONDITION", help='rows that meet a condition of SQL: "gamma < 0.99"')
-    parser.add_argument("--columns", type=_many.parse_columns, metavar="NAME,NAME", help="columns to print")
-    parser.add_argument("--sort", metavar="NAME", help="sort the rows by a column")
-    parser.add_argument("--reverse", action="store_true", help="reverse the order of the rows")
-    parser.add_argument("--rows", type=_many.parse_count, metavar="N", help="print N rows at most")
-    parser.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="treat a dotted name as known; repeatable"
-    )
-    _many.add_jobs_option(parser)
-    parser.add_argument("--force", action="store_true", help="overwrite an OUT that is not such a table")
-    _files.add_common_options(parser, "csv")
-    parser.set_defaults(run=run, refuse=parser.error)
-
-
-def run(args: argparse.Namespace) -> int:
+def run_catalog(args: argparse.Namespace) -> int:
     """Write a catalogue or search one; 1 when a source could not be read, 2 when there is no catalogue."""
     wrong = _check_arguments(args)
     if wrong:
-        args.refuse(wrong)
+        raise opt.UsageError(wrong)
     if args.output is None:
-        from sbformat.cli._catalog_query import print_rows
-
-        return print_rows(args)
-    name = args.output
-    report = _files.report_errors(name, lambda: write_catalog(args), outputs=[args.output, f"{args.output}.partial"])
-    _output.print_report(args, report, _print_text, is_finding=bool(report.get("failed")))
-    if report["outcome"] != "ok":
-        return _files.EXIT_COULD_NOT
-    return _files.EXIT_FINDINGS if report["failed"] else _files.EXIT_FINE
+        return _print_rows(args, args.paths[0])
+    outputs = [args.output, f"{args.output}.partial"]
+    report = _files.report_errors(args.output, lambda: write_catalog(args), outputs=outputs)
+    return _output.finish(args, report, _output.Form(_print_text), is_finding=bool(report.get("failed")))
 
 
 def _check_arguments(args: argparse.Namespace) -> str:
@@ -93,13 +90,12 @@ def _check_arguments(args: argparse.Namespace) -> str:
     wrong = [name for name in _QUERY if name in given]
     if wrong:
         return f"--{wrong[0]}: expected it without -o, with a table that exists"
-    if _streams.STANDARD_STREAM in (*args.paths, args.output):
+    if _files.STANDARD_STREAM in (*args.paths, args.output):
         return "expected paths and URLs as sources, and a file as OUT, got '-'"
     if args.format == "csv":
         return "--format csv prints rows of a table; with -o, name a file that ends with .csv"
-    return (
-        "" if args.paths or args.list is not None else "expected sources: files, folders, globs, URLs, or --list FILE"
-    )
+    has_sources = args.paths or args.list is not None
+    return "" if has_sources else "expected sources: files, folders, globs, URLs, or --list FILE"
 
 
 def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
@@ -110,8 +106,7 @@ def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
     """
     from sbformat.catalogue.update import update_catalog
 
-    if args.allow:
-        _files.check_allowed(args)
+    _files.check_allowed(args)
     report = update_catalog(
         _list_arguments(args),
         args.output,
@@ -123,26 +118,15 @@ def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
     )
     if report is None:
         return {"outcome": "missing", "message": "there are no sources: the catalogue is not written"}
-    return {
-        "rows": report.rows,
-        "read": report.read,
-        "resumed": report.resumed,
-        "columns": report.columns,
-        "nbytes": report.nbytes,
-        "failed": report.failed,
-        "failures": [
-            {"path": source, "outcome": outcome, "message": message} for source, outcome, message in report.failures
-        ],
-    }
+    names = ("rows", "read", "resumed", "columns", "nbytes", "failed")
+    failures = [dict(zip(("path", "outcome", "message"), failure)) for failure in report.failures]
+    return {**{name: getattr(report, name) for name in names}, "failures": failures}
 
 
 def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
-    """Yield the sources of the command line, then those of the list.
-
-    :raises OSError: when the list cannot be opened
-    """
+    """Yield the sources of the command line, then those of the list."""
     yield from args.paths
-    if args.list == _streams.STANDARD_STREAM:
+    if args.list == _files.STANDARD_STREAM:
         yield from _strip_lines(sys.stdin, args)
     elif args.list is not None:
         with open(args.list, encoding="utf-8", errors="surrogateescape") as file:
@@ -151,7 +135,7 @@ def _list_arguments(args: argparse.Namespace) -> Iterator[str]:
 
 def _strip_lines(lines: Iterable[str], args: argparse.Namespace) -> Iterator[str]:
     cleaned = (line.removeprefix("\ufeff").rstrip("\r\n") for line in lines)  # some editors begin a file with this mark
-    return (_streams.add_url_options(line, args) for line in cleaned if line.strip())
+    return (_files.add_url_options(line, args) for line in cleaned if line.strip())
 
 
 def _map_rows(
@@ -162,14 +146,13 @@ def _map_rows(
     count: int,
 ) -> Iterator[Row]:
     """Make rows by processes or a cluster, with a progress bar."""
-    processes = 1 if count < _FEW else min(args.jobs or parallel.processors(), count)
-    if args.dask is not None:
-        processes = 2 if count else 1
-    given = (source._replace(target=_streams.add_url_options(source.target, args)) for source in sources)
+    few = 1 if count < _FEW else min(args.jobs or parallel.processors(), count)
+    processes = few if args.dask is None else 2 if count else 1
+    given = (source._replace(target=_files.add_url_options(source.target, args)) for source in sources)
     rows = _many.map_items(work, given, args, processes=processes, lost=lost)
     with _progress.count_items("reading", count) as advance:
         for row in rows:
-            advance(str(row["source"]))
+            advance()
             yield row
 
 
@@ -179,9 +162,57 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     more = report["failed"] - min(len(report["failures"]), _SHOWN_FAILURES)
     if more:
         printer.line(f"  \u2026 and {more:,} more that could not be read: --where \"outcome <> 'ok'\" lists them")
-    if not is_quiet():
-        count = _output.count_noun(report["rows"], "row")
+    if not opt.is_quiet():
+        count = count_noun(report["rows"], "row")
         known = report["rows"] - report["read"]
         what = f"{report['read']:,} read, {known:,} known from before" if known else f"{report['read']:,} read"
         size = format_size(report["nbytes"])
         printer.line(f"{escape(report['path'], 1000)}: {count}, {report['columns']:,} columns, {size} ({what})")
+
+
+# -- rows of a catalogue ------------------------------------------------------------------------------
+
+
+def _print_rows(args: argparse.Namespace, path: str) -> int:
+    """Print rows of a catalogue; 2 when it cannot be read, or the condition is wrong."""
+    report = _files.report_errors(path, lambda: _search(args, path))
+    if args.format == "json":
+        _output.print_json(args.command, [report])
+    _output.report_failures([report])
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _search(args: argparse.Namespace, path: str) -> dict[str, Any]:
+    """Search the catalogue and print what was found, but for JSON, which is the report."""
+    from sbformat.catalogue.query import search
+
+    options = {"where": args.where, "sort": args.sort, "is_reversed": args.reverse, "most": args.rows}
+    columns = args.columns
+    if columns is None and args.format == "text":
+        with search(path) as every:
+            columns = [name for name in _USUAL if name in every.columns]
+    with search(path, columns=columns, **options) as found:
+        rows = (dict(zip(found.columns, row)) for row in found.rows)
+        if args.format == "json":
+            return {"columns": list(found.columns), "rows": list(rows)}
+        if args.format == "csv":
+            _output.print_csv(found.columns, rows)
+        else:
+            _print_query(_output.make_printer(), found, path)
+    return {}
+
+
+def _print_query(printer: _output.Plain, found: Found, path: str) -> None:
+    rows = list(islice(found.rows, _MOST + 1))
+    shown = rows[:_MOST]
+    numbers = [
+        place
+        for place, values in enumerate(zip(*shown))
+        if all(value is None or isinstance(value, (int, float)) for value in values)
+    ]
+    cells = [[f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in shown]
+    more = f", the first {_MOST:,}" if len(rows) > _MOST else ""
+    title = f"{count_noun(len(shown), 'row')} of {escape(path, 1000)}{more}"
+    if not cells:
+        _files.write_remark(f"{escape(path, 1000)}: no row meets the condition")
+    printer.table(title, found.columns, cells, right=numbers, longest=_CELL)

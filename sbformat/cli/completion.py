@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sbformat.cli import _files, _streams
+from sbformat.cli import _files
+from sbformat.cli import _options as opt
 
 if TYPE_CHECKING:
     import argparse
@@ -13,27 +14,20 @@ if TYPE_CHECKING:
 _SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES: Final = frozenset({"FILE", "PATH", "A", "B", "OUT", "STATS"})
 """Names of arguments that are files."""
+COMPLETION: Final = opt.Command(
+    example='eval "$(sbformat completion bash)"',
+    description="Write a script that completes commands, options, their values and files in a shell. The script "
+    "does not start sbformat: write it again after an update.",
+    options=(opt.option("shell", "SHELL", ", ".join(_SHELLS), choices=_SHELLS),),
+)
 
 
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "completion",
-        example='eval "$(sbformat completion bash)"',
-        help="write a script of completions for a shell (extra completion)",
-        description="Write a script that completes commands, options, their values and files in a shell. The script "
-        "does not start sbformat: write it again after an update.",
-    )
-    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS))
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> int:
+def run_completion(args: argparse.Namespace) -> int:
     """Write the script; return 2 when the package that makes it is missing."""
     try:
         import shtab
     except ModuleNotFoundError:
-        _streams.write_remark("to write completions, the package shtab is needed: pip install 'sbformat[completion]'")
+        _files.write_remark("to write completions, the package shtab is needed: pip install 'sbformat[completion]'")
         return _files.EXIT_COULD_NOT
     from sbformat.cli import build_parser
 

@@ -1,19 +1,23 @@
-"""``sbformat diff``: compare two archives."""
+"""``sbformat diff`` and ``edit``: compare two archives; write one with other values, weights or entries.
+
+Both report changes: a row for each value or tensor that differs, in a table for each entry.
+"""
 
 from __future__ import annotations
 
-import argparse
 import bisect
-import math
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output, _progress, _streams
-from sbformat.cli._options import is_verbose
+from sbformat.cli import _files, _output, _progress
+from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
 _AFTER_SLASH: Final = chr(ord("/") + 1)
@@ -24,93 +28,157 @@ _MESSAGE: Final = 100
 """Characters of a message without ``--verbose``."""
 _BECAME: Final = " became "
 _SIDES: Final = 2
-_NORMS: Final = ("l2_difference", "relative_change")
 CSV_COLUMNS: Final = (
     "path", "other", "outcome", "entry", "loc", "kind", "message", "max_abs_difference", "l2_difference",
     "relative_change", "differing", "numel", "old", "new",
 )  # fmt: skip
 """A row for each change, and for each entry that cannot be decoded."""
 _HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")
+_NORMS: Final = (3, 4)
+_TENSORS: Final = ("state dict", "equal", "within the tolerance", "different", "max abs difference", "l2 norm")
+
+DIFF: Final = opt.Command(
+    example="sbformat diff before.zip after.zip",
+    description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
+    "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
+    "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
+    options=(
+        opt.option("path", "A", "an archive or a .pth file"),
+        opt.option("other", "B", "the archive to compare it with"),
+        opt.option(
+            "--only",
+            "PART",
+            "compare only weights, optimizers, data, system (versions), or an entry: policy, ...; repeatable",
+            action="append",
+        ),
+        opt.option(
+            "--rtol",
+            "X",
+            "relative tolerance: numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
+            type=opt.parse_tolerance,
+            default=0.0,
+        ),
+        opt.option("--atol", "X", "absolute tolerance, see --rtol; default 0", type=opt.parse_tolerance, default=0.0),
+        opt.reading("csv"),
+    ),
+)
+EDIT: Final = opt.Command(
+    example="sbformat edit agent.zip -o edited.zip --set gamma=0.98",
+    description="Write an archive with other hyper-parameters, weights or entries. What is not edited is copied "
+    "byte for byte; the output is read again before it takes its name. Exit status 1 when SB3 could no longer "
+    "load it; an edit that the weights do not fit is refused.",
+    options=(
+        opt.option("path", "FILE", "an archive"),
+        opt.one_of(
+            opt.option("-o --output", "OUT", "the archive to write"),
+            opt.flag("--in-place", "write over FILE; it stays whole on any failure"),
+            is_required=True,
+        ),
+        opt.assignments(
+            "give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable; "
+            """a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
+        ),
+        opt.repeated("--unset", "KEY", "remove a key of data; repeatable"),
+        opt.option("--weights", "FILE", "tensors from a .safetensors or .npz file, checked by name"),
+        opt.flag(
+            "--drop-optimizer",
+            "empty the optimizers' states, so that SB3 still loads it; remove one that is too damaged for that",
+        ),
+        opt.repeated("--drop", "ENTRY", "remove an entry; repeatable"),
+        opt.flag("--unknown-keys", "allow --set to add keys that SB3 does not have"),
+        opt.flag("--allow-mismatch", "write it even if its weights do not fit the new data"),
+        opt.FORCE,
+        opt.reading(),
+    ),
+)
 
 
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "diff",
-        example="sbformat diff before.zip after.zip",
-        help="compare two archives",
-        description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
-        "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
-        "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
-    )
-    parser.add_argument("path", metavar="A", help="an archive or a .pth file")
-    parser.add_argument("other", metavar="B", help="the archive to compare it with")
-    parser.add_argument(
-        "--only",
-        action="append",
-        metavar="PART",
-        help="compare only weights, optimizers, data, system (versions), or an entry: policy, ...; repeatable",
-    )
-    parser.add_argument(
-        "--rtol",
-        type=_parse_tolerance,
-        default=0.0,
-        metavar="X",
-        help="relative tolerance: numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
-    )
-    parser.add_argument(
-        "--atol", type=_parse_tolerance, default=0.0, metavar="X", help="absolute tolerance, see --rtol; default 0"
-    )
-    _files.add_reading_options(parser, "csv")
-    parser.set_defaults(run=run)
-
-
-def _parse_tolerance(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number >= 0):
-        message = f"expected a finite number of 0 or more, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return number
-
-
-def run(args: argparse.Namespace) -> int:
+def run_diff(args: argparse.Namespace) -> int:
     """Compare; 1 when they differ, 2 when one could not be read."""
-
-    def work() -> dict[str, Any]:
-        from sbformat.tools.diff import diff
-
-        old = _files.read_archive(args.path, args, on_unknown="inert")
-        new = _files.name_in_errors(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
-        with _progress.count_bytes("comparing", sum(entry.size for entry in new.entries.values())) as advance:
-            report = diff(old, new, only=args.only, rtol=args.rtol, atol=args.atol, progress=advance)
-        return {
-            "other": _streams.name_input(args.other),
-            "only": args.only,
-            "rtol": args.rtol,
-            "atol": args.atol,
-            "equal": not report.changes,
-            "changes": list_changes(report.changes),
-            "state_dicts": [row._asdict() for row in report.state_dicts],
-            "unreadable": [row._asdict() for row in report.unreadable],
-            "close": report.close,
-        }
-
-    report = _files.report_errors(args.path, work)
-    if args.format == "csv":
-        from sbformat.cli import _csv
-
-        _csv.print_report(report, CSV_COLUMNS, list_rows)
-    else:
-        _output.print_report(args, report, _print_text)
-    if report["outcome"] != "ok":
-        return _files.EXIT_COULD_NOT
-    return _files.EXIT_FINE if report["equal"] and not report["unreadable"] else _files.EXIT_FINDINGS
+    report = _files.report_errors(args.path, lambda: _diff(args))
+    is_finding = not report.get("equal") or bool(report.get("unreadable"))
+    return _output.finish(args, report, _output.Form(_print_diff, CSV_COLUMNS, _list_rows), is_finding=is_finding)
 
 
-def list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
+def _diff(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.diff import diff
+
+    old = _files.read_archive(args.path, args, on_unknown="inert")
+    new = _files.name_in_errors(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
+    with _progress.count_bytes("comparing", sum(entry.size for entry in new.entries.values())) as advance:
+        report = diff(old, new, only=args.only, rtol=args.rtol, atol=args.atol, progress=advance)
+    return {
+        "other": _files.name_input(args.other),
+        "only": args.only,
+        "rtol": args.rtol,
+        "atol": args.atol,
+        "equal": not report.changes,
+        "changes": [row._asdict() for row in report.changes],
+        "state_dicts": [row._asdict() for row in report.state_dicts],
+        "unreadable": [row._asdict() for row in report.unreadable],
+        "close": report.close,
+    }
+
+
+def run_edit(args: argparse.Namespace) -> int:
+    """Edit; return 1 when SB3 could not load the result, 2 when nothing could be written."""
+    if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
+        message = "nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop"
+        raise opt.UsageError(message)
+    output = _files.resolve_path(args.path) if args.in_place else args.output
+    report = _files.report_errors(args.path, lambda: _edit(args, output), outputs=[output])
+    problems = report.get("problems", ())
+    has_errors = any(row.get("level") == "error" for row in problems)
+    status = _output.finish(args, report, _output.Form(_print_edit), is_finding=has_errors)
+    if report["outcome"] != "ok" and any(row["kind"] == "mismatch" for row in problems):
+        _files.write_remark("nothing was written; --allow-mismatch writes it anyway")
+    return status
+
+
+def _edit(args: argparse.Namespace, output: str) -> dict[str, Any]:
+    from sbformat.tools.diff import diff
+    from sbformat.tools.edit import edit
+
+    if not args.in_place:
+        _files.refuse_same_file(args.path, output, hint="; --in-place writes over it")
+        _files.require_suffix("edit", output)
+    elif args.path == _files.STANDARD_STREAM:
+        message = "standard input cannot be edited in place; write the edited archive with -o"
+        raise UnsupportedError(message)
+    archive = _files.read_archive(args.path, args)
+    if args.in_place and archive.format != "sb3":
+        message = "--in-place needs an archive; write the edited archive to another file with -o"
+        raise UnsupportedError(message)
+    assigned = opt.parse_assignments(args, _files.make_limits(args))
+    edited, problems = edit(
+        archive,
+        assign=assigned,
+        unset=args.unset,
+        weights=None if args.weights is None else _read_weights(args),
+        drop_optimizer=args.drop_optimizer,
+        drop=args.drop,
+        unknown_keys=args.unknown_keys,
+        allow_mismatch=args.allow_mismatch,
+    )
+    for key, value in assigned:
+        if type(value) is float and type(edited.data.get(key)) is int:
+            made = edited.data[key]
+            _files.write_remark(f"{escape(key)}: {value} is written as {made}, because SB3 needs an integer")
+    changes = [row._asdict() for row in diff(archive, edited).changes]
+    _files.write_archive(edited, output, overwrite=args.in_place or args.force)
+    return {"output": os.fspath(output), "changes": changes, "problems": [row._asdict() for row in problems]}
+
+
+def _read_weights(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.arrayfiles.reader import read_arrays
+
+    return _files.name_in_errors(args.weights, lambda: read_arrays(args.weights, limits=_files.make_limits(args)))
+
+
+# -- text and CSV -------------------------------------------------------------------------------------
+
+
+def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of CSV."""
     unreadable = [
         {"entry": row["entry"], "loc": row["side"], "kind": "unreadable", "message": row["message"]}
@@ -119,22 +187,18 @@ def list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"other": report["other"], **row} for row in (*report["changes"], *unreadable)]
 
 
-def list_changes(changes: Any) -> list[dict[str, Any]]:
-    """Return changes as a report has them."""
-    return [change._asdict() for change in changes]
-
-
-def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None:
-    """Print changes as a table for each entry."""
+def _print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None:
+    """Print changes as a table for each entry; without norms where no tensor changed."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for row in group_changes(changes):
-        message = row["message"] if is_verbose() else _shorten_message(row["message"])
-        cells = (row["loc"] or "(all of it)", row["kind"], message, *(_render_norm(row[key]) for key in _NORMS))
-        tables.setdefault(row["entry"], []).append(cells)
+        message = row["message"] if opt.is_verbose() else _shorten_message(row["message"])
+        norms = (_render_norm(row["l2_difference"]), _render_norm(row["relative_change"]))
+        tables.setdefault(row["entry"], []).append((row["loc"] or "(all of it)", row["kind"], message, *norms))
     for entry, rows in tables.items():
-        width = len(_HEADER) if any(any(row[-len(_NORMS) :]) for row in rows) else len(_HEADER) - len(_NORMS)
+        has_norms = any(any(row[at] for at in _NORMS) for row in rows)
+        width = len(_HEADER) if has_norms else _NORMS[0]
         shown = [row[:width] for row in _shorten_changes(rows)]
-        printer.table(escape(entry), _HEADER[:width], shown, right=range(len(_HEADER) - len(_NORMS), width))
+        printer.table(escape(entry), _HEADER[:width], shown, right=_NORMS)
 
 
 def _shorten_message(message: str) -> str:
@@ -168,7 +232,7 @@ def group_changes(changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
                     continue
                 start, end = (bisect.bisect_left(below, (row["loc"] + mark,)) for mark in ("/", _AFTER_SLASH))
                 if end > start:
-                    count = _output.count_noun(end - start, "value")
+                    count = count_noun(end - start, "value")
                     words = f"contained {count}, {row['message']}"
                     words = words if other == "removed" else f"{row['message']}, contains {count}"
                     found[at] = {**row, "kind": other, "message": words}
@@ -196,26 +260,24 @@ def _shorten_changes(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return made
 
 
-def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+def _print_diff(printer: _output.Plain, report: dict[str, Any]) -> None:
     path, other = (escape(report[key], 1000) for key in ("path", "other"))
     printer.line(f"{path} -> {other}: {_describe_result(report)}")
-    print_changes(printer, report["changes"])
+    _print_changes(printer, report["changes"])
     has_tolerance = bool(report["rtol"] or report["atol"])
     rows = [
         (
             row["name"],
-            str(row["equal"]),
-            *([str(row["close"])] if has_tolerance else ()),
-            str(row["different"]),
-            "" if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
+            row["equal"],
+            row["close"] if has_tolerance else None,
+            row["different"],
+            None if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
             _render_norm(row["l2_difference"]),
         )
         for row in report["state_dicts"]
         if row["different"] or row["close"]
     ]
-    closeness = ("within the tolerance",) if has_tolerance else ()
-    header = ("state dict", "equal", *closeness, "different", "max abs difference", "l2 norm")
-    printer.table("tensors", header, rows, right=range(1, len(header)))
+    printer.table("tensors", _TENSORS, rows, right=range(1, len(_TENSORS)), leaves_out=(2,))
     unreadable = [
         (row["entry"], report["path" if row["side"] == "first" else "other"], row["outcome"], row["message"])
         for row in report["unreadable"]
@@ -225,15 +287,23 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
 
 def _describe_result(report: dict[str, Any]) -> str:
     """Return the result in a few words: what was compared, and whether it is equal."""
-    words = _output.count_noun(len(group_changes(report["changes"])), "difference")
+    words = count_noun(len(group_changes(report["changes"])), "difference")
     if report["equal"]:
         words = "equal within the tolerance" if report["rtol"] or report["atol"] else "equal"
     if report["only"]:
         words += f" in {', '.join(map(escape, report['only']))}"
     if report["close"]:
-        left_out = f"; {_output.count_noun(report['close'], 'difference')} left out"
+        left_out = f"; {count_noun(report['close'], 'difference')} left out"
         words += left_out if report["equal"] else f", and {report['close']:,} within the tolerance"
     if report["unreadable"]:
-        count = _output.count_noun(len({row["entry"] for row in report["unreadable"]}), "entry", "entries")
+        count = count_noun(len({row["entry"] for row in report["unreadable"]}), "entry", "entries")
         words += f"{', but' if report['equal'] else ';'} {count} cannot be decoded"
     return words
+
+
+def _print_edit(printer: _output.Plain, report: dict[str, Any]) -> None:
+    count = len(group_changes(report["changes"]))
+    printer.line(f"{escape(report['output'], 1000)}: {count_noun(count, 'change')}")
+    _print_changes(printer, report["changes"])
+    for row in report["problems"]:
+        printer.line(f"  new {row['level']}: {escape(row['entry'])}: {escape(row['message'], 600)}")

@@ -1,121 +1,127 @@
-"""``sbformat inspect``: the contents of archives."""
+"""``sbformat inspect``: the contents of archives, and what belongs together in folders.
+
+In: files and folders. Out: of one file all that it contains, of several a table with a row for each
+(:mod:`sbformat.cli._inspect_table`), and before it the agents of each folder with their statistics and settings.
+"""
 
 from __future__ import annotations
 
 import json
+import posixpath
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import sbformat
+from sbformat import pkl
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS, SB3_ARCHIVES
-from sbformat.cli import _files, _inspect_folder, _inspect_json, _many, _output, _streams
-from sbformat.cli._limits import name_option
-from sbformat.cli._statistics import list_statistics
-from sbformat.constants import OPTIMIZER_WORD
+from sbformat.cli import _files, _many, _output
+from sbformat.cli import _options as opt
+from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import Serialized
-from sbformat.errors import MissingEntryError, UnsupportedError, escape
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
-from sbformat.io.opening import is_remote
+from sbformat.io.opening import has_file, is_folder, is_remote
+from sbformat.io.urls import hide_secrets, is_url
 from sbformat.known.changes import WRITES_VERSION
-from sbformat.values.render import render_line
+from sbformat.limits import Budget
+from sbformat.rendering import count_noun, format_size, write_numbers
+from sbformat.values.render import render_json, render_line
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.cli._inspect_table import TableRow
+    from sbformat.cli._output import Plain
+    from sbformat.folders import AgentFiles, FolderReport
+    from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
+    from sbformat.limits import Limits
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
 _SENTENCE: Final = 500
+_JSON_BITS: Final = 64
+_JSON_TEXT: Final = 200
+_NETWORK_PARTS: Final = ("inputs", "preprocessing", "layers", "heads", "postprocessing", "states")
 
-
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "inspect",
-        example="sbformat inspect agent.zip",
-        help="show the contents of archives",
-        description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
-    )
-    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
-    parser.add_argument("--brief", action="store_true", help="totals only, without the tables of tensors")
-    parser.add_argument(
-        "--long", action="store_true", help="of several files, show everything instead of a table with a row for each"
-    )
-    parser.add_argument(
-        "--columns",
-        type=_many.parse_columns,
-        metavar="NAME,NAME",
-        help="columns of the table: algorithm, gamma, ...; by default those that differ",
-    )
-    parser.add_argument("--sort", metavar="NAME", help="sort the table by a column: path, learning_rate, ...")
-    parser.add_argument("--reverse", action="store_true", help="reverse the order of the table")
-    parser.add_argument("--system", action="store_true", help="compare the saved system with this one")
-    parser.add_argument(
-        "--blobs", action="append", default=[], metavar="KEY", help="list what a pickle of data holds; repeatable"
-    )
-    parser.add_argument("--opcodes", action="store_true", help="with --blobs: its opcodes with their offsets")
-    _many.add_jobs_option(parser)
-    _files.add_reading_options(parser, "csv")
-    parser.set_defaults(run=run, refuse=parser.error)
+INSPECT: Final = opt.Command(
+    example="sbformat inspect agent.zip",
+    description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
+    options=(
+        opt.FILES,
+        opt.flag("--brief", "totals only, without the tables of tensors"),
+        opt.flag("--long", "of several files, show everything instead of a table with a row for each"),
+        opt.option(
+            "--columns",
+            "NAME,NAME",
+            "columns of the table: algorithm, gamma, ...; by default those that differ",
+            type=opt.parse_columns,
+        ),
+        opt.option("--sort", "NAME", "sort the table by a column: path, learning_rate, ..."),
+        opt.flag("--reverse", "reverse the order of the table"),
+        opt.flag("--system", "compare the saved system with this one"),
+        opt.repeated("--blobs", "KEY", "list what a pickle of data holds; repeatable"),
+        opt.flag("--opcodes", "with --blobs: its opcodes with their offsets"),
+        opt.JOBS,
+        opt.reading("csv"),
+    ),
+)
 
 
 class InspectResult(Record):
     """Result of a worker process for one file: the rendered text, which is small and picklable."""
 
     status: int
-    json: str | None
-    shown: _output.Recorded
-    failure: dict[str, Any] | None
+    json: str | None = None
+    shown: Sequence[tuple[Any, ...]] = ()
+    failure: dict[str, Any] | None = None
     """The report of a file that could not be read."""
     row: TableRow | None = None
     """With a table of all files: the row of this one."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run_inspect(args: argparse.Namespace) -> int:
     """Inspect each file; return 1 when an entry is broken, 2 when a file could not be read."""
     import sbformat.reader
     import sbformat.tools.inspect
 
     _many.use_absolute_paths(args)
     paths = list(_files.expand_paths(args.paths))
-    folders = _inspect_folder.describe_folders(args) if _shows_folders(args) else []
+    chooses_columns = bool(args.columns or args.sort or args.reverse)
+    has_folders = args.format == "json" or (args.format == "text" and not chooses_columns)
+    folders = _describe_folders(args) if has_folders else []
     args.as_table = _is_table(args, len(paths))
-    del args.refuse  # a method of the parser, which cannot be sent to other processes
     if args.as_table:
-        import sbformat.cli._inspect_table  # noqa: F401 -- see above
+        import sbformat.cli._inspect_table  # noqa: F401 -- imported before processes are forked
 
     status = _files.EXIT_FINE
     results: list[InspectResult] = []
     printer = _output.Plain() if args.format == "json" else _output.make_printer()
     if args.format == "text":
-        _inspect_folder.print_folders(printer, folders)
+        _print_folders(printer, folders)
     lost = partial(_make_result, report=None, args=args)
-    found = _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected")
+    work = partial(inspect_one, args=args)
     is_collected = args.as_table or args.format == "json"
-    with _many.count_files("inspecting", paths if is_collected else (), args) as advance:
-        for done in found:
-            advance("")
-            status = max(status, done.status)
-            if is_collected:
-                results.append(done)
-                continue
-            if done.failure is not None:
-                _output.report_failure(done.failure, lists_problems=False)
-            _output.print_recorded(printer, done.shown)
+    for done in _many.map_files(
+        work, paths, args, label="inspecting", done="inspected", lost=lost, has_bar=is_collected
+    ):
+        status = max(status, done.status)
+        if is_collected:
+            results.append(done)
+            continue
+        if done.failure is not None:
+            _output.report_failure(done.failure, lists_problems=False)
+        _output.print_recorded(printer, done.shown)
     return max(status, _print_collected(results, args, folders) if is_collected else status)
-
-
-def _shows_folders(args: argparse.Namespace) -> bool:
-    """Return whether to show what belongs together in folders: not beside a table whose columns were chosen."""
-    return bool(args.format == "json" or (args.format == "text" and not (args.columns or args.sort or args.reverse)))
 
 
 def _is_table(args: argparse.Namespace, count: int) -> bool:
     """Return whether there is one row for each file."""
     wants_table = args.columns is not None or args.sort is not None or args.reverse
     if wants_table and args.format == "json":
-        args.refuse("--columns, --sort and --reverse: expected them with --format text or csv")
+        message = "--columns, --sort and --reverse: expected them with --format text or csv"
+        raise opt.UsageError(message)
     if args.format == "text" and not wants_table:
         return count > 1 and not (args.long or args.brief or args.system or args.blobs)
     return bool(args.format != "json")
@@ -123,9 +129,7 @@ def _is_table(args: argparse.Namespace, count: int) -> bool:
 
 def _print_collected(results: list[InspectResult], args: argparse.Namespace, folders: list[dict[str, Any]]) -> int:
     """Print the results of all files together, and return the exit status of that."""
-    for done in results:
-        if done.failure is not None:
-            _output.report_failure(done.failure, lists_problems=False)
+    _output.report_failures(done.failure for done in results if done.failure is not None)
     if args.format == "json":
         _output.print_json("inspect", [done.json for done in results if done.json is not None], folders=folders)
         return _files.EXIT_FINE
@@ -139,7 +143,7 @@ def _print_collected(results: list[InspectResult], args: argparse.Namespace, fol
         else:
             _inspect_table.print_text(_output.make_printer(), rows, args.columns)
     except MissingEntryError as error:
-        _streams.write_remark(str(error))
+        _files.write_remark(str(error))
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINE
 
@@ -154,69 +158,63 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
         read = _files.read_in_place if is_remote(path) else _files.read_archive
         archive = read(path, args, on_unknown="inert")
         report = inspect(archive)
-        broken = tuple(row._replace(message=name_option(row.message)) for row in report.broken)
-        why = report.network_error and name_option(report.network_error)
+        broken = tuple(row._replace(message=opt.name_option(row.message)) for row in report.broken)
+        why = report.network_error and opt.name_option(report.network_error)
         found.append((archive, report._replace(broken=broken, network_error=why)))
-        return _inspect_json.describe_requested(archive, args)
+        return _describe_requested(archive, args)
 
     outcome = _files.report_errors(path, work)
-    if outcome["outcome"] == UnsupportedError.outcome and path not in args.paths and _is_other_zip(path):
-        return InspectResult(_files.EXIT_FINE, None, [], None)  # a zip of something else, found in a folder
+    if outcome["outcome"] == UnsupportedError.outcome and path not in args.paths:
+        from sbformat.folders.other_zips import is_other_zip
+
+        if is_other_zip(path):  # of something else than an agent, found in a folder
+            return InspectResult(_files.EXIT_FINE)
     archive, report = found[0] if found and outcome["outcome"] == "ok" else (None, None)
     return _make_result(outcome, report, args, archive)
-
-
-def _is_other_zip(path: str) -> bool:
-    from sbformat.folders.other_zips import is_other_zip
-
-    return is_other_zip(path)
 
 
 def _make_result(
     outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace, archive: Archive | None = None
 ) -> InspectResult:
-    status = _files.EXIT_FINE
-    if report is None:
-        status = _files.EXIT_COULD_NOT
-    elif report.broken:
-        status = _files.EXIT_FINDINGS
     failure = outcome if report is None else None
+    broken = _files.EXIT_FINDINGS if report is not None and report.broken else _files.EXIT_FINE
+    status = _files.EXIT_COULD_NOT if report is None else broken
     if args.format == "json":
-        text = _output.render_report({**outcome, **(_inspect_json.describe_report(report) if report else {})})
-        return InspectResult(status, text, [], failure)
+        text = _output.render_report({**outcome, **(_describe_report(report) if report else {})})
+        return InspectResult(status, json=text, failure=failure)
     if args.as_table:
         from sbformat.cli._inspect_table import make_row
 
-        return InspectResult(status, None, [], failure, make_row(outcome, report, archive))
+        return InspectResult(status, failure=failure, row=make_row(outcome, report, archive))
     recorder = _output.Recorder()
     if report is not None:
         _print_text(recorder, outcome, report, brief=args.brief)
-    return InspectResult(status, None, recorder.recorded, failure)
+    return InspectResult(status, shown=recorder.recorded, failure=failure)
 
 
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: InspectReport, *, brief: bool) -> None:
-    printer.heading(escape(outcome["path"], 1000))
+def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, *, brief: bool) -> None:
+    printer.line(escape(outcome["path"], 1000), style="bold")
     printer.table("summary", (), _list_summary(report), longest=_SENTENCE)
     if report.system_info:
-        printer.table("system info", (), list(report.system_info.items()))
+        printer.table("system info", (), report.system_info.items())
     if report.hyperparameters is not None:
         rows = [(key, _render_data_value(key, value)) for key, value in report.hyperparameters.items()]
         printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
     if report.statistics is not None:
         rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
         printer.table("normalization", (), rows, longest=_SENTENCE)
-    printer.table(
-        "entries",
-        ("name", "size", "stored as"),
-        [
-            (row.name, _output.format_size(row.size), _describe_method(row.size, row.compressed_size))
-            for row in report.entries
-        ],
-        right=(1,),
-    )
+    entries = [
+        (
+            row.name,
+            format_size(row.size),
+            "stored" if row.size == row.compressed_size else f"deflated, {format_size(row.compressed_size)}",
+        )
+        for row in report.entries
+    ]
+    printer.table("entries", ("name", "size", "stored as"), entries, right=(1,))
     if report.network is not None and not brief:
         from sbformat.policies.describe import list_tables
 
@@ -224,16 +222,10 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
             printer.table(f"network: {table.title}", table.header, table.rows, right=table.right)
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict, brief=brief)
-    broken = [tuple(row) for row in report.broken]
-    printer.table("broken", ("entry", "outcome", "why"), broken, longest=_SENTENCE)
-    not_checked = [tuple(row) for row in report.not_checked]
-    printer.table("not checked, because it was not fetched", ("entry", "what"), not_checked, longest=_SENTENCE)
+    printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
+    printer.table("not checked, because it was not fetched", ("entry", "what"), report.not_checked, longest=_SENTENCE)
     _print_requested(printer, outcome)
     printer.line()
-
-
-def _describe_method(inflated: int, compressed: int) -> str:
-    return "stored" if inflated == compressed else f"deflated, {_output.format_size(compressed)}"
 
 
 def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
@@ -264,13 +256,13 @@ def _render_data_value(key: str, found: Hyperparameter) -> str:
     if found.how == "json":
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
-        return f"{value.type}, pickled, {_output.format_size(len(value.pickle))}: {found.why}"
+        return f"{value.type}, pickled, {format_size(len(value.pickle))}: {found.why}"
     return render_line(value, key)
 
 
-def _print_requested(printer: _output.Plain, outcome: dict[str, Any]) -> None:
+def _print_requested(printer: Plain, outcome: dict[str, Any]) -> None:
     rows = [
-        (row["name"], row["saved"] or "", row["here"] or "", "matters" if row["matters"] else "", row["why"])
+        (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
         for row in outcome.get("system", ())
     ]
     printer.table("system", ("", "saved", "here", "", "why"), rows)
@@ -284,12 +276,9 @@ def _print_requested(printer: _output.Plain, outcome: dict[str, Any]) -> None:
             printer.line(f"    {blob['broken']}")
 
 
-def _print_state_dict(printer: _output.Plain, report: StateDictReport, *, brief: bool) -> None:
-    count = len(report.tensors)
-    title = (
-        f"{report.name}: {_output.count_noun(count, 'tensor')}, {report.numel:,} items, "
-        f"{_output.format_size(report.nbytes)}"
-    )
+def _print_state_dict(printer: Plain, report: StateDictReport, *, brief: bool) -> None:
+    count, size = count_noun(len(report.tensors), "tensor"), format_size(report.nbytes)
+    title = f"{report.name}: {count}, {report.numel:,} items, {size}"
     if brief or not report.tensors:
         printer.line(f"\n  {title}")
         return
@@ -300,7 +289,323 @@ def _print_state_dict(printer: _output.Plain, report: StateDictReport, *, brief:
         notes += [row.location] if row.location not in (None, "cpu") else []
         notes += [f"shares {row.shares_storage_with}"] if row.shares_storage_with else []
         shape = " x ".join(map(str, row.shape)) or "scalar"
-        rows.append(
-            (row.name or "(the whole entry)", row.dtype, shape, _output.format_size(row.nbytes), ", ".join(notes))
-        )
+        rows.append((row.name or "(the whole entry)", row.dtype, shape, format_size(row.nbytes), ", ".join(notes)))
     printer.table(title, ("tensor", "dtype", "shape", "size", ""), rows, right=(3,))
+
+
+# -- JSON ---------------------------------------------------------------------------------------------
+
+
+def _describe_report(report: InspectReport) -> dict[str, Any]:
+    """Return the contents of a file."""
+    return {
+        "format": report.format,
+        "stable_baselines3_version": report.stable_baselines3_version,
+        "algorithm": report.algorithm._asdict() if report.algorithm is not None else None,
+        "policy_class": report.policy_class,
+        "system_info": report.system_info,
+        "data": None if report.hyperparameters is None else _describe_data(report, report.hyperparameters),
+        "entries": [
+            {
+                "name": entry.name,
+                "size": entry.size,
+                "compressed_size": entry.compressed_size,
+                "method": "deflated" if entry.method else "stored",
+                "crc32": f"{entry.crc:08x}",
+            }
+            for entry in report.entries
+        ],
+        "state_dicts": [
+            {
+                "name": state_dict.name,
+                "numel": state_dict.numel,
+                "nbytes": state_dict.nbytes,
+                "tensors": [row._asdict() for row in state_dict.tensors],
+                "values": {path: _describe_leaf(value) for path, value in state_dict.values.items()},
+            }
+            for state_dict in report.state_dicts
+        ],
+        "extra": list(report.extra),
+        "notes": list(report.notes),
+        "network": _describe_network(report),
+        "statistics": describe_statistics(report.statistics),
+        "broken": [row._asdict() for row in report.broken],
+        "not_checked": [row._asdict() for row in report.not_checked],
+    }
+
+
+def _describe_network(report: InspectReport) -> dict[str, Any] | None:
+    """Return the network of a policy, or why it is not known; None for a file without a policy."""
+    network = report.network
+    if network is None:
+        return None if report.network_error is None else {"reason": report.network_error}
+    rows = {name: [row._asdict() for row in getattr(network, name)] for name in _NETWORK_PARTS}
+    sampling = {**network.sampling._asdict(), "parameters": dict(network.sampling.parameters)}
+    return {**network._asdict(), **rows, "sampling": sampling}
+
+
+def _describe_data(report: InspectReport, hyperparameters: Mapping[str, Hyperparameter]) -> dict[str, Any]:
+    """Return the values of ``data``; a blob as its type, size and decoded value, never its bytes."""
+    made: dict[str, Any] = dict(report.data or {})
+    for key, value in made.items():
+        if isinstance(value, Serialized):
+            decoded, how, why = hyperparameters[key]
+            shown = None if decoded is value else render_json(decoded, key)
+            blob = {"type": value.type, "bytes": len(value.pickle), "how": how, "value": shown, "why": why}
+            made[key] = {"serialized": blob}
+    return made
+
+
+def _describe_requested(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parts of a report that options request: the comparison of systems, and the contents of blobs."""
+    parts: dict[str, Any] = {}
+    if args.system:
+        parts["system"] = [row._asdict() for row in sbformat.compare_system(archive)]
+    if args.blobs:
+        parts["blobs"] = [_describe_blob(archive, key, with_opcodes=args.opcodes) for key in args.blobs]
+    return parts
+
+
+def _describe_blob(archive: Archive, key: str, *, with_opcodes: bool) -> dict[str, Any]:
+    """Return the inert tree of a blob, or its opcodes up to the first that cannot be read."""
+    from sbformat.pkl.disassembly import opcodes, tree
+
+    value = archive.data.get(key)
+    if not isinstance(value, Serialized):
+        blobs = [name for name, item in archive.data.items() if isinstance(item, Serialized)]
+        raise MissingEntryError(key, present=blobs, what="pickle in data")
+    rows: list[Any] = []
+    broken = None
+    try:
+        if with_opcodes:
+            rows.extend(row._asdict() for row in opcodes(value.pickle))
+        else:
+            rows.extend(tree(pkl.decode_pickle(value.pickle, Budget(archive.limits))))
+    except SbformatError as error:
+        broken = f"{error.outcome}: {error.message}"
+    return {"key": key, "opcodes" if with_opcodes else "lines": rows, "broken": broken}
+
+
+def _describe_leaf(value: object) -> object:
+    """Return a value of a state dict that is not a tensor."""
+    is_small = type(value) is int and value.bit_length() <= _JSON_BITS
+    is_short = type(value) is str and len(value) <= _JSON_TEXT
+    if value is None or type(value) in (bool, float) or is_small or is_short or value in ({}, [], ()):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        text = f"{len(value)} bytes"
+    elif isinstance(value, (set, frozenset)):
+        text = f"{len(value)} items"
+    elif isinstance(value, int):
+        text = f"an integer of {value.bit_length()} bits"
+    else:
+        text = escape(value if isinstance(value, str) else repr(value))
+    return {"type": type(value).__name__, "text": text}
+
+
+# -- folders ------------------------------------------------------------------------------------------
+
+_RESULTS: Final = "results.json"
+_FIRST_SETTINGS: Final = (
+    "algo", "env", "n_timesteps", "seed", "normalize", "n_envs", "frame_stack", "env_wrapper", "policy",
+    "mean_reward", "std_reward", "n_eval_episodes", "is_deterministic",
+)  # fmt: skip
+"""Settings that are printed first."""
+_LONGEST: Final = 160
+_LONGEST_SETTINGS: Final = 1000
+_MOST_SETTINGS: Final = 30
+_MOST: Final = 4
+"""Items of a list that are printed."""
+_ABSENT: Final[tuple[object, ...]] = (None, "", [], {})
+"""Values of settings that are not printed: rl_zoo3 writes all of its arguments."""
+_WORDS: Final = {True: "true", False: "false", None: "null"}
+
+
+def _describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return what belongs together in each folder of a command line that is not an unzipped archive."""
+    limits = _files.make_limits(args)
+    found = []
+    for path in dict.fromkeys(args.paths):
+        try:
+            if not is_folder(path) or has_file(path, DATA_ENTRY):
+                continue
+            from sbformat.folders import inspect_folder
+
+            report = inspect_folder(path, limits=limits)
+        except (OSError, SbformatError):  # reading the files reports it
+            continue
+        if report.agents:
+            found.append(_describe_folder(report, limits))
+    return found
+
+
+def _describe_folder(report: FolderReport, limits: Limits) -> dict[str, Any]:
+    agents = [row._asdict() for row in report.agents]
+    names = dict.fromkeys(name for row in report.agents for name in row.settings)
+    names |= dict.fromkeys(row.path for row in report.others if posixpath.basename(row.path) == _RESULTS)
+    settings = [_read_settings_file(report.path, name, limits) for name in names]
+    for row, agent in zip(agents, report.agents):
+        row["doubt"] = _find_doubt(report.path, agent, limits)
+    return {
+        "path": hide_secrets(report.path) if is_url(report.path) else report.path,
+        "agents": agents,
+        "others": [row._asdict() for row in report.others],
+        "settings": settings,
+    }
+
+
+def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
+    """Return why the statistics beside an agent are not used, or may not be its own; usually empty."""
+    from sbformat.folders.choice import describe_doubt, find_normalization
+
+    if not agent.statistics:
+        return ""
+    normalization, problem = find_normalization(top, agent, limits)
+    return problem or describe_doubt(agent, normalization)
+
+
+def _read_settings_file(top: str, name: str, limits: Limits) -> dict[str, Any]:
+    from sbformat.folders.settings import read_results, read_settings
+    from sbformat.io.opening import join_path
+
+    path = join_path(top, name)
+    try:
+        values = read_results(path, limits) if name.endswith(_RESULTS) else read_settings(path, limits)
+    except (SbformatError, OSError) as error:
+        return {"path": name, "values": None, "message": str(error)}
+    return {"path": name, "values": _to_json(values), "message": ""}
+
+
+def _to_json(value: Any) -> Any:
+    """Return a value as JSON: text for what was not made."""
+    from sbformat.folders.settings import Opaque
+
+    if isinstance(value, Opaque):
+        return value.text
+    if isinstance(value, dict):
+        return {key: _to_json(part) for key, part in value.items()}
+    return [_to_json(part) for part in value] if isinstance(value, list) else value
+
+
+def _print_folders(printer: Plain, folders: list[dict[str, Any]]) -> None:
+    """Print the agents of each folder with their files, then settings, then files that belong to no agent.
+
+    Nothing is printed of a folder in which nothing belongs to an agent: the table of its files is enough.
+    """
+    for folder in folders:
+        rows = [_render_agent(agent) for agent in folder["agents"]]
+        if not any(any(row[1:]) for row in rows) and not folder["settings"]:
+            continue
+        title = f"agents of {folder['path']}, and what belongs to them"
+        header = ("agent", "", "statistics", "replay buffer", "settings", "unzipped in")
+        printer.table(title, header, rows, longest=_LONGEST, leaves_out=range(len(header)))
+        settings = [(row["path"], _render_settings(row)) for row in folder["settings"]]
+        printer.table("settings and results", (), settings, longest=_LONGEST_SETTINGS)
+        doubts = dict.fromkeys((agent["doubt"],) for agent in folder["agents"] if agent["doubt"])
+        printer.table("statistics", (), doubts, longest=_LONGEST_SETTINGS)
+        used = {row["path"] for row in folder["settings"]}
+        used |= {name for agent in folder["agents"] for name in (*agent["statistics"], agent["replay_buffer"])}
+        others = [
+            (
+                row["path"],
+                f"{row['outcome']}: {row['message']}" if row["outcome"] != "ok" else row["title"] or row["message"],
+            )
+            for row in folder["others"]
+            if row["path"] not in used
+        ]
+        printer.table("other files", (), others, longest=_LONGEST)
+        printer.line()
+
+
+def _render_agent(agent: dict[str, Any]) -> tuple[str, ...]:
+    """Return the row of an agent; its files are named from its own folder."""
+    here = posixpath.dirname(agent["path"])
+
+    def shorten(*names: str | None) -> str:
+        return ", ".join(posixpath.relpath(name, here or ".") for name in names if name is not None)
+
+    role = "" if agent["role"] == "agent" else agent["role"]
+    files = (shorten(*agent["statistics"]), shorten(agent["replay_buffer"]), shorten(*agent["settings"]))
+    return (agent["path"], role, *files, shorten(agent["unzipped"]))
+
+
+def _render_settings(row: dict[str, Any]) -> str:
+    if row["values"] is None:
+        return f"not read: {row['message']}"
+    values = row["values"]
+    others = [key for key, value in values.items() if key not in _FIRST_SETTINGS and value not in _ABSENT]
+    keys = [key for key in _FIRST_SETTINGS if key in values] + others
+    shown = [f"{key} {_render_value(values[key])}" for key in keys[:_MOST_SETTINGS]]
+    shown += [f"{len(keys) - _MOST_SETTINGS:,} more (--format json)"] if len(keys) > _MOST_SETTINGS else []
+    return ", ".join(shown) or f"{len(values)} settings"
+
+
+def _render_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"({len(value)} settings)"
+    if isinstance(value, list):
+        shown = [_render_value(part) for part in value[:_MOST]] + ["\N{HORIZONTAL ELLIPSIS}"] * (len(value) > _MOST)
+        return f"[{', '.join(shown)}]"
+    if value is None or isinstance(value, bool):
+        return _WORDS[value]
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+
+
+# -- statistics ---------------------------------------------------------------------------------------
+
+SETTINGS: Final = (
+    "library", "training", "norm_obs", "norm_reward", "norm_obs_keys", "clip_obs", "clip_reward", "gamma", "epsilon",
+)  # fmt: skip
+_MOST_IN_JSON: Final = 10_000
+"""Items of an array in JSON; ``extract`` writes all of any array."""
+_MOST_SHOWN: Final = 8
+
+
+def describe_statistics(value: VecNormalize | None) -> dict[str, Any] | None:
+    """Return settings, means and variances as JSON has them."""
+    if value is None:
+        return None
+    rms = value.obs_rms
+    observations = {key: _render_rms(part) for key, part in rms.items()} if isinstance(rms, dict) else _render_rms(rms)
+    settings = {name: getattr(value, name) for name in SETTINGS}
+    return {**settings, "obs_rms": observations, "ret_rms": _render_rms(value.ret_rms)}
+
+
+def _render_rms(rms: RunningMeanStd | None) -> dict[str, Any] | None:
+    if rms is None:
+        return None
+    is_short = rms.mean.size <= _MOST_IN_JSON
+    arrays = {name: getattr(rms, name).tolist() if is_short else None for name in ("mean", "var")}
+    return {"shape": rms.shape, "count": rms.count, **arrays}
+
+
+def list_statistics(value: VecNormalize, *, with_settings: bool) -> list[tuple[str, str]]:
+    """Return settings, means and variances as rows of a table: a name, and its value.
+
+    :param with_settings: False for a file whose settings are in another table
+    """
+    settings = [(name, getattr(value, name)) for name in SETTINGS] if with_settings else []
+    rows = [(name, text if isinstance(text, str) else json.dumps(write_numbers(text))) for name, text in settings]
+    found = value.obs_rms if isinstance(value.obs_rms, dict) else {"": value.obs_rms}
+    for key, rms in found.items():
+        rows += _list_rms(f"obs_rms/{key}".removesuffix("/"), rms)
+    return rows + _list_rms("ret_rms", value.ret_rms)
+
+
+def _list_rms(name: str, rms: RunningMeanStd | None) -> list[tuple[str, str]]:
+    if rms is None:
+        return []
+    arrays = [(f"{name}/mean", _render_array(rms.mean)), (f"{name}/var", _render_array(rms.var))]
+    return [*arrays, (f"{name}/count", repr(rms.count))]
+
+
+def _render_array(array: Any) -> str:
+    """Return the first numbers of an array, and the range of a long one."""
+    numbers = [f"{item:.6g}" for item in array.ravel()[:_MOST_SHOWN].tolist()]
+    more = array.size - len(numbers)
+    if not more:
+        return ", ".join(numbers) or "no numbers"
+    extent = f"from {array.min():.6g} to {array.max():.6g}"
+    return f"{', '.join(numbers)}, … {more:,} more, {extent}"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _many, _output, _streams
-from sbformat.cli._hints import require_suffix
-from sbformat.cli._limits import name_option
-from sbformat.cli._options import is_quiet
+from sbformat.cli import _files, _many, _output
+from sbformat.cli import _options as opt
 from sbformat.errors import COULD_NOT_OPEN, MissingEntryError, escape
 from sbformat.io.atomic import check_new_file
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     import argparse
@@ -23,35 +21,29 @@ if TYPE_CHECKING:
     from sbformat.catalogue.rows import FileRow
     from sbformat.limits import Limits
 
-
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "report",
-        example="sbformat report agent.zip -o agent.html",
-        help="write a page of HTML about archives (extra report)",
-        description="Write one page of HTML, to look at in a browser: about one file, a comparison of two, or a table "
-        "of more to sort and filter. The page loads nothing from elsewhere. Exit status 1 when a file or an entry is "
-        "broken: the page shows it with the reason. Exit status 2 when a file cannot be opened or is empty: of one or "
-        "two files there is then no page.",
-    )
-    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the page, .html")
-    parser.add_argument("--title", metavar="TEXT", help="the title of the page")
-    parser.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="treat a name as known; repeatable"
-    )
-    _many.add_jobs_option(parser)
-    parser.add_argument("--force", action="store_true", help="overwrite OUT")
-    _files.add_common_options(parser)
-    parser.set_defaults(run=run)
+REPORT: Final = opt.Command(
+    example="sbformat report agent.zip -o agent.html",
+    description="Write one page of HTML, to look at in a browser: about one file, a comparison of two, or a table "
+    "of more to sort and filter. The page loads nothing from elsewhere. Exit status 1 when a file or an entry is "
+    "broken: the page shows it with the reason. Exit status 2 when a file cannot be opened or is empty: of one or "
+    "two files there is then no page.",
+    options=(
+        opt.FILES,
+        opt.output_file("the page, .html"),
+        opt.option("--title", "TEXT", "the title of the page"),
+        opt.repeated("--allow", "NAME", "treat a name as known; repeatable"),
+        opt.JOBS,
+        opt.FORCE,
+        opt.common(),
+    ),
+)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_report(args: argparse.Namespace) -> int:
     """Write the page; 1 when a file or an entry is broken, 2 when there is no page, or a file is not in it."""
     _many.use_absolute_paths(args)
     paths = list(_files.expand_paths(args.paths))
-    name = _streams.name_output(args.output)
+    name = _files.name_output(args.output)
     failed: list[dict[str, Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of numpy and matplotlib, about numbers of files: the page shows them
@@ -62,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
         if report["outcome"] != "ok":
             _output.report_failure(report, lists_problems=args.format == "text")
     if args.format == "json":
-        _output.print_json(args.command, reports, stream=_streams.find_result_stream(args))
-    elif is_written and (outcome["broken"] or not is_quiet()):
-        _print_text(_output.make_printer(_streams.find_result_stream(args)), outcome)
+        _output.print_json(args.command, reports, stream=_files.find_result_stream(args))
+    elif is_written and (outcome["broken"] or not opt.is_quiet()):
+        _print_text(_output.make_printer(_files.find_result_stream(args)), outcome)
     if failed or not is_written:
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if outcome["broken"] else _files.EXIT_FINE
@@ -80,18 +72,18 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
     from sbformat.html_report.page import require_packages
     from sbformat.html_report.report import find_missing, is_complete, write_report
 
-    require_suffix("report", args.output)
+    _files.require_suffix("report", args.output)
     require_packages()
     for path in paths:
         _files.refuse_same_file(path, args.output)
-    if args.output != _streams.STANDARD_STREAM:
+    if args.output != _files.STANDARD_STREAM:
         check_new_file(args.output, overwrite=args.force)
     found = collect_files(paths, args)
     lost = [file for file in found if file.failure is not None and file.failure.outcome == _files.PROCESS_ENDED]
     failed += map(_report_failed, [*find_missing(found), *lost])
     if not is_complete(found):
         return {"outcome": COULD_NOT_OPEN}
-    with _streams.open_output(args.output, ".html") as output:
+    with _files.open_output(args.output, ".html") as output:
         written = write_report(found, output, title=args.title, overwrite=args.force)
     missing = {report["path"] for report in failed}
     broken = [pair for pair in zip(written.broken, written.reasons) if pair[0] not in missing]
@@ -120,24 +112,21 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
     import sbformat.tools.inspect
     import sbformat.tools.scan  # noqa: F401 -- imported before processes are forked
 
-    rows = []
-    done = _many.map_files(partial(_collect_row, collect), paths, args, lost=make_lost_row, done="read")
-    with _many.count_files("reading", paths, args) as advance:
-        for row in done:
-            advance(row.name)
-            rows.append(row)
-    return rows
+    work = partial(_collect_row, collect)
+    return list(_many.map_files(work, paths, args, label="reading", done="read", lost=make_lost_row))
 
 
 def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData:
     """Collect a file, or standard input."""
+    from dataclasses import replace
+
     from sbformat.catalogue.collect import collect_file
 
-    source = _streams.open_input(path, limits)
-    found = collect_file(source, name=_streams.name_input(path), limits=limits, allow=allow)
+    source = _files.open_input(path, limits)
+    found = collect_file(source, name=_files.name_input(path), limits=limits, allow=allow)
     if found.failure is None:
         return found
-    message = name_option(found.failure.message)
+    message = opt.name_option(found.failure.message)
     if found.failure.outcome == MissingEntryError.outcome and os.path.isdir(path):
         message = _files.NO_ARCHIVE
     return replace(found, failure=found.failure._replace(message=message))
@@ -151,7 +140,7 @@ def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
-    count = _output.count_noun(len(report["files"]), "file")
+    count = count_noun(len(report["files"]), "file")
     printer.line(f"{escape(report['path'], 1000)}: a page about {count}")
     for name, reason in zip(report["broken"], report["reasons"]):
         printer.line(f"  broken: {escape(name, 1000)}: {reason}")

@@ -1,7 +1,12 @@
-"""``sbformat scan``: what loading a file would run or import."""
+"""``sbformat scan``: what loading a file would run or import.
+
+In: files, and folders in which every file is examined. Out: a verdict with its findings for each file, as text, JSON,
+CSV or SARIF; files of folders that have no verdict are counted with their reasons.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -10,20 +15,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import LFS_POINTER, describe_other
-from sbformat.cli import _files, _many, _output, _progress, _streams
-from sbformat.cli._options import is_quiet, is_verbose
+from sbformat.cli import _files, _many, _output, _progress
+from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.immutable import Record
+from sbformat.io.opening import find_roots, is_folder, is_remote
+from sbformat.io.urls import hide_secrets, join_url
+from sbformat.rendering import count_noun
+from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
+from sbformat.tools.scan.report import SKIP_REASONS, VERDICTS, Finding, ScanReport
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.limits import Limits
-    from sbformat.tools.scan import ScanReport
+    from sbformat.tools.scan.report import Skipped
 
-VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
-"""Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
     "offset", "line", "names", "message",
@@ -45,77 +54,65 @@ _LINES: Final = 20
 """Findings of a file that are listed without ``--verbose``; of more, those of a kind are counted."""
 
 
-def configure(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "scan",
-        example="sbformat scan --fail-on dangerous models/",
-        help="show what loading files would run or import",
-        description="Examine every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
-        "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
-        "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
-        "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
-        "there is nothing to judge, also in one of several folders.",
-    )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, or folders of them")
-    parser.add_argument(
-        "--fail-on",
-        choices=(*VERDICTS[1:], NEVER),
-        default=VERDICTS[1],
-        metavar="LEVEL",
-        help="the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
-    )
-    parser.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="treat a dotted name as known; repeatable"
-    )
-    parser.add_argument(
-        "--list-skipped", action="store_true", help="list the files of folders that have no verdict, with the reasons"
-    )
-    _many.add_jobs_option(parser)
-    _files.add_common_options(parser, "sarif", "csv")
-    parser.set_defaults(run=run, refuse=parser.error)
+SCAN: Final = opt.Command(
+    example="sbformat scan --fail-on dangerous models/",
+    description="Examine every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
+    "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
+    "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
+    "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
+    "there is nothing to judge, also in one of several folders.",
+    options=(
+        opt.option("paths", "PATH", "files, or folders of them", nargs="+"),
+        opt.option(
+            "--fail-on",
+            "LEVEL",
+            "the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
+            choices=(*VERDICTS[1:], NEVER),
+            default=VERDICTS[1],
+        ),
+        opt.ALLOW,
+        opt.flag("--list-skipped", "list the files of folders that have no verdict, with the reasons"),
+        opt.JOBS,
+        opt.common("sarif", "csv"),
+    ),
+)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_scan(args: argparse.Namespace) -> int:
     """Scan each file; 1 when a verdict reaches the level, 2 when a file could not be read."""
-    import sbformat.tools.scan  # noqa: F401 -- imported before processes are forked
-    from sbformat.cli import _tree
+    import sbformat.tools.scan
 
     _many.use_absolute_paths(args)
     limits = _files.make_limits(args)
-    if args.allow:
-        _files.check_allowed(args)
-    found = _tree.find_files(args.paths)
+    _files.check_allowed(args)
+    found = find_files(args.paths)
     work = partial(
         scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
     )
     reports, skipped = [], [row._asdict() for row in found.skipped]
-    done = _many.map_files(work, found.paths, args, lost=lambda report: report, done="scanned")
-    with _many.count_files("scanning", found.paths, args) as advance:
-        for report in done:
-            advance(report["path"])
-            reason = report.pop("skipped_as", None)
-            skipped += report.pop("skipped", ())
-            if reason is not None:
-                skipped.append({"path": report["path"], "reason": reason})
-                continue
-            if report["outcome"] == "ok":
-                report["names"] = found.names.get(report["path"], [])
-            reports.append(report)
+    for report in _many.map_files(work, found.paths, args, label="scanning", done="scanned"):
+        reason = report.pop("skipped_as", None)
+        skipped += report.pop("skipped", ())
+        if reason is not None:
+            skipped.append({"path": report["path"], "reason": reason})
+            continue
+        if report["outcome"] == "ok":
+            report["names"] = found.names.get(report["path"], [])
+        reports.append(report)
     pointers = [row["path"] for row in skipped if row["reason"] == "lfs-pointer"]
     status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports, pointers))
-    for report in reports:
-        if report["outcome"] != "ok":
-            _output.report_failure(report, lists_problems=False)
+    _output.report_failures(reports)
     summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
     elif args.format == "csv":
-        from sbformat.cli import _csv
-
-        _csv.print_reports(reports, CSV_COLUMNS, _list_rows)
+        _FORM.print_csv(reports)
     elif args.format == "sarif":
-        _print_sarif(reports, summary, status)
+        import sbformat
+        from sbformat.tools.scan.sarif import render_sarif
+
+        version = sbformat.__version__
+        _output.print_document(render_sarif(reports, summary, version=version, exit_code=status, root=os.getcwd()))
     else:
         _print_text(_output.make_printer(), reports, summary)
     return status
@@ -135,14 +132,12 @@ def _report_empty_folders(
     for name in empty:
         about = f"{escape(name, 1000)}: " if name else ""
         tail = f", but {LFS_POINTER}" if any(path.startswith(name) for path in pointers) else ""
-        _streams.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found{tail}")
+        _files.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found{tail}")
     return _files.EXIT_COULD_NOT if empty else _files.EXIT_FINE
 
 
 def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[str, Any]:
     """Count the files without a verdict by their reasons, and list them where that is wanted."""
-    from sbformat.tools.scan.report import SKIP_REASONS
-
     counts = Counter(row["reason"] for row in skipped)
     summary: dict[str, Any] = {"counts": {reason: counts[reason] for reason in SKIP_REASONS if counts[reason]}}
     if with_files:
@@ -164,7 +159,7 @@ def scan_one(
     def work() -> dict[str, Any]:
         with _progress.count_file("scanning", path, passes=2) as progress:
             if path not in roots:
-                source = _streams.open_input(path, limits)
+                source = _files.open_input(path, limits)
                 found = scan(source, limits=limits, allow=allow, progress=progress)
                 if describe_other(found.format) and [row.rule for row in found.findings] == ["unknown-entry"]:
                     raise UnsupportedError(found.findings[0].message)
@@ -191,31 +186,10 @@ def _exit_status(reports: list[dict[str, Any]], fail_on: str) -> int:
 
 
 def _to_json(report: ScanReport) -> dict[str, Any]:
-    return {
-        "format": report.format,
-        "verdict": report.verdict,
-        "reason": report.reason,
-        "findings": [
-            {
-                "rule": row.rule,
-                "verdict": row.verdict,
-                "reason": row.reason,
-                "entry": row.entry,
-                "key": row.key,
-                "offset": row.offset,
-                "line": row.line,
-                "names": list(row.names),
-                "message": row.message,
-            }
-            for row in report.findings
-        ],
-        "omitted": report.omitted,
-        "imports": list(report.imports),
-        "pickles": report.pickles,
-        "sha256": report.sha256,
-        "size": report.size,
-        "skipped": [row._asdict() for row in report.skipped],
-    }
+    """Return a report as JSON has it: all fields in their order."""
+    findings = [{name: getattr(row, name) for name in Finding.__annotations__} for row in report.findings]
+    fields = {name: getattr(report, name) for name in ScanReport.__annotations__}
+    return {**fields, "findings": findings, "skipped": [row._asdict() for row in report.skipped]}
 
 
 def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -225,19 +199,11 @@ def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     return rows or [file]
 
 
-def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status: int) -> None:
-    import sbformat
-    from sbformat.tools.scan.sarif import render_sarif
-
-    version = sbformat.__version__
-    _output.print_document(render_sarif(reports, skipped, version=version, exit_code=status, root=os.getcwd()))
-
-
 # -- text ---------------------------------------------------------------------------------------------
 
 
 def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
-    quiet = is_quiet()
+    quiet = opt.is_quiet()
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
             _print_report(printer, report)
@@ -245,36 +211,31 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
     for reason in (reason for reason in _REASONS if reason in reasons and not quiet):
         printer.line(f"{_WORST} ({reason.replace('-', ' ')}): {_REASONS[reason]}")
     if (len(reports) != 1 or skipped["counts"]) and not quiet:
-        printer.line(_list_summary(reports))
+        counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
+        parts = [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
+        printer.line(", ".join([count_noun(len(reports), "file"), *parts]))
     if skipped["counts"] and not quiet:
-        printer.line(f"without a verdict: {_render_skipped(skipped)}")
+        parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in skipped["counts"].items()]
+        hint = "" if "files" in skipped else " (--list-skipped lists them)"
+        printer.line(f"without a verdict: {'; '.join(parts)}{hint}")
     for row in skipped.get("files", ()):
         printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
-    digest = f" (sha256 {_shorten_digest(report['sha256'])})" if report["sha256"] else ""
-    printer.heading(f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report)), digest)
+    digest = report["sha256"] or ""
+    digest = digest if opt.is_verbose() or not digest else f"{digest[:_SHOWN_DIGITS]}\u2026"
+    path, verdict = f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report))
+    printer.line(path, verdict, f" (sha256 {digest})" if digest else "", style="bold")
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
         return
     worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
-    columns: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
-        ("verdict", _render_verdict),
-        ("where", _render_location),
-        ("rule", lambda row: str(row["rule"])),
-        ("names", _render_names),
-        ("why", lambda row: str(row["message"])),
-    ]
-    if all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"]):
-        columns = [column for column in columns if column[0] != "names"]
-    listed = [(row, 0) for row in worst_first] if is_verbose() else group_findings(worst_first)
-    rows = [
-        tuple(render(row) for _, render in columns) if not more else _count_more(row, more, columns)
-        for row, more in listed
-    ]
-    printer.table("findings", [name for name, _ in columns], rows, longest=_SENTENCE)
+    are_named = all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"])
+    listed = [(row, 0) for row in worst_first] if opt.is_verbose() else group_findings(worst_first)
+    rows = [_list_cells(row, more, are_named=are_named) for row, more in listed]
+    printer.table("findings", ("verdict", "where", "rule", "names", "why"), rows, longest=_SENTENCE, leaves_out=(3,))
     if len(listed) < len(worst_first):
         shown = sum(more or 1 for _, more in listed)
         rest = f"\u2026 and {len(worst_first) - shown:,} more of other kinds; " if shown < len(worst_first) else ""
@@ -283,6 +244,19 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
         printer.line(f"    \u2026 and {report['omitted']:,} more that are not listed")
     _print_advice(printer, report, worst_first)
     printer.line()
+
+
+def _list_cells(row: dict[str, Any], more: int, *, are_named: bool) -> tuple[str, ...]:
+    """Return the cells of a finding, or those that count further findings of its kind.
+
+    :param more: how many there are; 0 for the finding itself
+    :param are_named: the messages contain all names
+    """
+    place = escape(":".join(filter(None, (row["entry"], row["key"]))) or "(the file)", _CELL)
+    if more:
+        return (_render_verdict(row), place, row["rule"], "", f"\u2026 and {more:,} more of the kind")
+    place += "" if row["offset"] is None else f" at byte {row['offset']}"
+    return (_render_verdict(row), place, row["rule"], "" if are_named else _render_names(row), row["message"])
 
 
 def group_findings(findings: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
@@ -315,29 +289,14 @@ def _list_different_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for _, row in sorted(enumerate(rows), key=lambda pair: first[names[pair[0]]] != pair[0])]
 
 
-def _count_more(row: dict[str, Any], more: int, columns: list[tuple[str, Any]]) -> tuple[str, ...]:
-    """Return the cells that count further findings of a kind."""
-    cells = {
-        "verdict": _render_verdict(row),
-        "where": _render_location({**row, "offset": None}),
-        "rule": str(row["rule"]),
-        "why": f"\u2026 and {more:,} more of the kind",
-    }
-    return tuple(cells.get(name, "") for name, _ in columns)
-
-
 def _print_advice(printer: _output.Plain, report: dict[str, Any], findings: list[dict[str, Any]]) -> None:
     """Print the command that shows all of the dangerous values of ``data``, which messages show in part."""
     found = (row["key"] for row in findings if row["entry"] == DATA_ENTRY and row["verdict"] == _WORST)
     keys = [key for key in dict.fromkeys(found) if _SIMPLE_KEY.fullmatch(key)]
     path = report["path"]
-    if keys and report["format"] == "sb3" and path != _streams.STANDARD_STREAM and not is_quiet():
+    if keys and report["format"] == "sb3" and path != _files.STANDARD_STREAM and not opt.is_quiet():
         options = " ".join(f"--blobs {key}" for key in keys[:_SHOWN_NAMES])
         printer.line(f"  sbformat inspect {escape(shlex.quote(path), 1000)} {options} shows all that is called")
-
-
-def _shorten_digest(digest: str) -> str:
-    return digest if is_verbose() else f"{digest[:_SHOWN_DIGITS]}\u2026"
 
 
 def _render_verdict(row: dict[str, Any]) -> str:
@@ -346,27 +305,92 @@ def _render_verdict(row: dict[str, Any]) -> str:
     return word if word != "dangerous" else f"{word} ({row['reason'].replace('-', ' ')})"
 
 
-def _render_location(row: dict[str, Any]) -> str:
-    place = ":".join(filter(None, (row["entry"], row["key"]))) or "(the file)"
-    return escape(place, _CELL) + ("" if row["offset"] is None else f" at byte {row['offset']}")
-
-
 def _render_names(row: dict[str, Any]) -> str:
-    shown = [escape(name, _CELL) for name in row["names"][: None if is_verbose() else _SHOWN_NAMES]]
+    shown = [escape(name, _CELL) for name in row["names"][: None if opt.is_verbose() else _SHOWN_NAMES]]
     more = len(row["names"]) - len(shown)
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
 
 
-def _list_summary(reports: list[dict[str, Any]]) -> str:
-    counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
-    parts = [_output.count_noun(len(reports), "file")]
-    parts += [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
-    return ", ".join(parts)
+_FORM: Final = _output.Form(_print_report, CSV_COLUMNS, _list_rows)
 
 
-def _render_skipped(skipped: dict[str, Any]) -> str:
-    from sbformat.tools.scan.report import SKIP_REASONS
+# -- files of the command line ------------------------------------------------------------------------
 
-    counts = skipped["counts"]
-    parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in counts.items()]
-    return "; ".join(parts) + ("" if "files" in skipped else " (--list-skipped lists them)")
+
+class Found(Record):
+    """The files that the paths of a command line name."""
+
+    paths: list[str]
+    """Files, and folders that are an unzipped archive, in the same order on every system."""
+    roots: dict[str, tuple[str, ...]]
+    """For each path that was found in a folder, the folders that its links may point into."""
+    names: dict[str, list[str]]
+    """Other names of files."""
+    skipped: list[Skipped]
+    """Files in folders that are not judged, each with its reason."""
+    folders: dict[str, frozenset[str]]
+    """Folders that the command line names, with those of ``paths`` that are only in them; without those of which
+    another path names a file, too."""
+
+
+def find_files(paths: Iterable[str]) -> Found:
+    """Find the files to scan.
+
+    A file that is named is scanned, whatever it is, also through a link. In a folder every file below is scanned, each
+    once; see :mod:`sbformat.tools.scan.folders`.
+
+    :param paths: files and folders
+    """
+    paths, found, seen = list(paths), Found([], {}, {}, [], {}), set()
+    for path in paths:
+        if not is_remote(path) and not os.path.isdir(path):
+            with contextlib.suppress(OSError):  # opening it gives the error
+                status = os.stat(path)
+                seen.add((status.st_dev, status.st_ino))
+    for path in paths:
+        if is_remote(path):
+            _add_url(path, found)
+            continue
+        if not os.path.isdir(path):
+            found.paths.append(path)
+            continue
+        roots = find_roots(path)
+        tree = list_tree(path, roots, seen, finds_archives=True)
+        found.paths.extend([*tree.unreadable, *tree.files])
+        found.roots.update(dict.fromkeys(tree.files, roots))
+        found.names.update(tree.names)
+        found.skipped.extend(tree.skipped)
+        if not any(row.reason == "link" for row in tree.skipped):
+            found.folders[path] = frozenset((*tree.unreadable, *tree.files))
+    return found
+
+
+def _add_url(url: str, found: Found) -> None:
+    """Add a remote file, or all files of a remote folder; an unzipped archive, with all below it, is one file.
+
+    Of a pattern, and of a query of the Hub, the archives are added.
+    """
+    from sbformat.io.remote.listing import is_pattern, iter_files, pin_folder, walk_folder
+
+    try:
+        if is_pattern(url):
+            found.paths.extend([row.name or row.url for row in iter_files(url)] or [url])
+            return
+        if not is_folder(url):
+            found.paths.append(url)
+            return
+        pinned, files, archive = pin_folder(url), [], None
+        for folder in walk_folder(pinned):
+            if archive is not None and f"{folder.name}/".startswith(archive):
+                continue
+            names = [row.name for row in folder.files]
+            if is_unzipped_archive({name.rpartition("/")[2] for name in names}):
+                archive = f"{folder.name}/" if folder.name else ""
+                names = [folder.name]
+            files += [join_url(pinned, name) if name else pinned for name in names]
+    except (OSError, SbformatError):  # opening it gives the error
+        found.paths.append(url)
+        return
+    found.paths.extend(files)
+    found.roots.update(dict.fromkeys(files, ()))
+    found.folders[hide_secrets(url)] = frozenset(map(hide_secrets, files))

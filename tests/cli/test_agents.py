@@ -15,7 +15,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
-from sbformat.cli._statistics import list_statistics, render_statistics
+from sbformat.cli.inspect import describe_statistics, list_statistics
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.environments import Box, CountingEnv
 from tests.helpers.reports import parse_reports
@@ -457,7 +457,7 @@ def test_long_statistics_are_shortened() -> None:
     rows = dict(list_statistics(value, with_settings=False))
     assert rows["obs_rms/mean"] == "0, 1, 2, 3, 4, 5, 6, 7, … 19,992 more, from 0 to 19999"
     assert "ret_rms/mean" not in rows
-    found = render_statistics(value)
+    found = describe_statistics(value)
     assert found is not None
     assert (found["obs_rms"]["shape"], found["obs_rms"]["mean"], found["ret_rms"]) == ((20_000,), None, None)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbformat.cli import main
-from sbformat.cli._layout import allot_widths, fold_text
 from tests.helpers.attacks import serialized
 from tests.helpers.bundled import PPO, ROOT, changed, with_data
 from tests.helpers.old_archives import OLD
@@ -156,26 +155,6 @@ def test_a_terminal_of_no_columns_has_output(
     assert "PPO" in ESCAPE.sub("", capsys.readouterr().out)
 
 
-def test_a_table_that_fits_is_one_in_a_narrow_terminal() -> None:
-    assert allot_widths(["a", "b"], [["one two", "x" * 60]], 40) == [7, 33]
-    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 38) == [3, 5, 30]
-    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 24) == [3, 5, 16]
-    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 23) is None
-
-
-def test_the_last_column_is_narrower_before_other_columns_cut_words() -> None:
-    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 5]], 60) == [24, 20, 16]
-    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 5]], 52) == [24, 12, 16]
-    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 5]], 51) is None
-    assert allot_widths(["a", "b", "c"], [["k" * 24, "v" * 20, "why not " * 30]], 60) is None
-
-
-def test_long_words_are_cut_after_punctuation() -> None:
-    assert fold_text("kept as it is", 20) == "kept as it is"
-    assert fold_text("/one/two/three.zip is here", 10) == "/one/two/\nthree.zip\nis here"
-    assert fold_text("x" * 25, 10) == "\n".join(["x" * 10, "x" * 10, "x" * 5])
-
-
 def print_in_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, *words: object
 ) -> list[str]:
@@ -210,8 +189,3 @@ def test_a_folder_of_many_files_is_a_table_at_140_columns(
     lines = print_in_terminal(capsys, monkeypatch, 140, "rebuild", folder, "-o", tmp_path / "out")
     assert [line.split()[:2] for line in lines if " PPO " in line] != []
     assert len(lines) < 40
-
-
-def test_columns_are_narrowed_from_the_widest() -> None:
-    assert allot_widths([], [["a b c d e f g h", "a b c d", "xy"]], 20) == [11, 7, 2]
-    assert allot_widths([], [["a b c d e f g h", "a b c d", "xy"]], 14) == [6, 6, 2]

@@ -400,7 +400,7 @@ ARGUMENTS = (
 @pytest.mark.parametrize("line", ARGUMENTS)
 def test_a_parser_of_one_command_says_what_that_of_all_does(capsys: pytest.CaptureFixture[str], line: str) -> None:
     said = []
-    for arguments in ((), line.split()[:1]):
+    for arguments in ((), line.split()):
         with pytest.raises(SystemExit) as ended:
             build_parser(*arguments).parse_args(line.split())
         said.append((ended.value.code, capsys.readouterr()))
@@ -413,6 +413,12 @@ def test_a_command_does_not_load_the_others() -> None:
         "sbformat.cli.inspect"
     ]
     assert "multiprocessing" not in loaded
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_is_about_all_commands_loads_none_of_them(option: str) -> None:
+    loaded = run_fresh(option).modules
+    assert [name for name in loaded if name.startswith("sbformat.cli.")] == []
 
 
 OTHERS = {

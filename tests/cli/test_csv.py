@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import sbformat
 from conformance.generators.build_zips import BIDI
-from sbformat.cli import _inspect_table, diff, evaluate, main, predict, scan, validate
-from sbformat.cli._csv import encode_cell, print_csv
+from sbformat.cli import _inspect_table, agents, diff, main, scan, validate
+from sbformat.cli._output import encode_cell, print_csv
 from tests.helpers.build_blobs import UTILS, new
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, with_data
 from tests.helpers.old_archives import blob, with_keys
@@ -302,7 +302,7 @@ def test_the_page_lists_the_columns() -> None:
     page = (ROOT / "docs" / "reference" / "csv.md").read_text("utf-8")
     tables = {
         "inspect": _inspect_table.CSV_COLUMNS, "validate": validate.CSV_COLUMNS, "scan": scan.CSV_COLUMNS,
-        "diff": diff.CSV_COLUMNS, "predict": predict.CSV_COLUMNS, "evaluate": evaluate.CSV_COLUMNS,
+        "diff": diff.CSV_COLUMNS, "predict": agents.PREDICT_COLUMNS, "evaluate": agents.EVALUATE_COLUMNS,
     }  # fmt: skip
     for command, columns in tables.items():
         (line,) = re.findall(rf"^\| `{command}` \|.*\|.*\|$", page, re.MULTILINE)

@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
-from sbformat.cli.export import make_name, parse_batch
+from sbformat.cli.agents import make_name, parse_batch
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
 from tests.helpers.reports import parse_reports
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sbformat
-from sbformat.cli import main
-from sbformat.cli._hints import explain_json, find_nearest
+from sbformat.cli import find_nearest, main
+from sbformat.cli.agents import explain_json
 from tests.helpers.bundled import PPO, ROOT, SAC, with_data
 from tests.helpers.reports import parse_reports
 
@@ -229,7 +229,7 @@ def test_inspect_reports_an_agent_trained_behind_vecnormalize(
     ],
 )  # fmt: skip
 def test_limits_have_units(value: str, number: int) -> None:
-    from sbformat.cli._limits import parse_limit
+    from sbformat.cli._options import parse_limit
 
     assert parse_limit(f"json-bytes={value}") == ("json_bytes", number)
 

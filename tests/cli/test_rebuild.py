@@ -11,8 +11,8 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
-from sbformat.cli._rebuild_text import describe_release
 from sbformat.cli.diff import _shorten_message
+from sbformat.cli.rebuild import describe_release
 from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run, run_json
 from tests.cli.test_writing import failure

@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
-from sbformat.cli._rebuild_plan import make_plan
+from sbformat.cli._rebuild_folder import make_plan
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run

@@ -14,7 +14,7 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import MAGIC, SYSTEM, dumps, make_zip, text, whole
 from sbformat import pth
-from sbformat.cli._tree import find_files
+from sbformat.cli.scan import find_files
 from sbformat.errors import TensorError
 from sbformat.limits import Limits
 from tests.helpers import bundled

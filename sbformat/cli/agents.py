@@ -1,0 +1,627 @@
+"""``sbformat predict``, ``evaluate`` and ``export``: the commands that load an agent.
+
+In: an archive, or a folder with an agent and its statistics of VecNormalize. Out: actions for observations, rewards in
+an environment of gymnasium, or the policy as an ONNX model, as C source, or as its graph with the weights beside it.
+Warnings and errors go to standard error, so that standard output has only what a program after this one reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.cli import _files, _output, _progress
+from sbformat.cli import _options as opt
+from sbformat.errors import DataError, SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import Record
+from sbformat.io.opening import is_folder
+from sbformat.rendering import count_noun, format_size
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sbformat.archive.archive import Archive
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.policies.export.files import ExportReport
+    from sbformat.policies.run.policy import Policy
+
+_NO_STATISTICS: Final = "none"
+_POLICY_KWARGS: Final = "--policy-kwargs"
+_ENV_KWARGS: Final = "--env-kwargs"
+_OBSERVATION: Final = "--observation"
+"""The option that can be JSON from standard input."""
+_JSON_NUMBERS: Final = r"[\s\d.,;eE+-]+"
+_STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
+"""Outputs of recurrent policies that are too long for a table; JSON has them."""
+_SIGNIFICANT: Final = 6
+_CELL: Final = 240
+_SHOWN: Final = 8
+"""Keys in a message."""
+_DIGITS: Final = 18
+PREDICT_COLUMNS: Final = ("path", "outcome", "message", "index")
+"""The columns of CSV before those of the action and of outputs: a row for each observation."""
+EVALUATE_COLUMNS: Final = ("path", "outcome", "message", "algorithm", "env", "episode", "reward", "length")
+"""A row for each episode."""
+
+_STATISTICS: Final = opt.option(
+    "--vecnormalize",
+    "STATS",
+    "the statistics it was trained with, by default those of a bundle; none: observations are normalized already",
+)
+_CLASSES: Final[opt.Options] = (
+    opt.option("--policy-class", "NAME", "the class of SB3 that a custom policy class extends: ActorCriticPolicy"),
+    opt.option(
+        _POLICY_KWARGS,
+        "JSON",
+        "arguments of the policy that the file lacks, or whose class is not known: "
+        '\'{"features_extractor_class": "FlattenExtractor"}\'',
+    ),
+)
+_RUNNING: Final[opt.Options] = (
+    _STATISTICS,
+    opt.option("--seed", "N", "of the random numbers", type=partial(opt.parse_number, least=0)),
+)
+
+PREDICT: Final = opt.Command(
+    example="sbformat predict agent.zip --observation '[0.1, 0, -0.02, 0]'",
+    description="Compute the actions of an agent for one observation or a batch of them, without torch. The same "
+    "observation gives the same action as SB3's predict.",
+    options=(
+        opt.AGENT,
+        opt.option(
+            _OBSERVATION,
+            "JSON",
+            "an observation or a batch: JSON, a .npy file, or - for JSON from standard input; "
+            "of a Dict space a JSON object or a .npz file",
+            required=True,
+        ),
+        opt.flag("--sequence", "the batch is consecutive steps of one episode (LSTM)"),
+        opt.flag("--outputs", "also what the action is chosen by: logits, value, ..."),
+        opt.option("--action-masks", "JSON", "1 or 0 for each choice: whether it is valid"),
+        _RUNNING,
+        _CLASSES,
+        opt.one_of(
+            opt.flag("--deterministic", "the most likely actions (default)"),
+            opt.flag("--stochastic", "sample the actions, as SB3 does while it trains"),
+        ),
+        opt.reading("csv"),
+    ),
+)
+EVALUATE: Final = opt.Command(
+    example="sbformat evaluate agent.zip --env CartPole-v1 -n 100 --seed 0",
+    description="Run an agent for some episodes in an environment of gymnasium, without torch, and report mean and "
+    "standard deviation of their rewards and lengths, as evaluate_policy of SB3 does.",
+    options=(
+        opt.AGENT,
+        opt.option("--env", "ID", "the environment: CartPole-v1, ...", required=True),
+        opt.option("-n --episodes", "N", "episodes (default 20)", type=opt.parse_number, default=20),
+        _RUNNING,
+        opt.flag("--stochastic", "sample the actions; else the most likely ones"),
+        opt.option(
+            "--frame-stack", "K", "observations that the agent sees together (VecFrameStack)", type=opt.parse_number
+        ),
+        opt.option(
+            "--channels-order", None, "the axis of --frame-stack; by default as SB3 finds it", choices=("first", "last")
+        ),
+        opt.option(_ENV_KWARGS, "JSON", "arguments of the environment: an object", default="{}"),
+        opt.option("--max-steps", "N", "time limit, instead of the environment's own", type=opt.parse_number),
+        opt.reading("csv"),
+    ),
+)
+EXPORT: Final = opt.Command(
+    example="sbformat export agent.zip -o policy.onnx",
+    description="Write the policy of an agent for programs without Python or torch: everything from the "
+    "observation to the deterministic action, with the statistics of VecNormalize and the bounds of the action.",
+    options=(
+        opt.AGENT,
+        opt.output_file("the suffix selects the format: .onnx, .c (and .h), or .json (and .safetensors)"),
+        opt.option("--outputs", "NAME,NAME", "action, value, logits, ...; default: action, and all for .json"),
+        opt.flag(
+            "--raw",
+            "what SB3's guide exports: actions that are not clipped or scaled, statistics only with --vecnormalize",
+        ),
+        _STATISTICS,
+        _CLASSES,
+        opt.option("--opset", "N", "of .onnx: 13 to 21; default: 17", type=opt.parse_number),
+        opt.option("--batch", "NAME|N", "of .onnx: the name of the batch axis, or its size"),
+        opt.option("--name", "NAME", "of .c: what its names begin with; default: that of OUT"),
+        opt.flag("--stochastic", "refused: says how to sample the actions yourself"),
+        opt.FORCE,
+        opt.reading(),
+    ),
+)
+
+
+# -- the agent and its statistics ---------------------------------------------------------------------
+
+
+def _read_statistics(path: str, args: argparse.Namespace) -> VecNormalize:
+    """Read statistics of VecNormalize."""
+    from sbformat.policies.loading import read_given_statistics
+
+    limits = _files.make_limits(args)
+    return _files.name_in_errors(path, lambda: read_given_statistics(_files.open_input(path, limits), limits))
+
+
+def _find_statistics(args: argparse.Namespace) -> VecNormalize | bool | None:
+    """Return the statistics of a command line, as ``load_policy`` takes them."""
+    path: str | None = args.vecnormalize
+    if path is None or path == _NO_STATISTICS:
+        return None if path is None else False
+    return _read_statistics(path, args)
+
+
+def _open_agent(
+    args: argparse.Namespace, *, statistics: VecNormalize | bool | None
+) -> tuple[Archive, VecNormalize | bool | None]:
+    """Open the agent of a command line; of a folder the one to prefer, with its statistics unless some are given.
+
+    :param statistics: those of the command line
+    """
+    chosen = None
+    if is_folder(args.path):
+        from sbformat.folders import find_in_folder
+
+        chosen = find_in_folder(args.path, _files.make_limits(args))
+    if chosen is None:
+        return _files.read_archive(args.path, args), statistics
+    args.chosen = chosen
+    _output.warn(f"{escape(_files.name_input(args.path), 1000)}: {chosen.remark}")
+    if statistics is None:
+        if chosen.problem:
+            raise UnsupportedError(chosen.problem)
+        if chosen.warning:
+            warnings.warn(chosen.warning, UserWarning, stacklevel=2)
+        if chosen.statistics is not None:
+            statistics = _read_statistics(chosen.statistics, args)
+        elif chosen.is_normalized:
+            from sbformat.policies.loading import NOT_NORMALIZED
+
+            warnings.warn(NOT_NORMALIZED, UserWarning, stacklevel=2)
+    return _files.name_in_errors(chosen.path, lambda: _files.read_archive(chosen.path, args)), statistics
+
+
+def _load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | None, seed: int | None = None) -> Policy:
+    """Load the agent of a command line."""
+    from sbformat.policies.loading import load_policy
+
+    archive, statistics = _open_agent(args, statistics=statistics)
+    return load_policy(
+        archive,
+        vecnormalize=statistics,
+        policy_class=args.policy_class,
+        policy_kwargs=_parse_object(args.policy_kwargs, _POLICY_KWARGS, args) if args.policy_kwargs else None,
+        seed=seed,
+        limits=_files.make_limits(args),
+    )
+
+
+def _parse_object(text: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Parse a JSON object of an option."""
+    found = _parse_json(text.encode("utf-8", "surrogatepass"), name, args)
+    if not isinstance(found, dict):
+        message = "expected a JSON object"
+        raise _files.OtherFileError(name) from DataError(message)
+    return found
+
+
+def _parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
+    """Parse JSON of the command line, strictly.
+
+    :param what: the option, which the report of an error blames; ``-`` for standard input
+    """
+    from sbformat.data import parse
+    from sbformat.limits import Budget
+
+    try:
+        return parse(data, Budget(_files.make_limits(args)))
+    except SbformatError as error:
+        name = _OBSERVATION if what == _files.STANDARD_STREAM else what
+        error.message += explain_json(name, data.decode("utf-8", "replace"))
+        raise _files.OtherFileError(what) from error
+
+
+def explain_json(name: str, text: str) -> str:
+    """Return how to write what is not JSON; empty when nothing is known.
+
+    >>> explain_json("--observation", "0.1, 0.2")
+    "; put the numbers in brackets: --observation '[0.1, 0.2]'"
+
+    :param name: the option
+    """
+    if re.fullmatch(_JSON_NUMBERS, text) and any(map(str.isdigit, text)):
+        numbers = re.split(r"[\s,;]+", text.strip(" ,;\n\t"))
+        shown = escape(", ".join(numbers[:4]), 60) + (", ..." if len(numbers) > 4 else "")
+        return f"; put the numbers in brackets: {name} '[{shown}]'"
+    if os.path.exists(text):
+        return f"; {quote(text)} is a file: {name} reads .npy and .npz files, and - is JSON from standard input"
+    return ""
+
+
+@contextlib.contextmanager
+def _raise_as_invalid() -> Iterator[None]:
+    """Report a ValueError about what the caller gave, such as an observation that does not fit, as ``invalid``."""
+    try:
+        yield
+    except SbformatError:
+        raise
+    except ValueError as error:
+        raise ValidationError(escape(str(error), 1000)) from None
+
+
+def _report(
+    args: argparse.Namespace, work: Callable[[], dict[str, Any]], outputs: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the report of a command, and print its warnings for users, each once; JSON has both.
+
+    Those for developers are left out. JSON also has the files that were chosen in a folder.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        report = _files.report_errors(args.path, work, outputs=outputs)
+    found = list(dict.fromkeys(str(warning.message) for warning in caught))
+    for text in found:
+        _output.warn(f"warning: {escape(text, 1000)}")
+    if report["outcome"] == "ok":
+        chosen = getattr(args, "chosen", None)
+        files = None if chosen is None else {"agent": chosen.path, "vecnormalize": chosen.statistics}
+        report = {**report, "chosen": files, "warnings": found}
+    return report
+
+
+# -- predict ------------------------------------------------------------------------------------------
+
+
+def run_predict(args: argparse.Namespace) -> int:
+    """Predict; return 2 when a file or an observation could not be read."""
+    report = _report(args, lambda: _predict(args))
+    return _output.finish(args, report, _output.Form(_print_predictions, _list_columns(report), _list_predictions))
+
+
+class Prediction(Record):
+    """Actions and outputs of a policy, as lists with an item for each observation."""
+
+    actions: list[Any]
+    outputs: dict[str, list[Any]]
+
+
+def _predict(args: argparse.Namespace) -> dict[str, Any]:
+    policy = _load_agent(args, statistics=_find_statistics(args), seed=args.seed)
+    observation = _read_observation(args)
+    masks = None if args.action_masks is None else _parse_json(args.action_masks.encode(), "--action-masks", args)
+    with _raise_as_invalid():
+        predict = _predict_steps if args.sequence else _predict_batch
+        made = predict(policy, observation, masks, args)
+    return {
+        "algorithm": policy.algorithm,
+        "deterministic": not args.stochastic,
+        "seed": args.seed,
+        "sequence": args.sequence,
+        "actions": made.actions,
+        "outputs": made.outputs if args.outputs else None,
+        "inferred": list(policy.inferred),
+    }
+
+
+def _predict_batch(policy: Policy, observation: Any, masks: Any, args: argparse.Namespace) -> Prediction:
+    """Predict for an observation, or for several that do not depend on one another."""
+    action, _ = policy.predict(observation, None, None, not args.stochastic, action_masks=masks)
+    outputs = policy.outputs(observation, action_masks=masks) if args.outputs else {}
+    if action.ndim > len(policy.graph.output("action").shape):
+        return Prediction(action.tolist(), {name: value.tolist() for name, value in outputs.items()})
+    return Prediction([action.tolist()], {name: [value.tolist()] for name, value in outputs.items()})
+
+
+def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse.Namespace) -> Prediction:
+    """Predict for consecutive steps: each begins with the state that the one before it returned.
+
+    ``predict`` returns the state of the actor, ``outputs`` that of the critic too.
+    """
+    made = Prediction([], {})
+    state: Any = None
+    all_states: Any = None
+    names = list(dict.fromkeys(described.name for described in policy.graph.states))
+    steps = _list_steps(observations)
+    for number, (observation, mask) in enumerate(zip(steps, _list_masks(masks, len(steps)))):
+        is_first = [number == 0]
+        if args.outputs:
+            outputs = policy.outputs(observation, all_states, is_first, action_masks=mask)
+            found = [outputs[name] for name in names]
+            all_states = found[0] if names == ["state"] else found or None
+            for name, value in outputs.items():
+                made.outputs.setdefault(name, []).append(value.tolist())
+        action, state = policy.predict(observation, state, is_first, not args.stochastic, action_masks=mask)
+        made.actions.append(action.tolist())
+    return made
+
+
+def _list_steps(observations: Any) -> list[Any]:
+    """Return the observations of a batch."""
+    named = observations if isinstance(observations, dict) else {"": observations}
+    is_list = [(isinstance(part, list) or getattr(part, "ndim", 0) > 0) and len(part) > 0 for part in named.values()]
+    if not named or not all(is_list):
+        message = "expected a list of observations, one for each step"
+        raise ValidationError(message)
+    lengths = {key: len(part) for key, part in named.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{quote(key, 40)}: {length}" for key, length in list(lengths.items())[:_SHOWN])
+        message = f"expected as many steps for each key of the observation, got {shown}"
+        raise ValidationError(message)
+    if isinstance(observations, dict):
+        return [dict(zip(observations, parts)) for parts in zip(*observations.values())]
+    return list(observations)
+
+
+def _list_masks(masks: Any, count: int) -> list[Any]:
+    """Return the mask of each step: masks are a list of them, or one for all steps."""
+    if not isinstance(masks, list) or not any(isinstance(mask, list) for mask in masks):
+        return [masks] * count
+    if len(masks) != count:
+        message = f"expected a mask for each of the {count} steps, or one for all, got {len(masks)} masks"
+        raise ValidationError(message)
+    return masks
+
+
+def _read_observation(args: argparse.Namespace) -> Any:
+    """Return the observation of the command line: what JSON gives, an array, or arrays by key."""
+    text: str = args.observation
+    limits = _files.make_limits(args)
+    if text.lower().endswith((".npy", ".npz")):
+        from sbformat.arrayfiles.reader import read_array, read_arrays
+
+        read: Any = read_array if text.lower().endswith(".npy") else read_arrays
+        return _files.name_in_errors(text, lambda: read(text, limits=limits))
+    if text == _files.STANDARD_STREAM:
+        found = _files.name_in_errors(text, lambda: _files.open_input(text, limits))
+        return _parse_json(found if isinstance(found, bytes) else b"", text, args)
+    return _parse_json(text.encode("utf-8", "surrogatepass"), _OBSERVATION, args)
+
+
+def _list_columns(report: dict[str, Any]) -> tuple[str, ...]:
+    """Return the header of CSV: of arrays a column for each item, such as ``action[0]`` or ``logits[2]``."""
+    return tuple(dict.fromkeys((*PREDICT_COLUMNS, *(key for row in _list_predictions(report) for key in row))))
+
+
+def _list_predictions(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of CSV: one for each observation; none for a report of an error."""
+    tables = {"action": report.get("actions", ()), **(report.get("outputs") or {})}
+    rows: list[dict[str, Any]] = [{"index": index} for index in range(len(tables["action"]))]
+    for name, values in tables.items():
+        for row, value in zip(rows, values):
+            row.update(_flatten(name, value, ()))
+    return rows
+
+
+def _flatten(name: str, value: Any, place: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _flatten(name, part, (*place, index))
+    else:
+        yield (f"{name}[{','.join(map(str, place))}]" if place else name), value
+
+
+def _print_predictions(printer: _output.Plain, report: dict[str, Any]) -> None:
+    outputs: dict[str, list[Any]] = report["outputs"] or {}
+    names = [name for name in outputs if name != "action" and name not in _STATES]
+    rows = [
+        (number, _render(action), *(_render(outputs[name][number]) for name in names))
+        for number, action in enumerate(report["actions"])
+    ]
+    printer.line(f"{_describe_agent(report)}, {count_noun(len(rows), 'observation')}, {_describe_choice(report)}")
+    title = "consecutive steps" if report["sequence"] else "actions"
+    printer.table(title, ("", "action", *names), rows, right=(0,), longest=_CELL)
+    _print_inferred(printer, report)
+
+
+def _describe_agent(report: dict[str, Any]) -> str:
+    return f"{escape(report['path'], 1000)}: {report['algorithm'] or 'unknown algorithm'}"
+
+
+def _describe_choice(report: dict[str, Any]) -> str:
+    return "the most likely actions" if report["deterministic"] else "sampled actions"
+
+
+def _print_inferred(printer: _output.Plain, report: dict[str, Any]) -> None:
+    printer.table("inferred", (), [(sentence,) for sentence in report["inferred"]])
+
+
+def _render(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_render, value))}]"
+    return f"{value:.{_SIGNIFICANT}g}" if isinstance(value, float) else str(value)
+
+
+# -- evaluate -----------------------------------------------------------------------------------------
+
+
+def run_evaluate(args: argparse.Namespace) -> int:
+    """Evaluate; return 2 when the agent or the environment could not be loaded."""
+    if args.channels_order is not None and args.frame_stack is None:
+        message = "--channels-order: expected --frame-stack with it"
+        raise opt.UsageError(message)
+    report = _report(args, lambda: _evaluate(args))
+    return _output.finish(args, report, _output.Form(_print_evaluation, EVALUATE_COLUMNS, _list_episodes))
+
+
+def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.evaluate import evaluate
+
+    env_kwargs = _parse_object(args.env_kwargs, _ENV_KWARGS, args)
+    archive, statistics = _open_agent(args, statistics=_find_statistics(args))
+    with _raise_as_invalid(), _progress.count_items("episodes", args.episodes, least=2) as advance:
+        report = evaluate(
+            archive,
+            args.env,
+            episodes=args.episodes,
+            vecnormalize=statistics,
+            seed=args.seed,
+            deterministic=not args.stochastic,
+            frame_stack=args.frame_stack,
+            channels_order=args.channels_order,
+            env_kwargs=env_kwargs,
+            max_steps=args.max_steps,
+            progress=lambda _: advance(),
+            limits=_files.make_limits(args),
+        )
+    computed = ("mean_reward", "std_reward", "mean_length", "std_length")
+    return {"env": args.env, **report._asdict(), **{name: getattr(report, name) for name in computed}}
+
+
+def _list_episodes(report: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Return the rows of CSV."""
+    for number, (reward, length) in enumerate(zip(report["rewards"], report["lengths"])):
+        episode = {"episode": number, "reward": reward, "length": length}
+        yield {"algorithm": report["algorithm"], "env": report["env"], **episode}
+
+
+def _print_evaluation(printer: _output.Plain, report: dict[str, Any]) -> None:
+    count = count_noun(len(report["rewards"]), "episode")
+    printer.line(f"{_describe_agent(report)} in {escape(report['env'])}, {count}, {_describe_choice(report)}")
+    rows = [
+        (name, *(f"{value:,.2f}" for value in (report[f"mean_{name}"], report[f"std_{name}"], min(all_), max(all_))))
+        for name, all_ in (("reward", report["rewards"]), ("length", report["lengths"]))
+    ]
+    printer.table("episodes", ("", "mean", "standard deviation", "least", "most"), rows, right=(1, 2, 3, 4))
+    _print_inferred(printer, report)
+
+
+# -- export -------------------------------------------------------------------------------------------
+
+
+class _Format(Record):
+    title: str
+    beside: str
+    """The suffix of the file that is written beside the requested one; empty for none."""
+    options: tuple[str, ...]
+    """Options that other formats do not have."""
+
+
+_FORMATS: Final = {
+    ".onnx": _Format("an ONNX model", "", ("batch", "opset")),
+    ".c": _Format("C source", ".h", ("name",)),
+    ".json": _Format("a graph with its weights", ".safetensors", ()),
+}
+"""The formats, by the suffix of the output."""
+_NAME: Final = "policy"
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Export; return 2 when it failed."""
+    suffix = os.path.splitext(args.output)[1].lower()
+    for other, form in _FORMATS.items():
+        for name in form.options if suffix in _FORMATS and suffix != other else ():
+            if getattr(args, name) is not None:
+                message = f"--{name}: expected it with an output {other}, got {escape(suffix)}"
+                raise opt.UsageError(message)
+    outputs = _list_outputs(args.output, suffix)
+    report = _report(args, lambda: _export(args, suffix, outputs), outputs)
+    return _output.finish(args, report, _output.Form(_print_export))
+
+
+def _export(args: argparse.Namespace, suffix: str, outputs: list[str]) -> dict[str, Any]:
+    if suffix not in _FORMATS:
+        other = next((name for name, form in _FORMATS.items() if form.beside == suffix != ""), "")
+        hint = f"; {suffix} is written beside the output {other}" if other else ""
+        if not hint:
+            _files.require_suffix("export", args.output)
+        message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}{hint}"
+        raise _files.OtherFileError(args.output) from UnsupportedError(message)
+    for path in filter(None, (args.path, args.vecnormalize)):
+        for output in outputs:
+            _files.refuse_same_file(path, output)
+    statistics = False if args.raw and args.vecnormalize is None else _find_statistics(args)
+    policy = _load_agent(args, statistics=statistics)
+    if args.stochastic:
+        from sbformat.policies.export.lowering import explain_sampling
+
+        raise UnsupportedError(explain_sampling(policy.graph))
+    with _raise_as_invalid():
+        report = _write(policy, args, suffix)
+    ports = {"inputs": report.inputs, "outputs": report.outputs}
+    fields = ("name", "dtype", "shape", "role", "key")
+    return {
+        "format": report.format,
+        "algorithm": policy.algorithm,
+        "files": [file._asdict() for file in report.files],
+        **{title: [{name: getattr(port, name) for name in fields} for port in rows] for title, rows in ports.items()},
+        "nodes": report.nodes,
+        "constants": report.constants,
+        "raw": args.raw,
+        "metadata": dict(report.metadata),
+        "inferred": list(policy.inferred),
+    }
+
+
+def _list_outputs(output: str, suffix: str) -> list[str]:
+    """Return the files that are written."""
+    beside = _FORMATS[suffix].beside if suffix in _FORMATS else ""
+    if beside == ".h" and output.endswith(".C"):
+        beside = ".H"
+    return [output, output[: -len(suffix)] + beside] if beside else [output]
+
+
+def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportReport:
+    """Write the files of a format."""
+    names = None if args.outputs is None else tuple(name.strip() for name in args.outputs.split(","))
+    if suffix == ".json":
+        from sbformat.policies.export.graph_file import export_graph
+
+        return export_graph(policy, args.output, outputs=names, raw=args.raw, overwrite=args.force)
+    outputs = ("action",) if names is None else names
+    if suffix == ".c":
+        from sbformat.policies.c.export import export_c
+
+        name = make_name(args.output) if args.name is None else args.name
+        return export_c(policy, args.output, name=name, outputs=outputs, raw=args.raw, overwrite=args.force)
+    from sbformat.policies.onnx.export import export_onnx
+
+    options: dict[str, Any] = {} if args.opset is None else {"opset": args.opset}
+    if args.batch is not None:
+        options["batch"] = parse_batch(args.batch)
+    return export_onnx(policy, args.output, outputs=outputs, raw=args.raw, overwrite=args.force, **options)
+
+
+def parse_batch(text: str) -> str | int:
+    """Return the size of a batch, or the name of its axis."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else text
+
+
+def make_name(path: str) -> str:
+    """Return the name of a file as one that names in C can begin with.
+
+    >>> make_name("2 robots/walk (new).c")
+    'walk_new'
+    """
+    from sbformat.policies.c.arguments import KEYWORDS, LONGEST_NAME
+
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name = re.sub("[^A-Za-z0-9]+", "_", stem).strip("_")
+    if not name:
+        return _NAME
+    if name[0].isdigit() or name in KEYWORDS:
+        name = f"{_NAME}_{name}"
+    return name[:LONGEST_NAME].rstrip("_")
+
+
+def _print_export(printer: _output.Plain, report: dict[str, Any]) -> None:
+    suffix = os.path.splitext(report["files"][0]["path"])[1].lower()
+    words = [
+        f"{_describe_agent(report)} as {_FORMATS[suffix].title}",
+        count_noun(report["nodes"], "operation"),
+        count_noun(report["constants"], "constant"),
+    ]
+    words += ["without the bounds of the action"] * report["raw"]
+    words += ["with the statistics of VecNormalize"] * (report["metadata"]["normalized"] == "true")
+    printer.line(", ".join(words))
+    sizes = [(file["path"], format_size(file["size"])) for file in report["files"]]
+    printer.table("files", (), sizes, right=(1,), longest=1000)
+    for title in ("inputs", "outputs"):
+        rows = [(port["name"], port["dtype"], tuple(port["shape"])) for port in report[title]]
+        printer.table(title, ("name", "dtype", "shape of one item"), rows)
+    _print_inferred(printer, report)
