@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.folders.names import BEST, FileName, is_settings, parse_name
-from sbformat.formats.vecnormalize.reading import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
+from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:

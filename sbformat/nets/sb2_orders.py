@@ -36,7 +36,7 @@ from functools import partial
 from itertools import chain, islice, product, zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.formats.sb2.pickles import Names
+from sbformat.formats.sb2 import Names
 from sbformat.nets.sb2 import (
     Adversary,
     Critics,

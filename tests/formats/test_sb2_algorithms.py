@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.formats.sb2.algorithms import SIGNATURES, infer_algorithm
+from sbformat.formats.sb2 import SIGNATURES, infer_algorithm
 from tests.helpers.many_cases import check_each
 from tests.helpers.sb2_keys import ALGORITHMS, every_data, last_data, reference
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts

@@ -12,7 +12,7 @@ import pytest
 
 import sbformat
 from sbformat.arrayfiles.reader import read_arrays
-from sbformat.formats.sb2.zips import Sb2Zip
+from sbformat.formats.sb2 import Sb2Zip
 from sbformat.tools.convert import convert
 from sbformat.tools.diff import diff
 from sbformat.tools.extract import extract
