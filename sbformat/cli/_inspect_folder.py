@@ -69,7 +69,7 @@ def _describe(report: FolderReport, limits: Limits) -> dict[str, Any]:
 
 def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
     """Return why the statistics beside an agent are not used, or may not be its own; usually empty."""
-    from sbformat.folders.choice import describe_doubt, find_normalization
+    from sbformat.folders.agents import describe_doubt, find_normalization
 
     if not agent.statistics:
         return ""

@@ -15,8 +15,7 @@ from sbformat.cli import _files
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.folders.listing import ListedFile, classify_file, list_files
-from sbformat.folders.names import describe_name
-from sbformat.folders.places import AGENTS
+from sbformat.folders.names import AGENTS, describe_name
 from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
 from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, is_remote, join_path, pin_folder

@@ -167,7 +167,7 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
 
 
 def _is_other_zip(path: str) -> bool:
-    from sbformat.folders.other_zips import is_other_zip
+    from sbformat.folders.listing import is_other_zip
 
     return is_other_zip(path)
 

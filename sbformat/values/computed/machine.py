@@ -1,6 +1,6 @@
 """The machine that executes a schedule's instructions for one remaining progress (VALUES.md 13.5).
 
-**What comes in.** A function of the file, as :mod:`~sbformat.values.computed.objects` has it, and a progress.
+**What comes in.** A function of the file, as :mod:`~sbformat.values.computed.library` has it, and a progress.
 
 **What goes out.** The number that the function returns, and the decisions on which it depends: the differences that
 were compared with 0, with their slopes. As long as no decision changes, a result that has a slope is a line in p:
@@ -29,11 +29,20 @@ from sbformat.immutable import Record
 from sbformat.known.code import Code
 from sbformat.known.types import ConstantSchedule
 from sbformat.values.computed import arithmetic
-from sbformat.values.computed.arithmetic import ANY, EPSILON, FAILS, TRUTH, Decision, Number, make_number
-from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
-from sbformat.values.computed.instructions import NULL, decode_instructions
-from sbformat.values.computed.library import find_builtin, find_name, find_package
-from sbformat.values.computed.objects import (
+from sbformat.values.computed.arithmetic import (
+    ANY,
+    EPSILON,
+    FAILS,
+    TRUTH,
+    Decision,
+    NotUnderstoodError,
+    Number,
+    OtherReleaseError,
+    make_number,
+    refuse,
+)
+from sbformat.values.computed.bytecode import NULL, decode_instructions
+from sbformat.values.computed.library import (
     MOST_ITEMS,
     UNBOUND,
     ArrayNumber,
@@ -51,7 +60,10 @@ from sbformat.values.computed.objects import (
     Unusable,
     convert,
     describe,
+    find_builtin,
     find_key,
+    find_name,
+    find_package,
     require_int,
     require_items,
     require_number,
@@ -60,8 +72,7 @@ from sbformat.values.computed.objects import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.values.computed.instructions import Instruction
-    from sbformat.values.computed.opcodes import Release
+    from sbformat.values.computed.bytecode import Instruction, Release
 
 _MOST_STEPS: Final = 4_000
 """Instructions for one progress. A schedule of four pieces, computed in a loop, takes 340."""
