@@ -81,128 +81,131 @@ PYTHON_3_13: Final = Release("3.13", 3, 2, True, 5, "above", 2, 0, 1)
 PYTHON_3_14: Final = Release("3.14", 4, 2, True, 5, "above", 1, 0, 3)
 
 _TABLE: Final = """
-opcode                            <=3.10 3.11   3.12   3.13   3.14
-BINARY_ADD                        23     -      -      -      -
-BINARY_AND                        64     -      -      -      -
-BINARY_FLOOR_DIVIDE               26     -      -      -      -
-BINARY_MODULO                     22     -      -      -      -
-BINARY_MULTIPLY                   20     -      -      -      -
-BINARY_OP                         -      122+1  122+1  45+1   44+5
-BINARY_OR                         66     -      -      -      -
-BINARY_POWER                      19     -      -      -      -
-BINARY_SLICE                      -      -      26     4      1
-BINARY_SUBSCR                     25     25+4   25+1   5+1    -
-BINARY_SUBTRACT                   24     -      -      -      -
-BINARY_TRUE_DIVIDE                27     -      -      -      -
-BINARY_XOR                        65     -      -      -      -
-BREAK_LOOP                        80     -      -      -      -
-BUILD_CONST_KEY_MAP               156    156    156    46     -
-BUILD_LIST                        103    103    103    47     46
-BUILD_MAP                         105    105    105    48     47
-BUILD_SLICE                       133    133    133    50     49
-BUILD_TUPLE                       102    102    102    52     51
-CALL                              -      171+4  171+3  53+3   52+3
-CALL_FUNCTION                     131    -      -      -      -
-CALL_FUNCTION_KW                  141    -      -      -      -
-CALL_INTRINSIC_1                  -      -      173    55     53
-CALL_KW                           -      -      -      57     55+3
-CALL_METHOD                       161    -      -      -      -
-COMPARE_OP                        107    107+2  107+1  58+1   56+1
-CONTAINS_OP                       118    118    118    59+1   57+1
-CONTINUE_LOOP                     119    -      -      -      -
-COPY                              -      120    120    61     59
-COPY_FREE_VARS                    -      149    149    62     60
-DELETE_FAST                       126    126    126    65     63
-DUP_TOP                           4      -      -      -      -
-DUP_TOP_TWO                       5      -      -      -      -
-END_FOR                           -      -      4      11     9
-EXTENDED_ARG                      144    144    144    71     69
-FOR_ITER                          93     93     93+1   72+1   70+1
-GET_ITER                          68     68     68     19     16
-IMPORT_FROM                       109    109    109    74     72
-IMPORT_NAME                       108    108    108    75     73
-INPLACE_ADD                       55     -      -      -      -
-INPLACE_AND                       77     -      -      -      -
-INPLACE_FLOOR_DIVIDE              28     -      -      -      -
-INPLACE_MODULO                    59     -      -      -      -
-INPLACE_MULTIPLY                  57     -      -      -      -
-INPLACE_OR                        79     -      -      -      -
-INPLACE_POWER                     67     -      -      -      -
-INPLACE_SUBTRACT                  56     -      -      -      -
-INPLACE_TRUE_DIVIDE               29     -      -      -      -
-INPLACE_XOR                       78     -      -      -      -
-IS_OP                             117    117    117    76     74
-JUMP_ABSOLUTE                     113    -      -      -      -
-JUMP_BACKWARD                     -      140    140    77+1   75+1
-JUMP_FORWARD                      110    110    110    79     77
-JUMP_IF_FALSE_OR_POP              111    111    -      -      -
-JUMP_IF_TRUE_OR_POP               112    112    -      -      -
-KW_NAMES                          -      172    172    -      -
-LIST_APPEND                       145    145    145    80     78
-LIST_EXTEND                       162    162    162    81     79
-LIST_TO_TUPLE                     82     82     -      -      -
-LOAD_ATTR                         106    106+4  106+9  82+9   80+9
-LOAD_CLOSURE                      135    136    136    -      -
-LOAD_CONST                        100    100    100    83     82
-LOAD_DEREF                        136    137    137    84     83
-LOAD_FAST                         124    124    124    85     84
-LOAD_FAST_AND_CLEAR               -      -      143    86     85
-LOAD_FAST_BORROW                  -      -      -      -      86
-LOAD_FAST_BORROW_LOAD_FAST_BORROW -      -      -      -      87
-LOAD_FAST_CHECK                   -      -      127    87     88
-LOAD_FAST_LOAD_FAST               -      -      -      88     89
-LOAD_GLOBAL                       116    116+5  116+4  91+4   92+4
-LOAD_METHOD                       160    160+10 -      -      -
-LOAD_SMALL_INT                    -      -      -      -      94
-MAKE_CELL                         -      135    135    94     97
-MAKE_FUNCTION                     132    132    132    26     23
-NOP                               9      9      9      30     27
-NOT_TAKEN                         -      -      -      -      28
-POP_BLOCK                         87     -      -      -      -
-POP_ITER                          -      -      -      -      30
-POP_JUMP_BACKWARD_IF_FALSE        -      175    -      -      -
-POP_JUMP_BACKWARD_IF_NONE         -      174    -      -      -
-POP_JUMP_BACKWARD_IF_NOT_NONE     -      173    -      -      -
-POP_JUMP_BACKWARD_IF_TRUE         -      176    -      -      -
-POP_JUMP_FORWARD_IF_FALSE         -      114    -      -      -
-POP_JUMP_FORWARD_IF_NONE          -      129    -      -      -
-POP_JUMP_FORWARD_IF_NOT_NONE      -      128    -      -      -
-POP_JUMP_FORWARD_IF_TRUE          -      115    -      -      -
-POP_JUMP_IF_FALSE                 114    -      114    97+1   100+1
-POP_JUMP_IF_NONE                  -      -      129    98+1   101+1
-POP_JUMP_IF_NOT_NONE              -      -      128    99+1   102+1
-POP_JUMP_IF_TRUE                  115    -      115    100+1  103+1
-POP_TOP                           1      1      1      32     31
-PRECALL                           -      166+1  -      -      -
-PUSH_NULL                         -      2      2      34     33
-RAISE_VARARGS                     130    130    130    101    104
-RESUME                            -      151    151    149    128
-RETURN_CONST                      -      -      121    103    -
-RETURN_VALUE                      83     83     83     36     35
-ROT_FOUR                          6      -      -      -      -
-ROT_N                             99     -      -      -      -
-ROT_THREE                         3      -      -      -      -
-ROT_TWO                           2      -      -      -      -
-SETUP_EXCEPT                      121    -      -      -      -
-SETUP_FINALLY                     122    -      -      -      -
-SETUP_LOOP                        120    -      -      -      -
-SET_FUNCTION_ATTRIBUTE            -      -      -      106    108
-STORE_ATTR                        95     95+4   95+4   108+4  110+4
-STORE_DEREF                       137    138    138    109    111
-STORE_FAST                        125    125    125    110    112
-STORE_FAST_LOAD_FAST              -      -      -      111    113
-STORE_FAST_STORE_FAST             -      -      -      112    114
-STORE_GLOBAL                      97     97     97     113    115
-STORE_SUBSCR                      60     60+1   60+1   39+1   38+1
-SWAP                              -      99     99     115    117
-TO_BOOL                           -      -      -      40+3   39+3
-UNARY_NEGATIVE                    11     11     11     42     41
-UNARY_NOT                         12     12     12     43     42
-UNARY_POSITIVE                    10     10     -      -      -
-UNPACK_SEQUENCE                   92     92+1   92+1   117+1  119+1
+opcode                            <=3.10 3.11   3.12   3.13   3.14  instructions
+BINARY_ADD                        23     -      -      -      -      binary:+
+BINARY_AND                        64     -      -      -      -      binary:&
+BINARY_FLOOR_DIVIDE               26     -      -      -      -      binary://
+BINARY_MODULO                     22     -      -      -      -      binary:%
+BINARY_MULTIPLY                   20     -      -      -      -      binary:*
+BINARY_OP                         -      122+1  122+1  45+1   44+5   *
+BINARY_OR                         66     -      -      -      -      binary:|
+BINARY_POWER                      19     -      -      -      -      binary:**
+BINARY_SLICE                      -      -      26     4      1      slice:2 subscript
+BINARY_SUBSCR                     25     25+4   25+1   5+1    -      subscript
+BINARY_SUBTRACT                   24     -      -      -      -      binary:-
+BINARY_TRUE_DIVIDE                27     -      -      -      -      binary:/
+BINARY_XOR                        65     -      -      -      -      binary:^
+BREAK_LOOP                        80     -      -      -      -      break
+BUILD_CONST_KEY_MAP               156    156    156    46     -      dict_of_keys:#
+BUILD_LIST                        103    103    103    47     46     list:#
+BUILD_MAP                         105    105    105    48     47     dict:#
+BUILD_SLICE                       133    133    133    50     49     slice:#
+BUILD_TUPLE                       102    102    102    52     51     tuple:#
+CALL                              -      171+4  171+3  53+3   52+3   *
+CALL_FUNCTION                     131    -      -      -      -      *
+CALL_FUNCTION_KW                  141    -      -      -      -      *
+CALL_INTRINSIC_1                  -      -      173    55     53     *
+CALL_KW                           -      -      -      57     55+3   *
+CALL_METHOD                       161    -      -      -      -      *
+COMPARE_OP                        107    107+2  107+1  58+1   56+1   *
+CONTAINS_OP                       118    118    118    59+1   57+1   contains:?
+CONTINUE_LOOP                     119    -      -      -      -      continue:forward
+COPY                              -      120    120    61     59     copy:#
+COPY_FREE_VARS                    -      149    149    62     60     .
+DELETE_FAST                       126    126    126    65     63     delete:local
+DUP_TOP                           4      -      -      -      -      copy:1
+DUP_TOP_TWO                       5      -      -      -      -      copy:2 copy:2
+END_FOR                           -      -      4      11     9      -
+EXTENDED_ARG                      144    144    144    71     69     -
+FOR_ITER                          93     93     93+1   72+1   70+1   *
+GET_ITER                          68     68     68     19     16     iterate
+IMPORT_FROM                       109    109    109    74     72     import_from:name
+IMPORT_NAME                       108    108    108    75     73     import:name
+INPLACE_ADD                       55     -      -      -      -      in_place:+
+INPLACE_AND                       77     -      -      -      -      in_place:&
+INPLACE_FLOOR_DIVIDE              28     -      -      -      -      in_place://
+INPLACE_MODULO                    59     -      -      -      -      in_place:%
+INPLACE_MULTIPLY                  57     -      -      -      -      in_place:*
+INPLACE_OR                        79     -      -      -      -      in_place:|
+INPLACE_POWER                     67     -      -      -      -      in_place:**
+INPLACE_SUBTRACT                  56     -      -      -      -      in_place:-
+INPLACE_TRUE_DIVIDE               29     -      -      -      -      in_place:/
+INPLACE_XOR                       78     -      -      -      -      in_place:^
+IS_OP                             117    117    117    76     74     is:?
+JUMP_ABSOLUTE                     113    -      -      -      -      jump:forward
+JUMP_BACKWARD                     -      140    140    77+1   75+1   jump:backward
+JUMP_FORWARD                      110    110    110    79     77     jump:forward
+JUMP_IF_FALSE_OR_POP              111    111    -      -      -      jump_or_pop:forward,False
+JUMP_IF_TRUE_OR_POP               112    112    -      -      -      jump_or_pop:forward,True
+KW_NAMES                          -      172    172    -      -      *
+LIST_APPEND                       145    145    145    80     78     append:#
+LIST_EXTEND                       162    162    162    81     79     extend:#
+LIST_TO_TUPLE                     82     82     -      -      -      to_tuple
+LOAD_ATTR                         106    106+4  106+9  82+9   80+9   *
+LOAD_CLOSURE                      135    136    136    -      -      cell:cell
+LOAD_CONST                        100    100    100    83     82     const:constant
+LOAD_DEREF                        136    137    137    84     83     deref:cell
+LOAD_FAST                         124    124    124    85     84     fast:local
+LOAD_FAST_AND_CLEAR               -      -      143    86     85     fast_and_clear:local
+LOAD_FAST_BORROW                  -      -      -      -      86     fast:local
+LOAD_FAST_BORROW_LOAD_FAST_BORROW -      -      -      -      87     fast:first fast:second
+LOAD_FAST_CHECK                   -      -      127    87     88     fast:local
+LOAD_FAST_LOAD_FAST               -      -      -      88     89     fast:first fast:second
+LOAD_GLOBAL                       116    116+5  116+4  91+4   92+4   *
+LOAD_METHOD                       160    160+10 -      -      -      *
+LOAD_SMALL_INT                    -      -      -      -      94     const:integer
+MAKE_CELL                         -      135    135    94     97     make_cell:local
+MAKE_FUNCTION                     132    132    132    26     23     *
+NOP                               9      9      9      30     27     .
+NOT_TAKEN                         -      -      -      -      28     .
+POP_BLOCK                         87     -      -      -      -      pop_block
+POP_ITER                          -      -      -      -      30     pop
+POP_JUMP_BACKWARD_IF_FALSE        -      175    -      -      -      jump_if:backward,False
+POP_JUMP_BACKWARD_IF_NONE         -      174    -      -      -      jump_if_none:backward,True
+POP_JUMP_BACKWARD_IF_NOT_NONE     -      173    -      -      -      jump_if_none:backward,False
+POP_JUMP_BACKWARD_IF_TRUE         -      176    -      -      -      jump_if:backward,True
+POP_JUMP_FORWARD_IF_FALSE         -      114    -      -      -      jump_if:forward,False
+POP_JUMP_FORWARD_IF_NONE          -      129    -      -      -      jump_if_none:forward,True
+POP_JUMP_FORWARD_IF_NOT_NONE      -      128    -      -      -      jump_if_none:forward,False
+POP_JUMP_FORWARD_IF_TRUE          -      115    -      -      -      jump_if:forward,True
+POP_JUMP_IF_FALSE                 114    -      114    97+1   100+1  jump_if:forward,False
+POP_JUMP_IF_NONE                  -      -      129    98+1   101+1  jump_if_none:forward,True
+POP_JUMP_IF_NOT_NONE              -      -      128    99+1   102+1  jump_if_none:forward,False
+POP_JUMP_IF_TRUE                  115    -      115    100+1  103+1  jump_if:forward,True
+POP_TOP                           1      1      1      32     31     pop
+PRECALL                           -      166+1  -      -      -      .
+PUSH_NULL                         -      2      2      34     33     const:null
+RAISE_VARARGS                     130    130    130    101    104    raise
+RESUME                            -      151    151    149    128    .
+RETURN_CONST                      -      -      121    103    -      const:constant return
+RETURN_VALUE                      83     83     83     36     35     return
+ROT_FOUR                          6      -      -      -      -      rotate:4
+ROT_N                             99     -      -      -      -      rotate:#
+ROT_THREE                         3      -      -      -      -      rotate:3
+ROT_TWO                           2      -      -      -      -      rotate:2
+SETUP_EXCEPT                      121    -      -      -      -      setup_except
+SETUP_FINALLY                     122    -      -      -      -      setup_finally
+SETUP_LOOP                        120    -      -      -      -      setup_loop:forward
+SET_FUNCTION_ATTRIBUTE            -      -      -      106    108    function_attribute:#
+STORE_ATTR                        95     95+4   95+4   108+4  110+4  *
+STORE_DEREF                       137    138    138    109    111    store_deref:cell
+STORE_FAST                        125    125    125    110    112    store:local
+STORE_FAST_LOAD_FAST              -      -      -      111    113    store:first fast:second
+STORE_FAST_STORE_FAST             -      -      -      112    114    store:first store:second
+STORE_GLOBAL                      97     97     97     113    115    *
+STORE_SUBSCR                      60     60+1   60+1   39+1   38+1   *
+SWAP                              -      99     99     115    117    swap:#
+TO_BOOL                           -      -      -      40+3   39+3   to_bool
+UNARY_NEGATIVE                    11     11     11     42     41     unary:-
+UNARY_NOT                         12     12     12     43     42     not
+UNARY_POSITIVE                    10     10     -      -      -      unary:+
+UNPACK_SEQUENCE                   92     92+1   92+1   117+1  119+1  unpack:#
 """
 """The number of each opcode; after "+", the code units of its inline cache. A number that has another meaning in some
-release up to 3.10 is reached there only after an opcode that is not in the table."""
+release up to 3.10 is reached there only after an opcode that is not in the table.
+
+The last column has the instructions that an opcode becomes: none (``.``), those of a rule of ``_RULES`` (``*``), or
+names with an argument, which is a constant or what ``_ARGUMENTS`` finds. That of ``-`` is not supported."""
 
 
 class Opcode(Record):
@@ -358,15 +361,6 @@ class _Context:
         self.locals = everything if release.has_caches else code.varnames
         self.cells = everything if release.has_caches else code.cellvars + code.freevars
 
-    def name(self, index: int) -> str:
-        return self.pick(self.code.names, index)  # type: ignore[no-any-return]
-
-    def local(self, index: int) -> str:
-        return self.pick(self.locals, index)  # type: ignore[no-any-return]
-
-    def cell(self, index: int) -> str:
-        return self.pick(self.cells, index)  # type: ignore[no-any-return]
-
     def pick(self, table: tuple[Any, ...], index: int) -> Any:
         """Return an item of a table of the code object."""
         if index >= len(table):
@@ -389,15 +383,40 @@ class _Context:
 # -- translation --------------------------------------------------------------------------------------
 
 
+@cache
+def _load_translations() -> Mapping[str, tuple[tuple[str, str], ...]]:
+    """Return the instructions of each opcode that has no rule, each with the text of its argument."""
+    rows = (row.split() for row in _TABLE.splitlines()[2:])
+    return {
+        name: tuple((op, arg) for op, _, arg in (part.partition(":") for part in parts if part != "."))
+        for name, parts in ((row[0], row[6:]) for row in rows if row[6] not in ("*", "-"))
+    }
+
+
 def _translate(raw: _Raw, context: _Context) -> list[Instruction]:
-    rule = _RULES.get(raw.name)
-    if rule is None:
-        return [Instruction("unsupported", raw.name)]
     try:
-        made = rule(raw, context)
+        if raw.name in _RULES:
+            made = _RULES[raw.name](raw, context)
+            return made if isinstance(made, list) else [made]
+        translations = _load_translations().get(raw.name)
+        if translations is None:
+            return [Instruction("unsupported", raw.name)]
+        return [Instruction(op, _find_argument(arg, raw, context)) for op, arg in translations]
     except NotUnderstoodError as error:  # in code that may never be reached
         return [Instruction("unsupported", str(error))]
-    return made if isinstance(made, list) else [made]
+
+
+def _find_argument(text: str, raw: _Raw, context: _Context) -> Any:
+    """Return the argument that a text of the table stands for; with a comma, a jump and the condition for it."""
+    kind, _, condition = text.partition(",")
+    if kind in _ARGUMENTS:
+        found = _ARGUMENTS[kind](raw, context)
+        return Target(found.offset, condition == "True") if condition else found
+    return int(text) if text.isdigit() else text or None
+
+
+NULL: Final = type("Null", (), {"__repr__": lambda _: "NULL"})()
+"""What CPython pushes in the place of an object whose method is called."""
 
 
 def _jump(raw: _Raw, context: _Context, *, backward: bool = False) -> Target:
@@ -408,46 +427,20 @@ def _jump(raw: _Raw, context: _Context, *, backward: bool = False) -> Target:
     return Target(distance)
 
 
-def _conditional(op: str, arg: object, *, backward: bool = False) -> Callable[[_Raw, _Context], Instruction]:
-    def rule(raw: _Raw, context: _Context) -> Instruction:
-        return Instruction(op, Target(_jump(raw, context, backward=backward).offset, arg))
-
-    return rule
-
-
-def _plain(op: str, arg: object = None) -> Callable[[_Raw, _Context], Instruction]:
-    return lambda _raw, _context: Instruction(op, arg)
-
-
-def _number(op: str) -> Callable[[_Raw, _Context], Instruction]:
-    return lambda raw, _: Instruction(op, raw.arg)
-
-
-def _of_local(op: str) -> Callable[[_Raw, _Context], Instruction]:
-    return lambda raw, context: Instruction(op, context.local(raw.arg))
-
-
-def _of_cell(op: str) -> Callable[[_Raw, _Context], Instruction]:
-    return lambda raw, context: Instruction(op, context.cell(raw.arg))
-
-
-def _of_name(op: str) -> Callable[[_Raw, _Context], Instruction]:
-    return lambda raw, context: Instruction(op, context.name(raw.arg))
-
-
-def _two_locals(first: str, second: str) -> Callable[[_Raw, _Context], list[Instruction]]:
-    return lambda raw, context: [
-        Instruction(first, context.local(raw.arg >> 4)),
-        Instruction(second, context.local(raw.arg & 15)),
-    ]
-
-
-def _constant(raw: _Raw, context: _Context) -> Instruction:
-    return Instruction("const", context.constant(raw.arg))
-
-
-def _return_constant(raw: _Raw, context: _Context) -> list[Instruction]:
-    return [_constant(raw, context), Instruction("return", None)]
+_ARGUMENTS: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
+    "#": lambda raw, _: raw.arg,
+    "?": lambda raw, _: bool(raw.arg),
+    "integer": lambda raw, _: make_number(raw.arg),
+    "null": lambda *_: NULL,
+    "constant": lambda raw, context: context.constant(raw.arg),
+    "name": lambda raw, context: context.pick(context.code.names, raw.arg),
+    "local": lambda raw, context: context.pick(context.locals, raw.arg),
+    "first": lambda raw, context: context.pick(context.locals, raw.arg >> 4),
+    "second": lambda raw, context: context.pick(context.locals, raw.arg & 15),
+    "cell": lambda raw, context: context.pick(context.cells, raw.arg),
+    "forward": _jump,
+    "backward": lambda raw, context: _jump(raw, context, backward=True),
+}
 
 
 def _with_null(instruction: Instruction, context: _Context) -> list[Instruction]:
@@ -458,20 +451,20 @@ def _with_null(instruction: Instruction, context: _Context) -> list[Instruction]
 
 def _load_global(raw: _Raw, context: _Context) -> list[Instruction]:
     if not context.release.has_caches:
-        return [Instruction("global", context.name(raw.arg))]
-    load = Instruction("global", context.name(raw.arg >> 1))
+        return [Instruction("global", context.pick(context.code.names, raw.arg))]
+    load = Instruction("global", context.pick(context.code.names, raw.arg >> 1))
     return _with_null(load, context) if raw.arg & 1 else [load]
 
 
 def _load_attribute(raw: _Raw, context: _Context) -> list[Instruction]:
     if context.release.compare_shift == 0:  # before 3.12, methods have an opcode of their own
-        return [Instruction("attribute", context.name(raw.arg))]
-    load = Instruction("attribute", context.name(raw.arg >> 1))
+        return [Instruction("attribute", context.pick(context.code.names, raw.arg))]
+    load = Instruction("attribute", context.pick(context.code.names, raw.arg >> 1))
     return _add_null_to_method(load, context) if raw.arg & 1 else [load]
 
 
 def _load_method(raw: _Raw, context: _Context) -> list[Instruction]:
-    load = Instruction("attribute", context.name(raw.arg))
+    load = Instruction("attribute", context.pick(context.code.names, raw.arg))
     return _add_null_to_method(load, context)
 
 
@@ -547,26 +540,8 @@ def _make_function(raw: _Raw, context: _Context) -> Instruction:
     return Instruction("function", (raw.arg, not context.release.has_caches))
 
 
-NULL: Final = type("Null", (), {"__repr__": lambda _: "NULL"})()
-"""What CPython pushes in the place of an object whose method is called."""
-
-_OPERATORS: Final = {
-    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//", "MODULO": "%",
-    "POWER": "**", "AND": "&", "OR": "|", "XOR": "^",
-}  # fmt: skip
-
 _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
-    **{f"BINARY_{name}": _plain("binary", sign) for name, sign in _OPERATORS.items()},
-    **{f"INPLACE_{name}": _plain("in_place", sign) for name, sign in _OPERATORS.items()},
     "BINARY_OP": _binary,
-    "BINARY_SLICE": lambda *_: [Instruction("slice", 2), Instruction("subscript", None)],
-    "BINARY_SUBSCR": _plain("subscript"),
-    "BREAK_LOOP": _plain("break"),
-    "BUILD_CONST_KEY_MAP": _number("dict_of_keys"),
-    "BUILD_LIST": _number("list"),
-    "BUILD_MAP": _number("dict"),
-    "BUILD_SLICE": _number("slice"),
-    "BUILD_TUPLE": _number("tuple"),
     "CALL": _call,
     "CALL_FUNCTION": _call,
     "CALL_FUNCTION_KW": lambda raw, _: Instruction("call_keywords", (raw.arg, "")),
@@ -574,84 +549,13 @@ _RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
     "CALL_KW": lambda raw, context: Instruction("call_keywords", (raw.arg, context.release.null)),
     "CALL_METHOD": lambda raw, _: Instruction("call", (raw.arg, "below")),
     "COMPARE_OP": _compare,
-    "CONTAINS_OP": lambda raw, _: Instruction("contains", bool(raw.arg)),
-    "CONTINUE_LOOP": lambda raw, context: Instruction("continue", _jump(raw, context)),
-    "COPY": _number("copy"),
-    "COPY_FREE_VARS": lambda *_: [],
-    "DELETE_FAST": _of_local("delete"),
-    "DUP_TOP": _plain("copy", 1),
-    "DUP_TOP_TWO": lambda *_: [Instruction("copy", 2), Instruction("copy", 2)],
     "FOR_ITER": _for,
-    "GET_ITER": _plain("iterate"),
-    "IMPORT_FROM": _of_name("import_from"),
-    "IMPORT_NAME": _of_name("import"),
-    "IS_OP": lambda raw, _: Instruction("is", bool(raw.arg)),
-    "JUMP_ABSOLUTE": lambda raw, context: Instruction("jump", _jump(raw, context)),
-    "JUMP_BACKWARD": lambda raw, context: Instruction("jump", _jump(raw, context, backward=True)),
-    "JUMP_FORWARD": lambda raw, context: Instruction("jump", _jump(raw, context)),
-    "JUMP_IF_FALSE_OR_POP": _conditional("jump_or_pop", False),
-    "JUMP_IF_TRUE_OR_POP": _conditional("jump_or_pop", True),
     "KW_NAMES": _keyword_names,
-    "LIST_APPEND": _number("append"),
-    "LIST_EXTEND": _number("extend"),
-    "LIST_TO_TUPLE": _plain("to_tuple"),
     "LOAD_ATTR": _load_attribute,
-    "LOAD_CLOSURE": _of_cell("cell"),
-    "LOAD_CONST": _constant,
-    "LOAD_DEREF": _of_cell("deref"),
-    "LOAD_FAST": _of_local("fast"),
-    "LOAD_FAST_AND_CLEAR": _of_local("fast_and_clear"),
-    "LOAD_FAST_BORROW": _of_local("fast"),
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _two_locals("fast", "fast"),
-    "LOAD_FAST_CHECK": _of_local("fast"),
-    "LOAD_FAST_LOAD_FAST": _two_locals("fast", "fast"),
     "LOAD_GLOBAL": _load_global,
     "LOAD_METHOD": _load_method,
-    "LOAD_SMALL_INT": lambda raw, _: Instruction("const", make_number(raw.arg)),
-    "MAKE_CELL": _of_local("make_cell"),
     "MAKE_FUNCTION": _make_function,
-    "NOP": lambda *_: [],
-    "NOT_TAKEN": lambda *_: [],
-    "POP_BLOCK": _plain("pop_block"),
-    "POP_ITER": _plain("pop"),
-    "POP_JUMP_BACKWARD_IF_FALSE": _conditional("jump_if", False, backward=True),
-    "POP_JUMP_BACKWARD_IF_NONE": _conditional("jump_if_none", True, backward=True),
-    "POP_JUMP_BACKWARD_IF_NOT_NONE": _conditional("jump_if_none", False, backward=True),
-    "POP_JUMP_BACKWARD_IF_TRUE": _conditional("jump_if", True, backward=True),
-    "POP_JUMP_FORWARD_IF_FALSE": _conditional("jump_if", False),
-    "POP_JUMP_FORWARD_IF_NONE": _conditional("jump_if_none", True),
-    "POP_JUMP_FORWARD_IF_NOT_NONE": _conditional("jump_if_none", False),
-    "POP_JUMP_FORWARD_IF_TRUE": _conditional("jump_if", True),
-    "POP_JUMP_IF_FALSE": _conditional("jump_if", False),
-    "POP_JUMP_IF_NONE": _conditional("jump_if_none", True),
-    "POP_JUMP_IF_NOT_NONE": _conditional("jump_if_none", False),
-    "POP_JUMP_IF_TRUE": _conditional("jump_if", True),
-    "POP_TOP": _plain("pop"),
-    "PRECALL": lambda *_: [],
-    "PUSH_NULL": _plain("const", NULL),
-    "RAISE_VARARGS": _plain("raise"),
-    "RESUME": lambda *_: [],
-    "RETURN_CONST": _return_constant,
-    "RETURN_VALUE": _plain("return"),
-    "ROT_FOUR": _plain("rotate", 4),
-    "ROT_N": _number("rotate"),
-    "ROT_THREE": _plain("rotate", 3),
-    "ROT_TWO": _plain("rotate", 2),
-    "SETUP_EXCEPT": _plain("setup_except"),
-    "SETUP_FINALLY": _plain("setup_finally"),
-    "SETUP_LOOP": lambda raw, context: Instruction("setup_loop", _jump(raw, context)),
-    "SET_FUNCTION_ATTRIBUTE": _number("function_attribute"),
-    "STORE_ATTR": _plain("unsupported", "it changes an attribute"),
-    "STORE_DEREF": _of_cell("store_deref"),
-    "STORE_FAST": _of_local("store"),
-    "STORE_FAST_LOAD_FAST": _two_locals("store", "fast"),
-    "STORE_FAST_STORE_FAST": _two_locals("store", "store"),
-    "STORE_GLOBAL": _plain("unsupported", "it changes a global variable"),
-    "STORE_SUBSCR": _plain("unsupported", "it changes a list or dict"),
-    "SWAP": _number("swap"),
-    "TO_BOOL": _plain("to_bool"),
-    "UNARY_NEGATIVE": _plain("unary", "-"),
-    "UNARY_NOT": _plain("not"),
-    "UNARY_POSITIVE": _plain("unary", "+"),
-    "UNPACK_SEQUENCE": _number("unpack"),
+    "STORE_ATTR": lambda *_: Instruction("unsupported", "it changes an attribute"),
+    "STORE_GLOBAL": lambda *_: Instruction("unsupported", "it changes a global variable"),
+    "STORE_SUBSCR": lambda *_: Instruction("unsupported", "it changes a list or dict"),
 }
