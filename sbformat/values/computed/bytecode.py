@@ -256,7 +256,7 @@ _HAVE_ARGUMENT: Final = 90
 
 
 class Instruction(Record):
-    """An operation of the machine (``_DO`` of :mod:`~sbformat.values.computed.machine`) and its argument."""
+    """An operation of the machine (``Frame`` of :mod:`~sbformat.values.computed.machine`) and its argument."""
 
     op: str
     arg: Any
