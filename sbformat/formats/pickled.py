@@ -433,14 +433,19 @@ class PickledArchive(SingleFileArchive):
         return self._state_dict_of(name, tree)
 
     def _state_dict_of(self, name: str, tree: object) -> StateDict:
-        state_dict = StateDict(tree, self._budget, copy=self._options.copy)
-        state_dict.entry = name
-        tensors = state_dict.tensors()
-        self._budget.spend("tensors", len(tensors))
-        for path, info in tensors.items():
-            self._budget.spend("tensor_name_bytes", len(path.encode("utf-8", "surrogatepass")))
-            self._budget.spend("tensor_rank", len(info.shape))
-        return state_dict
+        return make_state_dict(name, tree, self._budget, copy=self._options.copy)
+
+
+def make_state_dict(name: str, tree: object, budget: Budget, *, copy: bool) -> StateDict:
+    """Return a state dict of tensors that were made of a pickle, within the limits of those of a ``.pth``."""
+    state_dict = StateDict(tree, budget, copy=copy)
+    state_dict.entry = name
+    tensors = state_dict.tensors()
+    budget.spend("tensors", len(tensors))
+    for path, info in tensors.items():
+        budget.spend("tensor_name_bytes", len(path.encode("utf-8", "surrogatepass")))
+        budget.spend("tensor_rank", len(info.shape))
+    return state_dict
 
 
 _STATE_DICT: Final = "state_dict"

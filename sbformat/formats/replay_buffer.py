@@ -33,7 +33,6 @@ Sources: SB3 ``common/buffers.py``, ``her/her_replay_buffer.py``.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
@@ -144,26 +143,6 @@ _STEPS: Final = {
 _TERMINATED, _TIMEOUT, _UNFINISHED = 0, 1, 2
 
 
-class Layout(ABC):
-    """The positions of a buffer's steps; created and checked by :func:`find_layout`."""
-
-    @abstractmethod
-    def size(self) -> int:
-        """Return the result of SB3's ``size``."""
-
-    @abstractmethod
-    def table(self, budget: Budget) -> dict[str, np.ndarray]:
-        """Return the trajectories as columns; each is charged to ``expanded_items``."""
-
-    @abstractmethod
-    def positions(self, episode: Episode) -> np.ndarray:
-        """Return the positions of an episode's steps."""
-
-    @abstractmethod
-    def steps(self, episode: Episode) -> dict[str, np.ndarray]:
-        """Return the arrays of an episode."""
-
-
 def find_layout(attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> Layout:
     """Return the layout of a buffer.
 
@@ -177,7 +156,7 @@ def find_layout(attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> Layo
     return _ByEpisode(names[0], attributes, infos) if names else _ByRow(attributes, infos)
 
 
-class _ByRow(Layout):
+class _ByRow:
     """Rows are steps, in a ring."""
 
     def __init__(self, attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
@@ -215,9 +194,11 @@ class _ByRow(Layout):
         return name == "actions" and self._envs == 1 and len(info.shape) == 2 and info.shape[0] == self._rows
 
     def size(self) -> int:
+        """Return the result of SB3's ``size``."""
         return self._rows if self._is_full else self._pos
 
     def table(self, budget: Budget) -> dict[str, np.ndarray]:
+        """Return the trajectories as columns; each is charged to ``expanded_items``."""
         first = self._pos if self._is_full else 0
         count = self.size()
         if self._is_full and self._is_shared:
@@ -252,9 +233,11 @@ class _ByRow(Layout):
         return in_time
 
     def positions(self, episode: Episode) -> np.ndarray:
+        """Return the positions of an episode's steps."""
         return np.arange(episode.start, episode.start + episode.length) % self._rows
 
     def steps(self, episode: Episode) -> dict[str, np.ndarray]:
+        """Return the arrays of an episode."""
         found = {}
         for name, info in self._arrays.items():
             if self._has_rows(name, info):
@@ -273,7 +256,7 @@ class _ByRow(Layout):
         return np.concatenate([read_rows(info, first, stop) for first, stop in spans])
 
 
-class _ByEpisode(Layout):
+class _ByEpisode:
     """Rows are episodes of one environment; that at ``pos`` is unfinished when ``current_idx`` is not 0."""
 
     def __init__(self, name: str, attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
@@ -337,6 +320,10 @@ class _ByEpisode(Layout):
             steps = _read_steps(info, row, column, episode.length)
             is_of_env = key in _STEPS and key != "action"
             yield _STEPS.get(key, key), steps[:, 0] if is_of_env else steps
+
+
+Layout: TypeAlias = _ByRow | _ByEpisode
+"""The positions of a buffer's steps; created and checked by :func:`find_layout`."""
 
 
 def _belongs(name: str, attribute: str) -> bool:

@@ -30,7 +30,7 @@ from sbformat.archive.archive import Archive
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.pickled import Tensors, attributes_of, class_of
+from sbformat.formats.pickled import Tensors, attributes_of, class_of, make_state_dict
 from sbformat.immutable import Record
 from sbformat.known.rows import describe_node
 from sbformat.known.sbx import TRAIN_STATE
@@ -39,7 +39,6 @@ from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.pth import StateDict
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from sbformat.archive.entries import ReadOptions
     from sbformat.pkl.decode import Pickle
     from sbformat.pkl.names import Pair
+    from sbformat.pth import StateDict
 
 
 __all__ = ["SbxArchive", "open_sbx"]
@@ -296,13 +296,7 @@ class SbxArchive(Archive):
             return super()._decode_state_dict(name)
         states = self._read_states(self._keys[name])
         tree = states.optimizers if name.endswith(OPTIMIZER_SUFFIX) else states.weights
-        state_dict = StateDict(tree, self._budget, copy=self._options.copy)
-        state_dict.entry = name
-        self._budget.spend("tensors", len(state_dict.tensors()))
-        for path, info in state_dict.tensors().items():
-            self._budget.spend("tensor_name_bytes", len(path.encode("utf-8", "surrogatepass")))
-            self._budget.spend("tensor_rank", len(info.shape))
-        return state_dict
+        return make_state_dict(name, tree, self._budget, copy=self._options.copy)
 
     def read_modules(self) -> dict[str, Module]:
         """Return what the pickled policy says about its networks beside their weights.
