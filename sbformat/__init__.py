@@ -22,8 +22,7 @@ _MODULES: Final = {
     "data": "Serialized",
     "errors": "ContainerError DataError FormatError LimitError MissingEntryError PickleError SbformatError TensorError "
     "UnsupportedError ValidationError",
-    "folders.choice": "ChosenAgent find_agent",
-    "folders.report": "AgentFiles FolderReport OtherFile inspect_folder",
+    "folders.agents": "AgentFiles ChosenAgent FolderReport OtherFile find_agent inspect_folder",
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "html_report.report": "HtmlReport report",

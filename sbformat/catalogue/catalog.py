@@ -14,8 +14,8 @@ from sbformat.catalogue.collect import Failure, collect_file, try_to
 from sbformat.catalogue.flat_rows import make_failed_row, make_row
 from sbformat.catalogue.sources import find_state, is_one_source, list_sources
 from sbformat.errors import require_names
-from sbformat.folders.beside import StatisticsFinder
-from sbformat.folders.places import AGENTS
+from sbformat.folders.names import AGENTS
+from sbformat.folders.trees import StatisticsFinder
 from sbformat.io.opening import is_remote
 from sbformat.io.urls import find_scheme
 from sbformat.limits import DEFAULT_LIMITS

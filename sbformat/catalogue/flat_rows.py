@@ -14,7 +14,7 @@ from sbformat.archive.kinds import OBJECTS
 from sbformat.catalogue.column_names import name_columns
 from sbformat.catalogue.rows import FACTS, MOST_KEYS, SENTENCE, Scalar, make_cells, make_text
 from sbformat.errors import escape
-from sbformat.folders.places import AGENTS
+from sbformat.folders.names import AGENTS
 from sbformat.immutable import Record
 from sbformat.rendering import write_number
 

@@ -11,8 +11,7 @@ from sbformat.archive.archive import Archive
 from sbformat.catalogue.collect import name_source
 from sbformat.catalogue.flat_rows import SourceState
 from sbformat.errors import SbformatError, escape, require_type
-from sbformat.folders.beside import StatisticsFinder
-from sbformat.folders.trees import expand_paths
+from sbformat.folders.trees import StatisticsFinder, expand_paths
 from sbformat.immutable import Record
 from sbformat.io.opening import is_remote, open_url
 from sbformat.io.urls import hide_secrets

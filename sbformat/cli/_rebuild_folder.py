@@ -30,9 +30,8 @@ from sbformat.cli.rebuild import (
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import COULD_NOT_OPEN, ContainerError, UnsupportedError, escape, quote
 from sbformat.folders.listing import ListedFile, classify_file, list_files
-from sbformat.folders.names import describe_name
-from sbformat.folders.places import AGENTS
-from sbformat.formats.vecnormalize.reading import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
+from sbformat.folders.names import AGENTS, describe_name
+from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILE
 from sbformat.immutable import Record
 from sbformat.io.opening import has_file, is_folder, is_remote, is_within, join_path, open_url, pin_folder, read_start
 from sbformat.io.source import iter_views

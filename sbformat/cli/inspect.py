@@ -165,7 +165,7 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
 
     outcome = _files.report_errors(path, work)
     if outcome["outcome"] == UnsupportedError.outcome and path not in args.paths:
-        from sbformat.folders.other_zips import is_other_zip
+        from sbformat.folders.listing import is_other_zip
 
         if is_other_zip(path):  # of something else than an agent, found in a folder
             return InspectResult(_files.EXIT_FINE)
@@ -456,7 +456,7 @@ def _describe_folder(report: FolderReport, limits: Limits) -> dict[str, Any]:
 
 def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
     """Return why the statistics beside an agent are not used, or may not be its own; usually empty."""
-    from sbformat.folders.choice import describe_doubt, find_normalization
+    from sbformat.folders.agents import describe_doubt, find_normalization
 
     if not agent.statistics:
         return ""

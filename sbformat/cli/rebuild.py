@@ -179,7 +179,7 @@ def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str,
 def is_statistics(path: str, args: argparse.Namespace) -> bool:
     """Return whether a path is a file or folder of statistics rather than an archive."""
     from sbformat.archive.kinds import STATISTICS, detect_kind
-    from sbformat.formats.vecnormalize.reading import folder_files
+    from sbformat.formats.vecnormalize.pickles import folder_files
     from sbformat.io.opening import has_file, is_folder, is_remote, read_start
     from sbformat.io.source import BytesSource
 

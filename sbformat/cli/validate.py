@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.cli import _files, _many, _output
 from sbformat.cli import _options as opt
 from sbformat.errors import SbformatError, escape
-from sbformat.folders.other_zips import is_other_zip
+from sbformat.folders.listing import is_other_zip
 
 if TYPE_CHECKING:
     import argparse

@@ -6,10 +6,11 @@ In: a folder. Out: a :class:`FolderReport`: each agent with the files that belon
 none. Contents decide what a file is, names and places decide what belongs together; nothing is executed.
 
 1. ``listing`` lists the files, those of folders below too, and opens those that may be archives for their kind.
-2. ``names`` reads the names: ``rl_model_vecnormalize_1000_steps.pkl`` is of step 1000 of the series ``rl_model``.
-3. ``places`` gives the folders in which to look for the files of an agent, the nearest first.
-4. ``report`` joins them; ``settings`` reads ``config.yml``, if PyYAML is installed.
-5. ``choice`` chooses one agent with its statistics, for ``load_policy(folder)``.
+2. ``names`` reads the names: ``rl_model_vecnormalize_1000_steps.pkl`` is of step 1000 of the series ``rl_model``; and
+   gives the folders in which to look for the files of an agent, the nearest first.
+3. ``agents`` joins them, and chooses one agent with its statistics, for ``load_policy(folder)``.
+4. ``settings`` reads ``config.yml``, if PyYAML is installed.
+5. ``trees`` lists archives for commands, and finds the statistics of one agent without opening its whole folder.
 
 Worked example, a folder of rl_zoo3::
 
@@ -22,8 +23,17 @@ Worked example, a folder of rl_zoo3::
     evaluations.npz                        another file: evaluations of EvalCallback
 """
 
-from sbformat.folders.choice import ChosenAgent, choose_agent, find_agent, find_in_folder
-from sbformat.folders.report import AgentFiles, FolderReport, OtherFile, Role, inspect_folder
+from sbformat.folders.agents import (
+    AgentFiles,
+    ChosenAgent,
+    FolderReport,
+    OtherFile,
+    Role,
+    choose_agent,
+    find_agent,
+    find_in_folder,
+    inspect_folder,
+)
 
 __all__ = [
     "AgentFiles",

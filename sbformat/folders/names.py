@@ -1,13 +1,21 @@
-"""What the names of files say: the number of steps, the series of checkpoints, and what SB3 and rl_zoo3 call files."""
+"""The meaning of the names of files, and the folders in which to look for the files of an agent, nearest first."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Final
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import ARCHIVE_SUFFIXES
+from sbformat.formats.vecnormalize.pickles import OBSERVATIONS_FILE, RETURNS_FILE, WHOLE_FILES
 from sbformat.immutable import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sbformat.folders.listing import ListedFile
+
 
 _STEPS: Final = re.compile(r"(?:^|[_-])(\d{1,18})_steps$", re.ASCII)
 _KINDS: Final = re.compile(
@@ -107,3 +115,151 @@ def is_settings(name: str) -> bool:
     """Return whether a file is called like settings of rl_zoo3: ``config.yml``, ``args.yml``."""
     stem, suffix = os.path.splitext(name.rpartition("/")[2].lower())
     return suffix in YAML_SUFFIXES and stem in SETTINGS
+
+
+PARTS_OF_RUNS: Final = frozenset({
+    "best", "best_model", "best_models", "checkpoint", "checkpoints", "eval", "final", "last", "logs", "model",
+    "models", "saved_models", "weights",
+})  # fmt: skip
+"""Names of folders with agents of a run whose other files may be one level up."""
+AGENTS: Final = frozenset({"sb3", "sbx", "folder", "sb2-zip", "sb2-pickle", "policy-file"})
+"""Kinds of files with an agent."""
+
+
+class Statistics(Record):
+    """Statistics of VecNormalize: one file, or the two of SB2."""
+
+    files: tuple[str, ...]
+    name: FileName
+
+
+class Index:
+    """The files of a folder by what they are and the folder that they are in.
+
+    :param files: of :func:`sbformat.folders.listing.list_files`
+    """
+
+    def __init__(self, files: Iterable[ListedFile]) -> None:
+        self.agents: defaultdict[str, list[ListedFile]] = defaultdict(list)
+        self.statistics: defaultdict[str, list[Statistics]] = defaultdict(list)
+        self.buffers: defaultdict[str, list[str]] = defaultdict(list)
+        self.settings: defaultdict[str, list[str]] = defaultdict(list)
+        self._run_folders: defaultdict[str, list[str]] = defaultdict(list)
+        pairs: defaultdict[str, list[str]] = defaultdict(list)
+        for file in files:
+            name = parse_name(file.name)
+            if file.kind in AGENTS:
+                self.agents[name.folder].append(file)
+            elif file.kind == "running-mean-std" and _last(file.name) in (OBSERVATIONS_FILE, RETURNS_FILE):
+                pairs[name.folder].append(file.name)
+            elif file.kind in ("vecnormalize", "running-mean-std"):
+                self.statistics[name.folder].append(Statistics((file.name,), name))
+            elif file.kind == "replay-buffer":
+                self.buffers[name.folder].append(file.name)
+            elif is_settings(file.name):
+                self.settings[name.folder].append(file.name)
+        for folder, names in pairs.items():
+            self.statistics[folder].append(Statistics(tuple(names), parse_name(names[0])))
+        for folder in dict.fromkeys([*self.statistics, *self.settings]):
+            if folder and folder not in self.agents:
+                self._run_folders[folder.rpartition("/")[0]].append(folder)
+
+    def list_places(self, agent: FileName) -> Iterator[str]:
+        """Yield the folders in which to look for the files of an agent.
+
+        First the folder that is called like the agent, where rl_zoo3 has them; then its own; then the only folder in it
+        that has settings or statistics and no agent, which rl_zoo3 calls like the environment. For an agent in a folder
+        that is called ``checkpoints`` and the like, the same of the folder above.
+        """
+        here = agent.folder
+        yield f"{here}/{agent.stem}" if here else agent.stem
+        yield here
+        yield from self._list_run_folder(here, agent)
+        above, _, last = here.rpartition("/")
+        if last.lower() in PARTS_OF_RUNS:
+            yield above
+            yield from (folder for folder in self._list_run_folder(above, agent) if folder != here)
+
+    def _list_run_folder(self, folder: str, agent: FileName) -> list[str]:
+        """Return the only folder with settings or statistics, unless it is that of another agent than this one."""
+        found = self._run_folders[folder]
+        if len(found) != 1:
+            return []
+        is_part = agent.steps is not None or agent.stem == BEST
+        stems = {parse_name(other.name).stem for other in self.agents[folder]} - {agent.stem}
+        return found if is_part or _last(found[0]) not in stems else []
+
+    def find_statistics(self, agent: FileName) -> tuple[str, ...]:
+        """Return the file with the statistics of an agent, or SB2's two; empty when none belongs to it."""
+        for place in self.list_places(agent):
+            found = self.statistics[place]
+            chosen = _same_step(found, agent) or _same_name(found, agent) or _usual_name(found)
+            if chosen is None and not self._are_several(place, agent):
+                chosen = _only_one(found)
+            if chosen is not None:
+                return chosen.files
+        return ()
+
+    def _are_several(self, place: str, agent: FileName) -> bool:
+        """Return whether a file with any name could be another agent's: one that is not a part of the same run."""
+        names = (parse_name(other.name) for folder in {place, agent.folder} for other in self.agents[folder])
+        return len({name.stem for name in names if name.steps is None and name.stem not in (BEST, agent.stem)}) > (
+            agent.steps is not None or agent.stem == BEST
+        )
+
+    def find_buffer(self, agent: FileName) -> str | None:
+        """Return the replay buffer of an agent: that of the same step, of its name, or the only one without a step."""
+        for place in self.list_places(agent):
+            named = [(name, parse_name(name)) for name in self.buffers[place]]
+            if agent.steps is not None:
+                same = [item for item in named if item[1].steps == agent.steps]
+                same = [item for item in same if item[1].series == agent.series] or same
+                if len(same) == 1:
+                    return same[0][0]
+                continue  # a buffer of another step is not the one that belongs to a checkpoint
+            unnumbered = [item for item in named if item[1].steps is None]
+            chosen = [name for name, parsed in unnumbered if parsed.series == agent.stem]
+            if not chosen:
+                has_others = self._are_several(place, agent)
+                chosen = [name for name, parsed in unnumbered if not (parsed.series and has_others)]
+            if len(chosen) == 1:
+                return chosen[0]
+        return None
+
+    def find_settings(self, agent: FileName) -> tuple[str, ...]:
+        """Return the settings files of an agent: those of the nearest folder that has some."""
+        return next((tuple(self.settings[place]) for place in self.list_places(agent) if self.settings[place]), ())
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _same_step(found: list[Statistics], agent: FileName) -> Statistics | None:
+    """Return the statistics that were saved at the step of a checkpoint."""
+    if agent.steps is None:
+        return None
+    same = [item for item in found if item.name.steps == agent.steps]
+    same = [item for item in same if item.name.series == agent.series] or same
+    return same[0] if len(same) == 1 else None
+
+
+def _same_name(found: list[Statistics], agent: FileName) -> Statistics | None:
+    """Return the statistics that are called like the agent: ``ppo_vecnormalize.pkl`` beside ``ppo.zip``."""
+    same = [item for item in found if item.name.steps is None and item.name.series == agent.stem]
+    return same[0] if len(same) == 1 else None
+
+
+def _usual_name(found: list[Statistics]) -> Statistics | None:
+    """Return the statistics that have the name of rl_zoo3, that of the Hugging Face tools, or those of SB2's files."""
+    for names in (*((name,) for name in WHOLE_FILES), (OBSERVATIONS_FILE, RETURNS_FILE)):
+        for item in found:
+            if _last(item.files[0]) in names:
+                return item
+    return None
+
+
+def _only_one(found: list[Statistics]) -> Statistics | None:
+    """Return the only statistics without a step."""
+    others = [item for item in found if item.name.steps is None]
+    return others[0] if len(others) == 1 else None

@@ -15,7 +15,7 @@ from sbformat.arrayfiles.safetensors import read_tensors
 from sbformat.container.layout import encode_path, is_state_dict
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
-from sbformat.formats.sb2.zips import npy_tensor
+from sbformat.formats.sb2 import npy_tensor
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
 from sbformat.pth import StateDict

@@ -215,21 +215,21 @@ def _open_sb3(entries: Entries, kind: Kind, budget: Budget, options: ReadOptions
 
 
 def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
-    from sbformat.formats.pickled.policy_file import open_policy_file
+    from sbformat.formats.pickled import open_policy_file
 
     entries = _single_entry(_pth_name(source), opened, budget)
     return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
 
 
 def _open_sb2_zip(entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
-    from sbformat.formats.sb2.zips import Sb2Zip
+    from sbformat.formats.sb2 import Sb2Zip
 
     return Sb2Zip(entries, budget, options)
 
 
 def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
     from sbformat.formats.pickled import PickledArchive, classify_pickle
-    from sbformat.formats.sb2.pickles import Sb2Pickle
+    from sbformat.formats.sb2 import Sb2Pickle
 
     pickle = _decode_pickle(opened, budget)
     kind = classify_pickle(pickle)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote
-from sbformat.formats.sb2.pickles import Sb2Pickle
+from sbformat.formats.sb2 import Sb2Pickle
 from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError

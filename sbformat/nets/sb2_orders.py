@@ -37,8 +37,7 @@ from itertools import chain, islice, product, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
-from sbformat.formats.sb2.pickles import Names
+from sbformat.formats.sb2 import OWN_POLICIES, SHARED_POLICIES, Names
 from sbformat.immutable import Record
 from sbformat.known.spaces import Space
 from sbformat.known.types import CarriedClass, Partial, Reference

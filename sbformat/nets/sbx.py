@@ -1,8 +1,8 @@
 """The policies of SBX (Stable Baselines Jax), as its sources write them, and the graph of one (SBX.md 22.3).
 
-In: an archive of SBX, whose state dict ``policy`` has the arrays of flax by path (:mod:`sbformat.formats.sbx.states`),
+In: an archive of SBX, whose state dict ``policy`` has the arrays of flax by path (:mod:`sbformat.formats.sbx`),
 and whose pickled policy names the classes of its networks, their settings and activation
-(:mod:`sbformat.formats.sbx.modules`); of the code in the pickle nothing is looked at. Out: a graph that computes what
+(:mod:`sbformat.formats.sbx`); of the code in the pickle nothing is looked at. Out: a graph that computes what
 ``predict`` of SBX returns. ``ACTORS`` and ``CRITICS`` have a row for each class. SAC with ``net_arch=[16]``, for 3
 observations and 2 actions::
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.formats.sbx.modules import Module as Settings
+    from sbformat.formats.sbx import Module as Settings
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.limits import Budget
     from sbformat.pkl.names import Pair

@@ -193,7 +193,7 @@ def _build_model(
     _require_policy(archive)
     statistics = read_statistics(archive, vecnormalize, budget.limits)
     if statistics is not None and statistics.norm_obs:
-        from sbformat.formats.vecnormalize.mismatches import require_fit
+        from sbformat.formats.vecnormalize.values import require_fit
 
         require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
         given = given._replace(vecnormalize=statistics)

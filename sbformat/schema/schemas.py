@@ -123,7 +123,7 @@ def choose_schema(archive: Archive) -> tuple[DataSchema, str | None]:
 def choose_schema_of_data(data: Mapping[str, Any]) -> tuple[DataSchema, str | None]:
     """Do the same for ``data`` alone: SB3 writes the policy's class as ``policy_class``, SB2 as ``policy``."""
     if "policy" in data and "policy_class" not in data:
-        from sbformat.formats.sb2.algorithms import infer_algorithm as infer_sb2
+        from sbformat.formats.sb2 import infer_algorithm as infer_sb2
 
         return SB2, infer_sb2(data).name
     return SB3, infer(data).name

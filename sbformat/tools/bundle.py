@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.formats.vecnormalize.entries import ENTRIES, has_entries, read_entries, write_entries
-from sbformat.formats.vecnormalize.mismatches import require_fit
-from sbformat.formats.vecnormalize.reading import read_vecnormalize
-from sbformat.formats.vecnormalize.values import VecNormalize
+from sbformat.formats.vecnormalize.pickles import read_vecnormalize
+from sbformat.formats.vecnormalize.values import VecNormalize, require_fit
 from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read

@@ -14,7 +14,7 @@ import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.formats.pickled import PickledArchive
-from sbformat.formats.sb2.pickles import Sb2Pickle
+from sbformat.formats.sb2 import Sb2Pickle
 from sbformat.known.types import Instance
 from sbformat.pkl import Call, Dict, Global, Node, Update
 from sbformat.tools.convert import convert

@@ -16,8 +16,7 @@ import pytest
 
 import sbformat
 from sbformat.data import Serialized
-from sbformat.formats.sb2.algorithms import infer_algorithm
-from sbformat.formats.sb2.pickles import Names
+from sbformat.formats.sb2 import Names, infer_algorithm
 from sbformat.known.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.known.types import CarriedClass, Instance, Partial, Reference
 from sbformat.nets.sb2_orders import name_parameters

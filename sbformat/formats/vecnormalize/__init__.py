@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
 
 if TYPE_CHECKING:
-    from sbformat.formats.vecnormalize.reading import read_vecnormalize
-    from sbformat.formats.vecnormalize.writing import write_vecnormalize, writes_vecnormalize
+    from sbformat.formats.vecnormalize.pickles import read_vecnormalize, write_vecnormalize, writes_vecnormalize
 
 __all__ = ["RunningMeanStd", "VecNormalize", "read_vecnormalize", "write_vecnormalize", "writes_vecnormalize"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the reader and the writer when they are first used."""
-    if name == "read_vecnormalize":
-        from sbformat.formats.vecnormalize import reading
+    """Import the reader and the writer, which need more than the values, when they are first used."""
+    if name in __all__:
+        from sbformat.formats.vecnormalize import pickles
 
-        return reading.read_vecnormalize
-    if name in ("write_vecnormalize", "writes_vecnormalize"):
-        from sbformat.formats.vecnormalize import writing
-
-        return getattr(writing, name)
+        return getattr(pickles, name)
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

@@ -1,37 +1,51 @@
-"""The two entries that a bundle adds to an archive: settings as JSON, arrays as safetensors (STATISTICS.md 17.5).
+"""Normalization statistics as plain data: the two entries that a bundle adds to an archive (STATISTICS.md 17.5, 17.6).
 
-They are plain data: a JSON parser and a safetensors reader are enough to read them, and nothing is run.
+In: a ``VecNormalize``, or the entries of an archive. Out: the entries, or the value that they contain. Settings and
+spaces are JSON, arrays are safetensors: a JSON parser and a safetensors reader are enough to read them, and nothing is
+run. The fields of each kind of space come from its class in :mod:`sbformat.known.spaces`; one table has how each kind
+of field is written and read. Random generators are left out.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+import math
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
-from sbformat.data import parse_object
+from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES, parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_space
-from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
+from sbformat.formats.vecnormalize.values import EXACT, FLAGS, LIBRARIES, NUMBERS, RunningMeanStd, VecNormalize
+from sbformat.immutable import Record
+from sbformat.known.numpy import unpack_items
+from sbformat.known.rows import UnrecognizedError
+from sbformat.known.spaces import LIBRARIES as SPACE_LIBRARIES
+from sbformat.known.spaces import SPACE_TYPES, Space
 from sbformat.limits import Budget
-from sbformat.rendering import write_number
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
+from sbformat.pth.addresses import segment
+from sbformat.rendering import read_number, write_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
     from sbformat.archive.archive import Archive
+    from sbformat.known.spaces import FieldKind
     from sbformat.limits import Limits
 
 ENTRIES: Final = (SETTINGS_ENTRY, ARRAYS_ENTRY)
-
 FORMAT_VERSION: Final = 1
 _ONE: Final = "array"
 """Written for one array, or one set of statistics, instead of the list of keys of several."""
-_FLAGS: Final = ("training", "norm_obs", "norm_reward")
-_NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
+_STATISTICS: Final = ("obs_rms", "ret_rms")
+_LAST: Final = ("old_obs", "old_reward")
+_SPACES: Final = ("observation_space", "action_space")
 _PARTS: Final = ("mean", "var", "count")
-_FIELDS: Final = (
-    "format_version", "library", "num_envs", *_FLAGS, *_NUMBERS, "norm_obs_keys", "obs_rms", "ret_rms", "old_obs",
-    "old_reward", "observation_space", "action_space",
-)  # fmt: skip
+_FIELDS: Final = frozenset({
+    "format_version", "library", "num_envs", *FLAGS, *NUMBERS, "norm_obs_keys", *_STATISTICS, *_LAST, *_SPACES,
+})  # fmt: skip
 _ARRAYS: Final = "biuf"
 """Kinds of numpy dtypes that safetensors supports."""
 
@@ -49,23 +63,20 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
     """
     from safetensors.numpy import save
 
-    settings = json.dumps(_settings(value, Budget(limits)), indent=4, allow_nan=False).encode()
+    settings = json.dumps(_write_settings(value, Budget(limits)), indent=4, allow_nan=False).encode()
     try:
-        made = {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: save(_arrays(value))}
+        arrays = save(_write_arrays(value))
     except UnicodeEncodeError:
         message = "a key of the observations is not valid UTF-8, which safetensors needs"
         raise UnsupportedError(message) from None
-    if not _is_held(value, made, limits):
+    try:
+        is_exact = _read(settings, arrays, limits) == value
+    except DataError:  # duplicate keys
+        is_exact = False
+    if not is_exact:
         message = "the entries of a bundle cannot express these statistics exactly"
         raise UnsupportedError(message)
-    return made
-
-
-def _is_held(value: VecNormalize, made: dict[str, bytes], limits: Limits) -> bool:
-    try:
-        return _value(made[SETTINGS_ENTRY], made[ARRAYS_ENTRY], limits) == value
-    except DataError:  # duplicate keys
-        return False
+    return {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: arrays}
 
 
 def read_entries(archive: Archive) -> VecNormalize:
@@ -80,60 +91,54 @@ def read_entries(archive: Archive) -> VecNormalize:
     for name in ENTRIES:
         if name not in archive.entries:
             hint = ""
-            if DATA_ENTRY in archive.entries and not {*ENTRIES} & {*archive.entries}:
+            if DATA_ENTRY in archive.entries and not has_entries(archive):
                 hint = f"this is an agent of {archive.algorithm.name or 'an unknown algorithm'} without statistics"
             raise MissingEntryError(name, present=archive.entries, hint=hint)
-    return _value(archive.extra[SETTINGS_ENTRY], archive.extra[ARRAYS_ENTRY], archive.limits)
+    return _read(archive.extra[SETTINGS_ENTRY], archive.extra[ARRAYS_ENTRY], archive.limits)
+
+
+def _read(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
+    try:
+        found = _check_settings(parse_object(memoryview(settings), Budget(limits)))
+        budget = Budget(limits)
+        found.update({name: read_space(found[name], budget) for name in _SPACES})
+        found.update({name: _read_float(found[name]) for name in NUMBERS})
+    except SbformatError as error:
+        raise error.within(SETTINGS_ENTRY) from None
+    try:
+        found.update(_read_arrays(found, arrays, limits))
+        del found["format_version"]
+        return VecNormalize(**found)
+    except SbformatError as error:
+        raise error.within(ARRAYS_ENTRY) from None
+
+
+def _refuse(message: str) -> NoReturn:
+    raise DataError(message)
 
 
 # -- settings -----------------------------------------------------------------------------------------
 
 
-def _settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
+def _write_settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
     keys = value.norm_obs_keys
     return {
         "format_version": FORMAT_VERSION,
         "library": value.library,
         "num_envs": value.num_envs,
-        **{name: getattr(value, name) for name in _FLAGS},
-        **{name: write_number(getattr(value, name)) for name in _NUMBERS},
+        **{name: getattr(value, name) for name in FLAGS},
+        **{name: write_number(getattr(value, name)) for name in NUMBERS},
         "norm_obs_keys": None if keys is None else list(keys),
-        "obs_rms": _kind(value.obs_rms),
-        "ret_rms": _kind(value.ret_rms),
-        "old_obs": _kind(value.old_obs),
-        "old_reward": _kind(value.old_reward),
-        "observation_space": write_space(value.observation_space, budget),
-        "action_space": write_space(value.action_space, budget),
+        **{name: _describe_kind(getattr(value, name)) for name in (*_STATISTICS, *_LAST)},
+        **{name: write_space(getattr(value, name), budget) for name in _SPACES},
     }
 
 
-def _kind(value: object) -> str | list[str] | None:
+def _describe_kind(value: object) -> str | list[str] | None:
     """Return None for no array, ``array`` for one, and the keys for several."""
     if value is None:
         return None
     return list(value) if isinstance(value, dict) else _ONE
-
-
-def _value(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
-    try:
-        found = _check_settings(parse_object(memoryview(settings), Budget(limits)))
-        spaces = Budget(limits)
-        given = {name: read_space(found[name], spaces) for name in ("observation_space", "action_space")}
-        given.update({name: read_number(found[name]) for name in _NUMBERS})
-    except SbformatError as error:
-        raise error.within(SETTINGS_ENTRY) from None
-    keys = found["norm_obs_keys"]
-    try:
-        given.update(_read_arrays(found, arrays, limits))
-        return VecNormalize(
-            library=found["library"],
-            num_envs=found["num_envs"],
-            norm_obs_keys=None if keys is None else tuple(keys),
-            **{name: found[name] for name in _FLAGS},
-            **given,
-        )
-    except SbformatError as error:
-        raise error.within(ARRAYS_ENTRY) from None
 
 
 def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
@@ -142,25 +147,24 @@ def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
     if type(version) is int and version > FORMAT_VERSION:
         message = f"expected a bundle of version {FORMAT_VERSION}, got a later one"
         raise UnsupportedError(message)
-    if set(found) != set(_FIELDS):
-        odd = min(set(found) ^ set(_FIELDS))
-        refuse(f"the field {quote(odd, 60)} is {'unknown' if odd in found else 'missing'}")
-    if type(version) is not int or version != FORMAT_VERSION:
-        refuse(f"expected {FORMAT_VERSION} as format_version")
-    if found["library"] not in LIBRARIES:
-        refuse(f"expected {' or '.join(LIBRARIES)} as library")
-    for name in _FLAGS:
-        if type(found[name]) is not bool:
-            refuse(f"expected a bool as {name}")
-    if found["num_envs"] is not None and type(found["num_envs"]) is not int:
-        refuse("expected null or an integer as num_envs")
-    for name in ("obs_rms", "ret_rms", "old_obs", "old_reward"):
-        several = _are_keys(found[name]) and name.endswith(("obs_rms", "old_obs"))
-        if found[name] not in (None, _ONE) and not several:
-            refuse(f"expected null, '{_ONE}' or a list of keys as {name}")
-    if found["norm_obs_keys"] is not None and not _are_keys(found["norm_obs_keys"]):
-        refuse("expected null or a list of keys as norm_obs_keys")
-    return found
+    if set(found) != _FIELDS:
+        odd = min(set(found) ^ _FIELDS)
+        _refuse(f"the field {quote(odd, 60)} is {'unknown' if odd in found else 'missing'}")
+    rules = [
+        ("format_version", type(version) is int and version == FORMAT_VERSION, str(FORMAT_VERSION)),
+        ("library", found["library"] in LIBRARIES, " or ".join(LIBRARIES)),
+        *((name, type(found[name]) is bool, "a bool") for name in FLAGS),
+        ("num_envs", found["num_envs"] is None or type(found["num_envs"]) is int, "null or an integer"),
+    ]
+    for name in (*_STATISTICS, *_LAST):
+        several = name in ("obs_rms", "old_obs") and _are_keys(found[name])
+        rules.append((name, several or found[name] in (None, _ONE), f"null, '{_ONE}' or a list of keys"))
+    keys = found["norm_obs_keys"]
+    rules.append(("norm_obs_keys", keys is None or _are_keys(keys), "null or a list of keys"))
+    for name, holds, expected in rules:
+        if not holds:
+            _refuse(f"expected {expected} as {name}")
+    return {**found, "norm_obs_keys": None if keys is None else tuple(keys)}
 
 
 def _are_keys(value: Any) -> bool:
@@ -170,26 +174,31 @@ def _are_keys(value: Any) -> bool:
 # -- arrays -------------------------------------------------------------------------------------------
 
 
-def _names(base: str, kind: str | list[str] | None) -> dict[str | None, str]:
+def _list_members(value: Any) -> list[tuple[str | None, Any]]:
+    """Return a value with None, or the values of a Dict space with their keys; nothing for None."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return [] if value is None else [(None, value)]
+
+
+def _list_names(base: str, kind: str | list[str] | None) -> dict[str | None, str]:
     """Return the names of tensors by key, or the name of a single one by None."""
     if kind is None:
         return {}
     return {None: base} if kind == _ONE else {key: f"{base}/{key}" for key in kind}
 
 
-def _arrays(value: VecNormalize) -> dict[str, Any]:
+def _write_arrays(value: VecNormalize) -> dict[str, Any]:
     import numpy as np
 
     made: dict[str, Any] = {}
-    for base in ("obs_rms", "ret_rms"):
-        held: Any = getattr(value, base)
-        for key, name in _names(base, _kind(held)).items():
-            statistics = held if key is None else held[key]
-            made.update({f"{name}.{part}": np.asarray(getattr(statistics, part), order="C") for part in _PARTS})
-    for base in ("old_obs", "old_reward"):
-        held = getattr(value, base)
-        for key, name in _names(base, _kind(held)).items():
-            made[name] = np.asarray(held if key is None else held[key], order="C")
+    for base in (*_STATISTICS, *_LAST):
+        for key, part in _list_members(getattr(value, base)):
+            name = base if key is None else f"{base}/{key}"
+            if base in _STATISTICS:
+                made.update({f"{name}.{item}": np.asarray(getattr(part, item), order="C") for item in _PARTS})
+                continue
+            made[name] = np.asarray(part, order="C")
             if made[name].dtype.kind not in _ARRAYS:
                 message = f"expected {base} of a dtype that safetensors supports, got {made[name].dtype}"
                 raise UnsupportedError(message)
@@ -204,20 +213,14 @@ def _read_arrays(found: dict[str, Any], arrays: bytes, limits: Limits) -> dict[s
         message = "expected arrays without metadata in a bundle"
         raise TensorError(message)
     made: dict[str, Any] = {}
-    for base in ("obs_rms", "ret_rms"):
-        parts = {key: _read_statistics(held, name) for key, name in _names(base, found[base]).items()}
-        made[base] = _by_kind(parts, found[base])
-    for base in ("old_obs", "old_reward"):
-        parts = {key: _take_array(held, name) for key, name in _names(base, found[base]).items()}
-        made[base] = _by_kind(parts, found[base])
+    for base in (*_STATISTICS, *_LAST):
+        read = _take_statistics if base in _STATISTICS else _take_array
+        parts = {key: read(held, name) for key, name in _list_names(base, found[base]).items()}
+        made[base] = None if found[base] is None else parts[None] if found[base] == _ONE else parts
     if held:
         message = f"the array {quote(next(iter(held)), 60)} does not belong to these settings"
         raise TensorError(message)
     return made
-
-
-def _by_kind(parts: dict[Any, Any], kind: str | list[str] | None) -> Any:
-    return None if kind is None else parts[None] if kind == _ONE else parts
 
 
 def _take_array(held: dict[str, Any], name: str) -> Any:
@@ -227,9 +230,281 @@ def _take_array(held: dict[str, Any], name: str) -> Any:
     return held.pop(name)
 
 
-def _read_statistics(held: dict[str, Any], name: str) -> RunningMeanStd:
+def _take_statistics(held: dict[str, Any], name: str) -> RunningMeanStd:
     mean, var, count = (_take_array(held, f"{name}.{part}") for part in _PARTS)
     if any(array.dtype != "float64" for array in (mean, var, count)) or count.shape != ():
         message = f"the statistics {quote(name, 60)} are not float64, or their count is not one number"
         raise TensorError(message)
     return RunningMeanStd(mean, var, count[()])
+
+
+# -- arrays by name, as programs without sbformat read them ----------------------------------------------
+
+_DTYPES: Final = {
+    "num_envs": "int64",
+    **dict.fromkeys(FLAGS, "bool"),
+    **dict.fromkeys(NUMBERS, "float64"),
+}
+_MOST_ENVIRONMENTS: Final = 2**63 - 1
+
+
+def make_settings(value: VecNormalize) -> dict[str, np.ndarray]:
+    """Return the settings as arrays without dimensions: float64, bool, and ``num_envs`` as int64 if it is known."""
+    import numpy as np
+
+    made: dict[str, np.ndarray] = {}
+    for name, dtype in _DTYPES.items():
+        found = getattr(value, name)
+        if found is not None and (name != "num_envs" or abs(found) <= _MOST_ENVIRONMENTS):
+            made[name] = np.array(found, dtype)
+    return made
+
+
+def make_arrays(value: VecNormalize) -> dict[str, np.ndarray]:
+    """Return statistics, settings, and the last observation and reward if there are any.
+
+    The names are those of the attributes: ``obs_rms/mean``, or ``obs_rms/KEY/mean`` for a Dict space, ``clip_obs``.
+    """
+    import numpy as np
+
+    made: dict[str, Any] = {}
+    for base in (*_STATISTICS, *_LAST):
+        for key, part in _list_members(getattr(value, base)):
+            path = base if key is None else f"{base}/{segment(key)}"
+            if base in _STATISTICS:
+                made |= {f"{path}/{item}": np.asarray(getattr(part, item)) for item in _PARTS}
+            else:
+                made[path] = part
+    return made | make_settings(value)
+
+
+def make_number(value: float) -> np.ndarray | None:
+    """Return a number as an array of float64, an integer that float64 cannot hold as None."""
+    import numpy as np
+
+    try:
+        return np.array(float(value))
+    except OverflowError:
+        return None
+
+
+def describe_settings(value: VecNormalize) -> dict[str, Any]:
+    """Return the settings as JSON, with what is not a number: the library, and the keys that are normalized."""
+    settings = {name: write_number(getattr(value, name)) for name in _DTYPES}
+    keys = value.norm_obs_keys
+    return {"library": value.library, **settings, "norm_obs_keys": None if keys is None else list(keys)}
+
+
+# -- spaces -------------------------------------------------------------------------------------------
+
+_TEXT_DTYPE: Final = "<U0"
+_CODES: Final = frozenset(code for code in ITEM_SIZES if code[0] != "c")
+_RANK: Final = 64
+_Size: TypeAlias = "tuple[int, int]"
+"""What JSON counts for ``json_nodes`` and ``memory_bytes``, without its text (FORMAT.md 8.1)."""
+
+
+def write_space(space: Any, budget: Budget) -> Any:
+    """Return the JSON of a space.
+
+    :raises UnsupportedError: for an array of anything but plain numbers
+    :raises LimitError: when it is larger than a reader accepts
+    """
+    nodes, memory = _measure(space, {})  # before it is written: shared spaces may multiply
+    budget.spend("json_nodes", nodes)
+    budget.keep(0, meanwhile=memory)
+    return _write_space(space)
+
+
+def _measure(value: Any, known: dict[int, _Size]) -> _Size:
+    """Return the size of the JSON of a space or a field.
+
+    A space that is shared is written wherever it is used, and is measured once.
+    """
+    if isinstance(value, ArrayInfo):
+        items = () if _is_uniform(value) else (_add_sizes(len(value.read()) // item_size(value.dtype)),)
+        return _add_sizes(3, _add_sizes(len(value.shape)), *items, keys=3)
+    if isinstance(value, dict):
+        return _add_sizes(len(value), *(_add_sizes(2, _measure(part, known)) for part in value.values()))
+    if type(value) is tuple:
+        return _add_sizes(len(value), *(_measure(part, known) for part in value))
+    if not isinstance(value, Space):
+        return 0, 0
+    if id(value) not in known:
+        fields = [_measure(getattr(value, name), known) for name in value.plain_fields]
+        known[id(value)] = _add_sizes(2 + len(fields), *fields, keys=2 + len(fields))
+    return known[id(value)]
+
+
+def _add_sizes(count: int, *parts: _Size, keys: int = 0) -> _Size:
+    """Return the size of a list of so many values, or an object of so many keys, with those of its parts."""
+    commas = max(count - 1, 0)
+    nodes = CONTAINER_COST + commas + sum(part for part, _ in parts)
+    return nodes, CONTAINER_BYTES + VALUE_BYTES * commas + PAIR_BYTES * keys + sum(part for _, part in parts)
+
+
+def _write_space(space: Any) -> Any:
+    if space is None:
+        return None
+    fields = {name: _KINDS[kind].write(getattr(space, name)) for name, kind in space.plain_fields.items()}
+    return {"type": space.class_name, "library": space.library, **fields}
+
+
+def read_space(value: Any, budget: Budget) -> Any:
+    """Return the space that :func:`write_space` wrote.
+
+    :raises DataError: when a field is missing, unknown or of another type
+    :raises LimitError: when it exceeds a limit
+    """
+    if value is None:
+        return None
+    if type(value) is not dict or type(value.get("type")) is not str or value["type"] not in SPACE_TYPES:
+        _refuse(f"expected a space, of the type {', '.join(SPACE_TYPES)}")
+    kind: Any = SPACE_TYPES[value["type"]]
+    if set(value) != {"type", "library", *kind.plain_fields}:
+        _refuse(f"expected the fields type, library, {', '.join(kind.plain_fields)} of a {kind.class_name} space")
+    if value["library"] not in SPACE_LIBRARIES:
+        _refuse("expected gym or gymnasium as the library of a space")
+    fields = {name: _KINDS[field].read(value[name], budget) for name, field in kind.plain_fields.items()}
+    made = kind(library=value["library"], random=None, **fields)
+    problem = made.find_problem()
+    if problem:
+        _refuse(problem)
+    return made
+
+
+def _read_inner_space(value: Any, budget: Budget) -> Any:
+    if value is None:
+        _refuse("expected a space within a space, got null")
+    return read_space(value, budget)
+
+
+def _read_list(value: Any, budget: Budget) -> tuple[Any, ...]:
+    if type(value) is not list:
+        _refuse("expected a list of spaces")
+    return tuple(_read_inner_space(part, budget) for part in value)
+
+
+def _read_pairs(value: Any, budget: Budget) -> dict[str, Any]:
+    if type(value) is not list or any(type(pair) is not list or len(pair) != 2 for pair in value):
+        _refuse("expected pairs of a name and a space as the spaces of a Dict")
+    if any(type(key) is not str for key, _ in value) or len({key for key, _ in value}) != len(value):
+        _refuse("expected unique text names for the spaces of a Dict")
+    return {key: _read_inner_space(part, budget) for key, part in value}
+
+
+def _read_dtype(value: Any, _: Budget) -> str:
+    if value == _TEXT_DTYPE or (type(value) is str and value[:1] in ("<", "|", ">") and value[1:] in ITEM_SIZES):
+        return str(value)
+    _refuse("expected a dtype code of numpy in a space, such as <f4")
+
+
+def _read_shape(value: Any, _: Budget) -> tuple[int, ...]:
+    if type(value) is not list or len(value) > _RANK or any(type(size) is not int or size < 0 for size in value):
+        _refuse("expected a list of sizes as a shape")
+    return tuple(value)
+
+
+def _is_uniform(info: ArrayInfo) -> bool:
+    """Return whether an array is written as a single item: it has several, whose bytes are the same."""
+    buffer, size = info.read(), item_size(info.dtype)
+    return len(buffer) > size and buffer[:size] * (len(buffer) // size) == buffer
+
+
+def _write_array(info: ArrayInfo) -> dict[str, Any]:
+    try:
+        items = [write_number(item) for item in unpack_items(info)]
+    except UnrecognizedError as error:
+        raise UnsupportedError(str(error)) from None
+    return {"dtype": info.dtype, "shape": list(info.shape), "items": items[0] if _is_uniform(info) else items}
+
+
+def _read_array(value: Any, budget: Budget) -> ArrayInfo:
+    if type(value) is not dict or set(value) != {"dtype", "shape", "items"}:
+        _refuse("expected the fields dtype, shape and items of an array")
+    dtype, shape, items = value["dtype"], _read_shape(value["shape"], budget), value["items"]
+    order = "|" if type(dtype) is str and ITEM_SIZES.get(dtype[1:]) == 1 else "<"
+    if type(dtype) is not str or dtype[:1] != order or dtype[1:] not in _CODES:
+        _refuse("expected a little-endian dtype code of numpy for an array, such as <f4")
+    try:
+        numel = checked_numel(shape, ITEM_SIZES[dtype[1:]])
+    except SbformatError as error:
+        raise DataError(error.message) from None
+    budget.spend("blobs_bytes", numel * ITEM_SIZES[dtype[1:]])
+    if type(items) is not list:
+        return ArrayInfo(dtype, shape, "C", _pack_items([items], dtype) * numel, is_scalar=False)
+    if len(items) != numel:
+        _refuse(f"expected {numel} items in an array of shape {shape}, got {len(items)}")
+    return ArrayInfo(dtype, shape, "C", _pack_items(items, dtype), is_scalar=False)
+
+
+def _pack_items(items: list[Any], dtype: str) -> bytes:
+    """Return the bytes of numbers, each of which the dtype holds exactly."""
+    import numpy as np
+
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        numbers = np.array([_read_float(item) for item in items], "<f8")
+        with np.errstate(all="ignore"):
+            made = numbers.astype(dtype)
+        if not np.array_equal(made.astype("<f8"), numbers, equal_nan=True):
+            _refuse(f"a number does not fit into {dtype}")
+        return made.tobytes()
+    if any(type(item) is not (bool if kind == "b" else int) for item in items):
+        _refuse(f"expected items of one type in an array of {dtype}")
+    if kind != "b" and items and (min(items) < np.iinfo(dtype).min or max(items) > np.iinfo(dtype).max):
+        _refuse(f"a number does not fit into {dtype}")
+    return np.array(items, dtype).tobytes()
+
+
+def _read_float(value: Any) -> float:
+    """Return the float that :func:`~sbformat.rendering.write_number` wrote, or that an integer equals."""
+    found = read_number(value)
+    if type(value) is int and abs(value) <= EXACT:
+        return float(value)
+    if type(found) is not float or (type(value) is float and not math.isfinite(value)):
+        _refuse("expected a number that a float holds exactly")
+    return found
+
+
+class _Field(Record):
+    """How a kind of field is written as JSON, and read within a budget."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any, Budget], Any]
+
+
+def _plain(kind: type) -> _Field:
+    def read(value: Any, _: Budget) -> Any:
+        if type(value) is not kind:
+            _refuse(f"expected a field of type {kind.__name__} in a space, got {type(value).__name__}")
+        return value
+
+    return _Field(lambda value: value, read)
+
+
+def _optional(field: _Field) -> _Field:
+    """Return the same, or null for None."""
+    return _Field(
+        lambda value: None if value is None else field.write(value),
+        lambda value, budget: None if value is None else field.read(value, budget),
+    )
+
+
+_ARRAY: Final = _Field(_write_array, _read_array)
+_SPACE: Final = _Field(_write_space, _read_inner_space)
+_KINDS: Final[dict[FieldKind, _Field]] = {
+    "int": _plain(int),
+    "text": _plain(str),
+    "bool": _plain(bool),
+    "dtype": _Field(lambda value: value, _read_dtype),
+    "shape": _Field(list, _read_shape),
+    "array": _ARRAY,
+    "optional array": _optional(_ARRAY),
+    "flags": _optional(_ARRAY),
+    "space": _SPACE,
+    "optional space": _optional(_SPACE),
+    "spaces": _Field(lambda value: [_write_space(part) for part in value], _read_list),
+    "named spaces": _Field(lambda value: [[key, _write_space(part)] for key, part in value.items()], _read_pairs),
+}
+"""How each kind of field is written and read."""

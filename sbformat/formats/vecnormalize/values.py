@@ -7,11 +7,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
-from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, escape, quote
+from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, ValidationError, escape, quote
 from sbformat.known.spaces import Space
 from sbformat.pkl.numpy import ITEM_SIZES
+from sbformat.pth.mismatches import Mismatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
 
 
@@ -20,8 +23,12 @@ T = TypeVar("T")
 Library: TypeAlias = Literal["stable_baselines3", "stable_baselines"]
 """SB3, or its predecessor SB2."""
 LIBRARIES: Final = ("stable_baselines3", "stable_baselines")
+NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
+FLAGS: Final = ("training", "norm_obs", "norm_reward")
+EXACT: Final = 2**53
+"""Every integer up to it is a float."""
 
-_NUMBERS: Final = "biuf"
+_KINDS: Final = "biuf"
 """Kinds of numpy dtypes that can be normalized."""
 _OBSERVATION_KINDS: Final = "biufc"
 """Kinds of numpy dtypes that an observation may have."""
@@ -32,8 +39,19 @@ _MOST_KEYS: Final = 8
 """Keys in a repr."""
 
 
+class _Comparable:
+    """Values that are equal if all their fields are, arrays bit for bit."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        names = self.__dataclass_fields__  # type: ignore[attr-defined]
+        return type(other) is type(self) and all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RunningMeanStd:
+class RunningMeanStd(_Comparable):
     """Running mean and variance of observations or returns; compares bit for bit (STATISTICS.md 17.3).
 
     :param mean: array of any shape; becomes read-only float64
@@ -64,17 +82,12 @@ class RunningMeanStd:
         """Shape of mean and variance."""
         return self.mean.shape
 
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return _same_fields(self, other)
-
     def __repr__(self) -> str:
         return f"<RunningMeanStd {self.shape} of {self.count!r}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class VecNormalize:
+class VecNormalize(_Comparable):
     """Statistics and settings of SB3's ``VecNormalize``; compares by value, arrays bit for bit (STATISTICS.md 17.3).
 
     The parts are consistent: whatever is normalized has statistics, of the shape of its space.
@@ -117,11 +130,6 @@ class VecNormalize:
         _convert_fields(self)
         _check_statistics(self)
         _check_spaces(self)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return _same_fields(self, other)
 
     def __repr__(self) -> str:
         shown = self.obs_rms
@@ -169,7 +177,7 @@ class VecNormalize:
         """
         import numpy as np
 
-        reward = _numbers(reward, "the reward")
+        reward = _require_array(reward, "the reward")[()]
         with np.errstate(all="ignore"):
             if self.norm_reward:
                 reward = np.clip(reward / self._reward_scale(), -self.clip_reward, self.clip_reward)
@@ -183,7 +191,7 @@ class VecNormalize:
         """
         import numpy as np
 
-        reward = _numbers(reward, "the reward")
+        reward = _require_array(reward, "the reward")[()]
         with np.errstate(all="ignore"):
             return reward * self._reward_scale() if self.norm_reward else reward.copy()
 
@@ -230,8 +238,8 @@ class VecNormalize:
 
 def _convert_fields(value: VecNormalize) -> None:
     """Convert every field to its type."""
-    numbers = {name: _number(getattr(value, name), name) for name in ("clip_obs", "clip_reward", "gamma", "epsilon")}
-    for name in ("training", "norm_obs", "norm_reward"):
+    numbers = {name: _number(getattr(value, name), name) for name in NUMBERS}
+    for name in FLAGS:
         if type(getattr(value, name)) is not bool:
             _refuse(f"expected a bool as {name}, got {type(getattr(value, name)).__name__}")
     if value.library not in LIBRARIES:
@@ -360,13 +368,9 @@ def _number(value: Any, name: str) -> float:
 
 def _freeze(value: Any, name: str, dtype: str | None = None) -> np.ndarray:
     """Return a read-only array that shares no memory with a writable one."""
-    array = _array(value, name)
-    if (
-        array.dtype.kind not in (_OBSERVATION_KINDS if dtype is None else _NUMBERS)
-        or array.dtype.str[1:] not in ITEM_SIZES
-    ):
-        message = f"expected numbers as {name}, got {quote(array.dtype, 40)}"
-        raise TensorError(message)
+    array = _require_array(value, name, _OBSERVATION_KINDS if dtype is None else _KINDS)
+    if array.dtype.str[1:] not in ITEM_SIZES:
+        _refuse_dtype(array, name)
     made: np.ndarray = array
     if (dtype is not None and array.dtype != dtype) or not isinstance(array.base, bytes) or array.flags.writeable:
         made = array.astype(array.dtype.newbyteorder("=") if dtype is None else dtype)  # a copy of its own
@@ -374,7 +378,8 @@ def _freeze(value: Any, name: str, dtype: str | None = None) -> np.ndarray:
     return made
 
 
-def _array(value: Any, name: str) -> Any:
+def _require_array(value: Any, name: str, kinds: str = _KINDS) -> Any:
+    """Return a value as an array of numbers of these kinds."""
     import numpy as np
 
     try:
@@ -385,29 +390,23 @@ def _array(value: Any, name: str) -> Any:
     if array.dtype.hasobject:
         message = f"expected an array of numbers as {name}"
         raise TensorError(message)
+    if array.dtype.kind not in kinds:
+        _refuse_dtype(array, name)
     return array
 
 
-def _numbers(value: Any, name: str) -> Any:
-    array = _array(value, name)
-    if array.dtype.kind not in _NUMBERS:
-        message = f"expected numbers as {name}, got {quote(array.dtype, 40)}"
-        raise TensorError(message)
-    return array[()] if array.ndim == 0 else array
+def _refuse_dtype(array: Any, name: str) -> NoReturn:
+    message = f"expected numbers as {name}, got {quote(array.dtype, 40)}"
+    raise TensorError(message)
 
 
 def _check_shape(obs: Any, statistics: RunningMeanStd, name: str) -> Any:
-    array = _numbers(obs, name)
+    array = _require_array(obs, name)[()]
     rank = len(statistics.shape)
     if array.ndim < rank or array.shape[array.ndim - rank :] != statistics.shape:
         message = f"expected {name} of a shape that ends with {statistics.shape}, got {array.shape}"
         raise TensorError(message)
     return array
-
-
-def _same_fields(one: Any, other: object) -> bool:
-    names = one.__slots__
-    return type(other) is type(one) and all(_same(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -418,3 +417,62 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return one == other or (one != one and other != other)  # noqa: PLR0124 -- NaN
     return type(one) is type(other) and bool(one == other)
+
+
+_LISTED: Final = 4
+
+
+def require_fit(vecnormalize: VecNormalize, space: object, otherwise: str) -> None:
+    """Refuse statistics that do not fit the observation space of an agent.
+
+    :param otherwise: what the caller can do about it
+    :raises ValidationError: when they do not; ``problems`` lists all mismatches
+    """
+    mismatches = list(find_mismatches(vecnormalize, space))
+    if mismatches:
+        listed = "; ".join(row.message for row in mismatches[:_LISTED])
+        left = len(mismatches) - _LISTED
+        more = f"; and {left} more" if left > 0 else ""
+        message = f"the statistics do not fit the agent ({otherwise}): {listed}{more}"
+        raise ValidationError(message, problems=mismatches)
+
+
+def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Mismatch]:
+    """Yield the statistics whose keys or shapes are not those of an observation space.
+
+    Images may have their channels last: SB3 moves them to the front after normalizing. Nothing is compared when
+    observations are not normalized, or the space is unknown.
+    """
+    statistics = vecnormalize.obs_rms
+    if not vecnormalize.norm_obs or statistics is None or not isinstance(space, Space):
+        return
+    if not isinstance(statistics, dict):
+        if space.has_keys:
+            yield Mismatch(
+                "obs_rms", "shape", "expected statistics by key, as for a Dict space, got those of one array"
+            )
+        else:
+            yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
+        return
+    keys = vecnormalize.norm_obs_keys
+    if not space.has_keys:
+        if space.shape is not None:
+            yield Mismatch(
+                "obs_rms", "shape", "expected statistics of one array, got statistics by key, as for a Dict space"
+            )
+        return
+    parts = space.parts()
+    for key in statistics if keys is None else keys:
+        path = f"obs_rms/{escape(key, 80)}"
+        if key not in parts:
+            yield Mismatch(path, "unexpected", f"the observations of the agent have no key {quote(key, 80)}")
+        elif key in statistics:
+            yield from _find_shape_mismatch(path, statistics[key].shape, parts[key])
+
+
+def _find_shape_mismatch(path: str, shape: tuple[int, ...], space: Space) -> Iterator[Mismatch]:
+    if space.shape is None:
+        return
+    has_channels_last = len(shape) == 3 and (shape[2], *shape[:2]) == space.shape
+    if shape != space.shape and not has_channels_last:
+        yield Mismatch(path, "shape", f"{path}: expected the shape {space.shape} of observation_space, got {shape}")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.errors import require_type
-from sbformat.formats.vecnormalize.mismatches import find_mismatches
-from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
+from sbformat.formats.vecnormalize.values import find_mismatches
+from sbformat.formats.vecnormalize.values import require_fit as require_statistics_fit
 from sbformat.immutable import Record
 from sbformat.known.spaces import convert_space
 from sbformat.limits import DEFAULT_LIMITS, Limits

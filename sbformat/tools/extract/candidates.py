@@ -142,7 +142,7 @@ def _get(table: Callable[[], Mapping[str, Any]], name: str) -> Any:
 
 def _list_counts(leaves: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
     """Return the numbers of samples, which the pickle has as Python numbers."""
-    from sbformat.formats.vecnormalize.arrays import make_number
+    from sbformat.formats.vecnormalize.entries import make_number
 
     made: dict[str, Callable[[], Any]] = {}
     for path, value in leaves.items():
@@ -158,8 +158,8 @@ def _list_settings(archive: Archive) -> tuple[dict[str, Callable[[], Any]], dict
 
     SB2's files of a mean and a variance have none, and those of a class of a user may not be what SB3 has.
     """
-    from sbformat.formats.vecnormalize.arrays import describe_settings, make_settings
-    from sbformat.formats.vecnormalize.reading import read_vecnormalize
+    from sbformat.formats.vecnormalize.entries import describe_settings, make_settings
+    from sbformat.formats.vecnormalize.pickles import read_vecnormalize
 
     if archive.format != "vecnormalize":
         return {}, {}
@@ -172,8 +172,7 @@ def _list_settings(archive: Archive) -> tuple[dict[str, Callable[[], Any]], dict
 
 
 def _list_bundled_statistics(archive: Archive) -> Part:
-    from sbformat.formats.vecnormalize.arrays import describe_settings, make_arrays
-    from sbformat.formats.vecnormalize.entries import read_entries
+    from sbformat.formats.vecnormalize.entries import describe_settings, make_arrays, read_entries
 
     value = read_entries(archive)
     arrays = {name: functools.partial(_identity, array) for name, array in make_arrays(value).items()}

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
-from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
+from sbformat.formats.vecnormalize.pickles import WHOLE_FILE, library_of, make_vecnormalize, read_parts
 from sbformat.immutable import Record
 from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
 from sbformat.known.spaces import Space

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from sbformat.immutable import Record
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Value
-from sbformat.values.computed.errors import NotUnderstoodError
+from sbformat.values.computed.arithmetic import NotUnderstoodError
 
 __all__ = ["ComputedSchedule", "Understanding", "examine", "understand"]
 

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.immutable import Record
 from sbformat.known.types import ConstantSchedule, LinearSchedule
-from sbformat.values.computed.arithmetic import Number
-from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
+from sbformat.values.computed.arithmetic import NotUnderstoodError, Number, OtherReleaseError, refuse
+from sbformat.values.computed.bytecode import PYTHON_3_5, PYTHON_3_14, list_releases
+from sbformat.values.computed.library import Closure, Known, Method, Object, Unusable, convert
 from sbformat.values.computed.machine import INEXACT, Machine
-from sbformat.values.computed.objects import Closure, Known, Method, Object, Unusable, convert
-from sbformat.values.computed.opcodes import PYTHON_3_5, PYTHON_3_14, list_releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.known.code import Code
     from sbformat.values.computed.arithmetic import Decision
+    from sbformat.values.computed.bytecode import Release
     from sbformat.values.computed.machine import Result
-    from sbformat.values.computed.opcodes import Release
 
 _TOLERANCE: Final = 1e-9
 """Of the greatest value: rounding errors of a few operations are below 1e-12."""

@@ -6,6 +6,8 @@ has added to that line; and whether the value is the same on every machine, as t
 ``exp`` or ``pow`` are not.
 
 What numpy 1 and numpy 2 compute differently, such as float32 with a number of Python, is refused.
+
+Whatever is refused here raises a reason, which :func:`sbformat.values.computed.examine` returns.
 """
 
 from __future__ import annotations
@@ -14,13 +16,29 @@ import math
 import operator
 import struct
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from sbformat.immutable import Record
-from sbformat.values.computed.errors import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class NotUnderstoodError(Exception):
+    """A function is not a pure function of numbers, or not one that is known here; never leaves the package."""
+
+
+class OtherReleaseError(NotUnderstoodError):
+    """Bytecode is not what a release of CPython compiles."""
+
+
+def refuse(reason: str) -> NoReturn:
+    """Raise a reason.
+
+    :param reason: the end of a sentence about the function: "it calls print"; text of the file in it is escaped
+    """
+    raise NotUnderstoodError(reason)
+
 
 Plain: TypeAlias = int | float
 

@@ -1,6 +1,6 @@
 """The machine that executes a schedule's instructions for one remaining progress (VALUES.md 13.5).
 
-**What comes in.** A function of the file, as :mod:`~sbformat.values.computed.objects` has it, and a progress.
+**What comes in.** A function of the file, as :mod:`~sbformat.values.computed.library` has it, and a progress.
 
 **What goes out.** The number that the function returns, and the decisions on which it depends: the differences that
 were compared with 0, with their slopes. As long as no decision changes, a result that has a slope is a line in p:
@@ -29,11 +29,20 @@ from sbformat.immutable import Record
 from sbformat.known.code import Code
 from sbformat.known.types import ConstantSchedule
 from sbformat.values.computed import arithmetic
-from sbformat.values.computed.arithmetic import ANY, EPSILON, FAILS, TRUTH, Decision, Number, make_number
-from sbformat.values.computed.errors import NotUnderstoodError, OtherReleaseError, refuse
-from sbformat.values.computed.instructions import NULL, decode_instructions
-from sbformat.values.computed.library import find_builtin, find_name, find_package
-from sbformat.values.computed.objects import (
+from sbformat.values.computed.arithmetic import (
+    ANY,
+    EPSILON,
+    FAILS,
+    TRUTH,
+    Decision,
+    NotUnderstoodError,
+    Number,
+    OtherReleaseError,
+    make_number,
+    refuse,
+)
+from sbformat.values.computed.bytecode import NULL, decode_instructions
+from sbformat.values.computed.library import (
     MOST_ITEMS,
     UNBOUND,
     ArrayNumber,
@@ -51,7 +60,10 @@ from sbformat.values.computed.objects import (
     Unusable,
     convert,
     describe,
+    find_builtin,
     find_key,
+    find_name,
+    find_package,
     require_int,
     require_items,
     require_number,
@@ -60,8 +72,7 @@ from sbformat.values.computed.objects import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.values.computed.instructions import Instruction
-    from sbformat.values.computed.opcodes import Release
+    from sbformat.values.computed.bytecode import Instruction, Release
 
 _MOST_STEPS: Final = 4_000
 """Instructions for one progress. A schedule of four pieces, computed in a loop, takes 340."""
@@ -258,10 +269,7 @@ class Machine:
             instructions = self.decoded[id(code)] = decode_instructions(code, self.release)
             self.steps += len(code.bytecode) // _DECODED
         self.has_handlers |= bool(code.exceptiontable)
-        frame = Frame(closure, _bind(closure, args, keywords), instructions, has_caches=self.release.has_caches)
-        if self.release.has_caches:  # one numbering: a variable of the closure is a local whose content is the cell
-            frame.locals.update((name, frame.cells[name]) for name in code.freevars)
-        result = self._execute(frame)
+        result = self._execute(Frame(self, closure, _bind(closure, args, keywords), instructions))
         self.depth -= 1
         return result
 
@@ -276,7 +284,7 @@ class Machine:
                 raise OtherReleaseError(message)
             op, arg = instructions[frame.position]
             frame.position += 1
-            _DO[op](self, frame, arg)
+            _DO[op](frame, arg)
         return frame.result
 
     # -- names ----------------------------------------------------------------------------------------
@@ -325,21 +333,35 @@ _ATTRIBUTES: Final = (str, Number, Closure, Table, tuple, List, Row)
 
 _RUNNING: Final = object()
 """The result of a call that has not returned."""
+_EXCEPT: Final = -2
+"""The target of a block that is not a loop: try, with handlers that no error reaches."""
+_FINALLY: Final = -3
+"""The target of a block whose end is executed however it is left."""
+_ERRORS: Final = frozenset(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, Exception)
+)
 
 
 class Frame:
-    """One call of a function: its stack and its variables."""
+    """One call of a function: its stack and its variables.
+
+    The method ``do_X`` executes the instruction ``X`` with its argument; one that jumps sets ``position``.
+    """
 
     def __init__(
-        self, closure: Closure, local: dict[str, Any], instructions: list[Instruction], *, has_caches: bool
+        self, machine: Machine, closure: Closure, local: dict[str, Any], instructions: list[Instruction]
     ) -> None:
         code = closure.code
         if any(name not in closure.cells for name in code.freevars):
             refuse("it lacks a variable of its closure")
-        own = {name: Cell(local.pop(name, UNBOUND)) for name in code.cellvars} if not has_caches else {}
+        own = () if machine.release.has_caches else code.cellvars  # since 3.11, MAKE_CELL makes them
+        self.machine = machine
         self.closure = closure
         self.locals = local
-        self.cells: dict[str, Cell] = {**own, **{name: closure.cells[name] for name in code.freevars}}
+        self.cells = {name: Cell(local.pop(name, UNBOUND)) for name in own}
+        self.cells.update({name: closure.cells[name] for name in code.freevars})
+        if machine.release.has_caches:  # one numbering: a variable of the closure is a local whose content is the cell
+            local.update(self.cells)
         self.instructions = instructions
         self.position = 0
         self.stack: list[Any] = []
@@ -372,6 +394,410 @@ class Frame:
         if len(self.stack) >= _MOST_STACK:
             refuse("its stack is too large")
         self.stack.append(value)
+
+    # -- variables ------------------------------------------------------------------------------------
+
+    def do_fast(self, name: str) -> None:
+        value = self.locals.get(name, UNBOUND)
+        if value is UNBOUND:
+            refuse(UNBOUND.reason)
+        self.push(value)
+
+    def do_store(self, name: str) -> None:
+        self.locals[name] = self.pop()
+
+    def do_delete(self, name: str) -> None:
+        if self.locals.pop(name, UNBOUND) is UNBOUND:
+            refuse(UNBOUND.reason)
+
+    def do_make_cell(self, name: str) -> None:
+        """MAKE_CELL: from then on, the content of the variable is a cell with its former content."""
+        self.locals[name] = Cell(self.locals.get(name, UNBOUND))
+
+    def _find_cell(self, name: str) -> Cell:
+        found = (self.locals if self.machine.release.has_caches else self.cells).get(name)
+        return found if isinstance(found, Cell) else refuse("its bytecode uses a cell that its code object lacks")
+
+    def do_deref(self, name: str) -> None:
+        content = self._find_cell(name).content
+        if content is UNBOUND:
+            refuse(UNBOUND.reason)
+        self.push(content)
+
+    def do_store_deref(self, name: str) -> None:
+        if name in self.closure.code.freevars:
+            refuse("it changes a variable that it shares with others")
+        self._find_cell(name).content = self.pop()
+
+    def do_global(self, name: str) -> None:
+        found = self.machine.find_global(self.closure, name)
+        if isinstance(found, Unusable) and name not in self.closure.globals and name not in _ERRORS:
+            refuse(found.reason)
+        self.push(found)
+
+    def do_attribute(self, name: str) -> None:
+        owner = self.pop()
+        if isinstance(owner, Package):
+            self.push(find_name(owner.name, name))
+        elif isinstance(owner, Object):
+            self.push(self.machine.get_attribute(owner, name))
+        elif isinstance(owner, Table) and name == "get":
+            self.push(Library("get", lambda _, key, default=None, /: _find_item(owner, key, default)))
+        elif isinstance(owner, Unusable):
+            refuse(owner.reason)
+        else:
+            refuse(f"it uses the attribute {escape(name, 100)} of {describe(owner)}")
+
+    def do_import(self, name: str) -> None:
+        level, names = self.pop_many(2)
+        if require_int(level) != 0:
+            refuse("it imports a part of its own package")
+        found = find_package(name.partition(".")[0] if names is None else name)
+        if isinstance(found, Unusable):
+            refuse(found.reason)
+        self.push(found)
+
+    def do_import_from(self, name: str) -> None:
+        owner = self.peek(1)
+        found = find_name(owner.name, name) if isinstance(owner, Package) else UNBOUND
+        if isinstance(found, Unusable):
+            refuse(found.reason)
+        self.push(found)
+
+    # -- the stack ------------------------------------------------------------------------------------
+
+    def do_swap(self, depth: int) -> None:
+        lower = self.peek(depth)
+        self.stack[-depth], self.stack[-1] = self.stack[-1], lower
+
+    def do_rotate(self, depth: int) -> None:
+        """Move the topmost item down, to a depth."""
+        self.peek(depth)
+        self.stack.insert(len(self.stack) - depth, self.stack.pop())
+
+    # -- branches and loops ---------------------------------------------------------------------------
+
+    def do_jump(self, target: int) -> None:
+        self.position = target
+
+    def do_jump_if(self, arg: Any) -> None:
+        target, wanted = arg
+        value = self.pop()
+        if self.machine.release.needs_bool and not (isinstance(value, Number) and value.kind in ("bool", TRUTH)):
+            refuse("its bytecode tests something other than a condition")
+        if self.machine.is_true(value) is wanted:
+            self.position = target
+
+    def do_jump_or_pop(self, arg: Any) -> None:
+        target, wanted = arg
+        if self.machine.is_true(self.peek(1)) is wanted:
+            self.position = target
+        else:
+            self.pop()
+
+    def do_jump_if_none(self, arg: Any) -> None:
+        target, wanted = arg
+        value = self.pop()
+        if isinstance(value, Unusable):
+            refuse(value.reason)
+        if (value is None) is wanted:
+            self.position = target
+
+    def do_iterate(self, _: Any) -> None:
+        value = self.pop()
+        if isinstance(value, List):
+            object.__setattr__(
+                value, "is_own", False
+            )  # items that are added while it is iterated would be iterated, too
+        self.push(value if isinstance(value, Iterator) else Iterator(require_items(value)))
+
+    def do_for(self, arg: Any) -> None:
+        target, end = arg
+        iterator = self.peek(1)
+        if not isinstance(iterator, Iterator):
+            refuse("its bytecode loops over something other than an iterator")
+        if iterator.is_shared:
+            refuse("it uses an iterator twice")
+        if iterator.position < len(iterator.items):
+            self.push(iterator.items[iterator.position])
+            iterator.position += 1
+            return
+        if end == "pop":
+            self.pop()
+        self.position = target
+
+    def do_setup_loop(self, target: int) -> None:
+        if len(self.loops) >= _MOST_STACK:
+            refuse("its loops are too deep")
+        self.loops.append((target, len(self.stack)))
+
+    def _setup_handler(self, target: int) -> None:
+        """SETUP_EXCEPT: the handler is never reached, because an error ends the run; SETUP_FINALLY: see its target."""
+        self.machine.has_handlers = True
+        self.do_setup_loop(target)
+
+    def do_pop_block(self, _: Any) -> None:
+        if not self.loops:
+            refuse("its bytecode ends a block that it did not start")
+        self.loops.pop()
+
+    def _leave_blocks(self) -> tuple[int, int]:
+        """End the blocks within a loop; return the loop, which continues."""
+        while self.loops:
+            target, height = self.loops[-1]
+            if target >= 0:
+                return target, height
+            if target == _FINALLY:
+                break
+            self.loops.pop()
+        return refuse("it leaves a block before its end")
+
+    def do_break(self, _: Any) -> None:
+        target, height = self._leave_blocks()
+        self.loops.pop()
+        del self.stack[height:]
+        self.position = target
+
+    def do_continue(self, target: int) -> None:
+        self._leave_blocks()
+        self.position = target
+
+    # -- calls and functions --------------------------------------------------------------------------
+
+    def do_call(self, arg: Any) -> None:
+        count, null = arg
+        names, self.keywords = self.keywords, ()
+        self._finish_call(self.pop_many(count), null, names)
+
+    def do_keywords(self, names: tuple[str, ...]) -> None:
+        self.keywords = names
+
+    def do_call_keywords(self, arg: Any) -> None:
+        count, null = arg
+        names = self.pop()
+        if type(names) is not tuple or any(type(name) is not str for name in names):
+            refuse("its bytecode has invalid names of arguments")
+        self._finish_call(self.pop_many(count), null, names)
+
+    def _finish_call(self, args: list[Any], null: str, names: tuple[str, ...]) -> None:
+        if not null:
+            function = self.pop()
+        else:
+            below, above = self.pop_many(2)
+            function, own = (above, below) if null == "below" else (below, above)
+            if own is not NULL:  # a function, and the object or iterator that it receives first
+                function, own = (below, above)
+                args = [own, *args]
+        if len(names) > len(args) or len(set(names)) != len(names):
+            refuse("its bytecode has invalid names of arguments")
+        position = len(args) - len(names)
+        keywords = dict(zip(names, args[position:]))
+        if any(part is NULL for part in args):
+            refuse("its bytecode calls something without an argument")
+        self.push(self.machine.call(function, tuple(args[:position]), keywords))
+
+    def do_function(self, arg: Any) -> None:
+        """MAKE_FUNCTION: of its flags, 1 are defaults, 2 keyword defaults, 4 annotations, 8 the closure."""
+        flags, has_name = arg
+        if has_name:
+            self.pop()
+        code = self.pop()
+        if not isinstance(code, Code):
+            refuse("its bytecode makes a function without a code object")
+        self.push(Closure(code, {}, (), {}, self.closure.globals))
+        for flag in (8, 4, 2, 1):
+            if flags & flag:
+                self.do_function_attribute(flag)
+
+    def do_function_attribute(self, flag: int) -> None:
+        value, function = self.pop_many(2)
+        if not isinstance(function, Closure):
+            refuse("its bytecode changes something other than a function")
+        if flag == 8:
+            names = function.code.freevars
+            if (
+                type(value) is not tuple
+                or len(value) != len(names)
+                or not all(isinstance(part, Cell) for part in value)
+            ):
+                refuse("its bytecode makes a function with an invalid closure")
+            function = replace(function, cells=dict(zip(names, value)))
+        elif flag == 1:
+            if type(value) is not tuple:
+                refuse("its bytecode makes a function with invalid defaults")
+            function = replace(function, defaults=value)
+        elif flag != 4:
+            refuse("it makes a function with keyword defaults")
+        self.push(function)
+
+    def do_return(self, _arg: Any) -> None:
+        if any(target == _FINALLY for target, _ in self.loops):
+            refuse("it leaves a block before its end")
+        self.result = self.pop()
+
+    def do_unsupported(self, arg: str) -> None:
+        if arg.startswith("opcode") and not self.machine.release.others >> int(arg.removeprefix("opcode ")) & 1:
+            message = f"it uses {arg}"
+            raise OtherReleaseError(message)
+        refuse(f"it uses {arg}" if arg.isupper() or arg.startswith("opcode") else arg)
+
+    # -- operators ------------------------------------------------------------------------------------
+
+    def do_binary(self, symbol: str) -> None:
+        one, other = self.pop_many(2)
+        if symbol == "+" and type(one) is type(other) and isinstance(one, (tuple, List)):
+            items = require_items(one) + require_items(other)
+            if len(items) > MOST_ITEMS:
+                refuse("it makes a long list")
+            self.push(tuple(items) if isinstance(one, tuple) else List(items))
+            return
+        self.push(self.machine.combine(symbol, one, other))
+
+    def do_in_place(self, symbol: str) -> None:
+        """``+=``: of a list, it would change what other variables refer to, too."""
+        if isinstance(self.peek(2), (List, ArrayNumber)):
+            refuse("it changes a list, dict or array")
+        self.do_binary(symbol)
+
+    def do_unary(self, symbol: str) -> None:
+        number = require_number(self.pop())
+        if symbol == "-":
+            self.push(arithmetic.negate(number))
+        elif number.kind in ("bool", "b1", TRUTH):
+            refuse("it computes with the sign of a condition")
+        else:
+            self.push(number)
+
+    def do_compare(self, symbol: str) -> None:
+        one, other = self.pop_many(2)
+        if symbol in ("==", "!=") and (one is None or other is None or isinstance(one, str) or isinstance(other, str)):
+            self.push(make_number((find_key(one) == find_key(other)) is (symbol == "==")))
+            return
+        left, right = require_number(one), require_number(other)
+        found = self.machine.compare(symbol, left, right)
+        kinds = (left.kind, right.kind)
+        self.push(Number(found, TRUTH if ANY in kinds else "b1" if any(map(arithmetic.is_numpy, kinds)) else "bool"))
+
+    def do_to_bool(self, _: Any) -> None:
+        self.push(make_number(self.machine.is_true(self.pop())))
+
+    def do_not(self, _: Any) -> None:
+        value = self.pop()
+        if self.machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
+            refuse("its bytecode tests something other than a condition")
+        self.push(make_number(not self.machine.is_true(value)))
+
+    def do_is(self, inverted: Any) -> None:
+        one, other = self.pop_many(2)
+        if any(isinstance(part, Unusable) for part in (one, other)):
+            refuse("it compares identities")
+        if one is None or other is None:
+            found = one is other
+        else:
+            left, right = require_number(one), require_number(other)
+            if "bool" not in (left.kind, right.kind):
+                refuse("it compares identities")
+            found = left.kind == right.kind and left.value is right.value
+        self.push(make_number(found is not inverted))
+
+    def do_contains(self, inverted: Any) -> None:
+        item, container = self.pop_many(2)
+        if isinstance(container, Iterator):
+            refuse("it searches an iterator")
+        items: Any = container.items if isinstance(container, Table) else list(map(find_key, require_items(container)))
+        self.push(make_number((find_key(item) in items) is not inverted))
+
+    def do_subscript(self, _: Any) -> None:
+        container, key = self.pop_many(2)
+        if isinstance(container, Table):
+            found = find_key(key)
+            if found not in container.items:
+                refuse("it uses a key that a dict lacks")
+            self.push(_get_item(container, found))
+            return
+        if not isinstance(container, (tuple, List, Row)):
+            refuse(f"it uses an item of {describe(container)}")
+        items = tuple(require_items(container))
+        if isinstance(key, slice):
+            made = items[key]
+            self.push(
+                made if type(container) is tuple else List(list(made)) if isinstance(container, List) else Row(made)
+            )
+            return
+        index = require_number(key)
+        if index.kind not in ("int", "i8") and (index.kind != "bool" or isinstance(container, Row)):
+            refuse("it uses an item at a place that is not an integer")
+        if not -len(items) <= index.value < len(items):
+            refuse("it uses an item that a list lacks")
+        if index.slope is None:
+            self.machine.is_regular = False
+            self.machine.check_handlers(index)
+        self.push(items[int(index.value)])
+
+    def do_slice(self, count: int) -> None:
+        parts = [part if part is None else require_int(part) for part in self.pop_many(count)]
+        if not 2 <= count <= 3 or parts[2:] == [0]:
+            refuse("it takes an unusual part of a list")
+        self.push(slice(*parts))
+
+    def do_append(self, depth: int) -> None:
+        value = self.pop()
+        _extend_list(self.peek(depth), [value])
+
+    def do_extend(self, depth: int) -> None:
+        items = require_items(self.pop())
+        _extend_list(self.peek(depth), items)
+
+    def do_unpack(self, count: int) -> None:
+        value = self.pop()
+        items = require_items(value)
+        if isinstance(value, Iterator) or len(items) != count:
+            refuse("it unpacks a list of another length")
+        for item in reversed(items):
+            self.push(item)
+
+    def do_dict(self, count: int) -> None:
+        parts = self.pop_many(2 * count)
+        self.push(Table(dict(zip(map(find_key, parts[::2]), parts[1::2])), is_own=True))
+
+    def do_dict_of_keys(self, count: int) -> None:
+        keys = require_items(self.pop())
+        if len(keys) != count:
+            refuse("its bytecode makes a dict with another number of keys")
+        self.push(Table(dict(zip(map(find_key, keys), self.pop_many(count))), is_own=True))
+
+    def do_cell(self, name: str) -> None:
+        self.push(self._find_cell(name))
+
+    def do_const(self, arg: Any) -> None:
+        self.push(arg)
+
+    def do_copy(self, depth: int) -> None:
+        self.push(self.peek(depth))
+
+    def do_fast_and_clear(self, name: str) -> None:
+        self.push(self.locals.pop(name, UNBOUND))
+
+    def do_list(self, count: int) -> None:
+        self.push(List(self.pop_many(count)))
+
+    def do_pop(self, _: Any) -> None:
+        self.pop()
+
+    def do_raise(self, _: Any) -> None:
+        refuse("it raises an error for some progress")
+
+    def do_setup_except(self, _: Any) -> None:
+        self._setup_handler(_EXCEPT)
+
+    def do_setup_finally(self, _: Any) -> None:
+        self._setup_handler(_FINALLY)
+
+    def do_to_tuple(self, _: Any) -> None:
+        self.push(tuple(require_items(self.pop())))
+
+    def do_tuple(self, count: int) -> None:
+        self.push(tuple(self.pop_many(count)))
 
 
 def _bind(closure: Closure, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
@@ -409,74 +835,6 @@ def _bind_extra(code: Code, total: int, args: tuple[Any, ...]) -> dict[str, Any]
     return found
 
 
-# -- variables ----------------------------------------------------------------------------------------
-
-
-def _fast(_machine: Machine, frame: Frame, name: str) -> None:
-    value = frame.locals.get(name, UNBOUND)
-    if value is UNBOUND:
-        refuse(UNBOUND.reason)
-    frame.push(value)
-
-
-def _store(_machine: Machine, frame: Frame, name: str) -> None:
-    frame.locals[name] = frame.pop()
-
-
-def _delete(_machine: Machine, frame: Frame, name: str) -> None:
-    if frame.locals.pop(name, UNBOUND) is UNBOUND:
-        refuse(UNBOUND.reason)
-
-
-def _make_cell(_machine: Machine, frame: Frame, name: str) -> None:
-    """MAKE_CELL: from then on, the content of the variable is a cell with its former content."""
-    frame.locals[name] = Cell(frame.locals.get(name, UNBOUND))
-
-
-def _find_cell(machine: Machine, frame: Frame, name: str) -> Cell:
-    found = (frame.locals if machine.release.has_caches else frame.cells).get(name)
-    return found if isinstance(found, Cell) else refuse("its bytecode uses a cell that its code object lacks")
-
-
-def _deref(machine: Machine, frame: Frame, name: str) -> None:
-    content = _find_cell(machine, frame, name).content
-    if content is UNBOUND:
-        refuse(UNBOUND.reason)
-    frame.push(content)
-
-
-def _store_deref(machine: Machine, frame: Frame, name: str) -> None:
-    if name in frame.closure.code.freevars:
-        refuse("it changes a variable that it shares with others")
-    _find_cell(machine, frame, name).content = frame.pop()
-
-
-def _global(machine: Machine, frame: Frame, name: str) -> None:
-    found = machine.find_global(frame.closure, name)
-    if isinstance(found, Unusable) and name not in frame.closure.globals and name not in _ERRORS:
-        refuse(found.reason)
-    frame.push(found)
-
-
-_ERRORS: Final = frozenset(
-    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, Exception)
-)
-
-
-def _attribute(machine: Machine, frame: Frame, name: str) -> None:
-    owner = frame.pop()
-    if isinstance(owner, Package):
-        frame.push(find_name(owner.name, name))
-    elif isinstance(owner, Object):
-        frame.push(machine.get_attribute(owner, name))
-    elif isinstance(owner, Table) and name == "get":
-        frame.push(Library("get", lambda _, key, default=None, /: _find_item(owner, key, default)))
-    elif isinstance(owner, Unusable):
-        refuse(owner.reason)
-    else:
-        refuse(f"it uses the attribute {escape(name, 100)} of {describe(owner)}")
-
-
 def _find_item(table: Table, key: Any, default: Any) -> Any:
     """Return what ``get`` of a dict returns."""
     found = find_key(key)
@@ -487,426 +845,13 @@ def _get_item(table: Table, key: object) -> Any:
     return table.items[key] if table.is_own else convert(table.items[key])
 
 
-def _import(_machine: Machine, frame: Frame, name: str) -> None:
-    level, names = frame.pop_many(2)
-    if require_int(level) != 0:
-        refuse("it imports a part of its own package")
-    found = find_package(name.partition(".")[0] if names is None else name)
-    if isinstance(found, Unusable):
-        refuse(found.reason)
-    frame.push(found)
-
-
-def _import_from(_machine: Machine, frame: Frame, name: str) -> None:
-    owner = frame.peek(1)
-    found = find_name(owner.name, name) if isinstance(owner, Package) else UNBOUND
-    if isinstance(found, Unusable):
-        refuse(found.reason)
-    frame.push(found)
-
-
-# -- the stack ----------------------------------------------------------------------------------------
-
-
-def _swap(_machine: Machine, frame: Frame, depth: int) -> None:
-    lower = frame.peek(depth)
-    frame.stack[-depth], frame.stack[-1] = frame.stack[-1], lower
-
-
-def _rotate(_machine: Machine, frame: Frame, depth: int) -> None:
-    """Move the topmost item down, to a depth."""
-    frame.peek(depth)
-    frame.stack.insert(len(frame.stack) - depth, frame.stack.pop())
-
-
-# -- branches and loops -------------------------------------------------------------------------------
-
-
-def _jump(_machine: Machine, frame: Frame, target: int) -> None:
-    frame.position = target
-
-
-def _jump_if(machine: Machine, frame: Frame, arg: Any) -> None:
-    target, wanted = arg
-    value = frame.pop()
-    if machine.release.needs_bool and not (isinstance(value, Number) and value.kind in ("bool", TRUTH)):
-        refuse("its bytecode tests something other than a condition")
-    if machine.is_true(value) is wanted:
-        frame.position = target
-
-
-def _jump_or_pop(machine: Machine, frame: Frame, arg: Any) -> None:
-    target, wanted = arg
-    if machine.is_true(frame.peek(1)) is wanted:
-        frame.position = target
-    else:
-        frame.pop()
-
-
-def _jump_if_none(_machine: Machine, frame: Frame, arg: Any) -> None:
-    target, wanted = arg
-    value = frame.pop()
-    if isinstance(value, Unusable):
-        refuse(value.reason)
-    if (value is None) is wanted:
-        frame.position = target
-
-
-def _iterate(_machine: Machine, frame: Frame, _: Any) -> None:
-    value = frame.pop()
-    if isinstance(value, List):
-        object.__setattr__(value, "is_own", False)  # items that are added while it is iterated would be iterated, too
-    frame.push(value if isinstance(value, Iterator) else Iterator(require_items(value)))
-
-
-def _for(_machine: Machine, frame: Frame, arg: Any) -> None:
-    target, end = arg
-    iterator = frame.peek(1)
-    if not isinstance(iterator, Iterator):
-        refuse("its bytecode loops over something other than an iterator")
-    if iterator.is_shared:
-        refuse("it uses an iterator twice")
-    if iterator.position < len(iterator.items):
-        frame.push(iterator.items[iterator.position])
-        iterator.position += 1
-        return
-    if end == "pop":
-        frame.pop()
-    frame.position = target
-
-
-_EXCEPT: Final = -2
-"""The target of a block that is not a loop: try, with handlers that no error reaches."""
-_FINALLY: Final = -3
-"""The target of a block whose end is executed however it is left."""
-
-
-def _setup_loop(_machine: Machine, frame: Frame, target: int) -> None:
-    if len(frame.loops) >= _MOST_STACK:
-        refuse("its loops are too deep")
-    frame.loops.append((target, len(frame.stack)))
-
-
-def _setup_handler(machine: Machine, frame: Frame, target: int) -> None:
-    """SETUP_EXCEPT: the handler is never reached, because an error ends the run; SETUP_FINALLY: see its target."""
-    machine.has_handlers = True
-    _setup_loop(machine, frame, target)
-
-
-def _pop_block(_machine: Machine, frame: Frame, _: Any) -> None:
-    if not frame.loops:
-        refuse("its bytecode ends a block that it did not start")
-    frame.loops.pop()
-
-
-def _leave_blocks(frame: Frame) -> tuple[int, int]:
-    """End the blocks within a loop; return the loop, which continues."""
-    while frame.loops:
-        target, height = frame.loops[-1]
-        if target >= 0:
-            return target, height
-        if target == _FINALLY:
-            break
-        frame.loops.pop()
-    return refuse("it leaves a block before its end")
-
-
-def _break(_machine: Machine, frame: Frame, _: Any) -> None:
-    target, height = _leave_blocks(frame)
-    frame.loops.pop()
-    del frame.stack[height:]
-    frame.position = target
-
-
-def _continue(_machine: Machine, frame: Frame, target: int) -> None:
-    _leave_blocks(frame)
-    frame.position = target
-
-
-# -- calls and functions ------------------------------------------------------------------------------
-
-
-def _call(machine: Machine, frame: Frame, arg: Any) -> None:
-    count, null = arg
-    names, frame.keywords = frame.keywords, ()
-    _finish_call(machine, frame, frame.pop_many(count), null, names)
-
-
-def _keywords(_machine: Machine, frame: Frame, names: tuple[str, ...]) -> None:
-    frame.keywords = names
-
-
-def _call_keywords(machine: Machine, frame: Frame, arg: Any) -> None:
-    count, null = arg
-    names = frame.pop()
-    if type(names) is not tuple or any(type(name) is not str for name in names):
-        refuse("its bytecode has invalid names of arguments")
-    _finish_call(machine, frame, frame.pop_many(count), null, names)
-
-
-def _finish_call(machine: Machine, frame: Frame, args: list[Any], null: str, names: tuple[str, ...]) -> None:
-    if not null:
-        function = frame.pop()
-    else:
-        below, above = frame.pop_many(2)
-        function, own = (above, below) if null == "below" else (below, above)
-        if own is not NULL:  # a function, and the object or iterator that it receives first
-            function, own = (below, above)
-            args = [own, *args]
-    if len(names) > len(args) or len(set(names)) != len(names):
-        refuse("its bytecode has invalid names of arguments")
-    position = len(args) - len(names)
-    keywords = dict(zip(names, args[position:]))
-    if any(part is NULL for part in args):
-        refuse("its bytecode calls something without an argument")
-    frame.push(machine.call(function, tuple(args[:position]), keywords))
-
-
-def _function(machine: Machine, frame: Frame, arg: Any) -> None:
-    """MAKE_FUNCTION: of its flags, 1 are defaults, 2 keyword defaults, 4 annotations, 8 the closure."""
-    flags, has_name = arg
-    if has_name:
-        frame.pop()
-    code = frame.pop()
-    if not isinstance(code, Code):
-        refuse("its bytecode makes a function without a code object")
-    frame.push(Closure(code, {}, (), {}, frame.closure.globals))
-    for flag in (8, 4, 2, 1):
-        if flags & flag:
-            _function_attribute(machine, frame, flag)
-
-
-def _function_attribute(_machine: Machine, frame: Frame, flag: int) -> None:
-    value, function = frame.pop_many(2)
-    if not isinstance(function, Closure):
-        refuse("its bytecode changes something other than a function")
-    if flag == 8:
-        names = function.code.freevars
-        if type(value) is not tuple or len(value) != len(names) or not all(isinstance(part, Cell) for part in value):
-            refuse("its bytecode makes a function with an invalid closure")
-        function = replace(function, cells=dict(zip(names, value)))
-    elif flag == 1:
-        if type(value) is not tuple:
-            refuse("its bytecode makes a function with invalid defaults")
-        function = replace(function, defaults=value)
-    elif flag != 4:
-        refuse("it makes a function with keyword defaults")
-    frame.push(function)
-
-
-def _return(_machine: Machine, frame: Frame, _arg: Any) -> None:
-    if any(target == _FINALLY for target, _ in frame.loops):
-        refuse("it leaves a block before its end")
-    frame.result = frame.pop()
-
-
-def _unsupported(machine: Machine, _frame: Frame, arg: str) -> None:
-    if arg.startswith("opcode") and not machine.release.others >> int(arg.removeprefix("opcode ")) & 1:
-        message = f"it uses {arg}"
-        raise OtherReleaseError(message)
-    refuse(f"it uses {arg}" if arg.isupper() or arg.startswith("opcode") else arg)
-
-
-# -- operators ----------------------------------------------------------------------------------------
-
-
-def _binary(machine: Machine, frame: Frame, symbol: str) -> None:
-    one, other = frame.pop_many(2)
-    if symbol == "+" and type(one) is type(other) and isinstance(one, (tuple, List)):
-        items = require_items(one) + require_items(other)
-        if len(items) > MOST_ITEMS:
-            refuse("it makes a long list")
-        frame.push(tuple(items) if isinstance(one, tuple) else List(items))
-        return
-    frame.push(machine.combine(symbol, one, other))
-
-
-def _in_place(machine: Machine, frame: Frame, symbol: str) -> None:
-    """``+=``: of a list, it would change what other variables refer to, too."""
-    if isinstance(frame.peek(2), (List, ArrayNumber)):
-        refuse("it changes a list, dict or array")
-    _binary(machine, frame, symbol)
-
-
-def _unary(_machine: Machine, frame: Frame, symbol: str) -> None:
-    number = require_number(frame.pop())
-    if symbol == "-":
-        frame.push(arithmetic.negate(number))
-    elif number.kind in ("bool", "b1", TRUTH):
-        refuse("it computes with the sign of a condition")
-    else:
-        frame.push(number)
-
-
-def _compare(machine: Machine, frame: Frame, symbol: str) -> None:
-    one, other = frame.pop_many(2)
-    if symbol in ("==", "!=") and (one is None or other is None or isinstance(one, str) or isinstance(other, str)):
-        frame.push(make_number((find_key(one) == find_key(other)) is (symbol == "==")))
-        return
-    left, right = require_number(one), require_number(other)
-    found = machine.compare(symbol, left, right)
-    kinds = (left.kind, right.kind)
-    frame.push(Number(found, TRUTH if ANY in kinds else "b1" if any(map(arithmetic.is_numpy, kinds)) else "bool"))
-
-
-def _to_bool(machine: Machine, frame: Frame, _: Any) -> None:
-    frame.push(make_number(machine.is_true(frame.pop())))
-
-
-def _not(machine: Machine, frame: Frame, _: Any) -> None:
-    value = frame.pop()
-    if machine.release.needs_bool and not (isinstance(value, Number) and value.kind == "bool"):
-        refuse("its bytecode tests something other than a condition")
-    frame.push(make_number(not machine.is_true(value)))
-
-
-def _is(_machine: Machine, frame: Frame, inverted: Any) -> None:
-    one, other = frame.pop_many(2)
-    if any(isinstance(part, Unusable) for part in (one, other)):
-        refuse("it compares identities")
-    if one is None or other is None:
-        found = one is other
-    else:
-        left, right = require_number(one), require_number(other)
-        if "bool" not in (left.kind, right.kind):
-            refuse("it compares identities")
-        found = left.kind == right.kind and left.value is right.value
-    frame.push(make_number(found is not inverted))
-
-
-def _contains(_machine: Machine, frame: Frame, inverted: Any) -> None:
-    item, container = frame.pop_many(2)
-    if isinstance(container, Iterator):
-        refuse("it searches an iterator")
-    items: Any = container.items if isinstance(container, Table) else list(map(find_key, require_items(container)))
-    frame.push(make_number((find_key(item) in items) is not inverted))
-
-
-def _subscript(machine: Machine, frame: Frame, _: Any) -> None:
-    container, key = frame.pop_many(2)
-    if isinstance(container, Table):
-        found = find_key(key)
-        if found not in container.items:
-            refuse("it uses a key that a dict lacks")
-        frame.push(_get_item(container, found))
-        return
-    if not isinstance(container, (tuple, List, Row)):
-        refuse(f"it uses an item of {describe(container)}")
-    items = tuple(require_items(container))
-    if isinstance(key, slice):
-        made = items[key]
-        frame.push(made if type(container) is tuple else List(list(made)) if isinstance(container, List) else Row(made))
-        return
-    index = require_number(key)
-    if index.kind not in ("int", "i8") and (index.kind != "bool" or isinstance(container, Row)):
-        refuse("it uses an item at a place that is not an integer")
-    if not -len(items) <= index.value < len(items):
-        refuse("it uses an item that a list lacks")
-    if index.slope is None:
-        machine.is_regular = False
-        machine.check_handlers(index)
-    frame.push(items[int(index.value)])
-
-
-def _slice(_machine: Machine, frame: Frame, count: int) -> None:
-    parts = [part if part is None else require_int(part) for part in frame.pop_many(count)]
-    if not 2 <= count <= 3 or parts[2:] == [0]:
-        refuse("it takes an unusual part of a list")
-    frame.push(slice(*parts))
-
-
-def _append(_machine: Machine, frame: Frame, depth: int) -> None:
-    value = frame.pop()
-    _extend_list(frame.peek(depth), [value])
-
-
-def _extend(_machine: Machine, frame: Frame, depth: int) -> None:
-    items = require_items(frame.pop())
-    _extend_list(frame.peek(depth), items)
-
-
 def _extend_list(target: Any, items: list[Any]) -> None:
     if not isinstance(target, List) or not target.is_own or len(target.items) + len(items) > MOST_ITEMS:
         refuse("it makes a long list, or changes one that it has not made")
     target.items.extend(items)
 
 
-def _unpack(_machine: Machine, frame: Frame, count: int) -> None:
-    value = frame.pop()
-    items = require_items(value)
-    if isinstance(value, Iterator) or len(items) != count:
-        refuse("it unpacks a list of another length")
-    for item in reversed(items):
-        frame.push(item)
-
-
-def _dict(_machine: Machine, frame: Frame, count: int) -> None:
-    parts = frame.pop_many(2 * count)
-    frame.push(Table(dict(zip(map(find_key, parts[::2]), parts[1::2])), is_own=True))
-
-
-def _dict_of_keys(_machine: Machine, frame: Frame, count: int) -> None:
-    keys = require_items(frame.pop())
-    if len(keys) != count:
-        refuse("its bytecode makes a dict with another number of keys")
-    frame.push(Table(dict(zip(map(find_key, keys), frame.pop_many(count))), is_own=True))
-
-
-_DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
-    "append": _append,
-    "attribute": _attribute,
-    "binary": _binary,
-    "break": _break,
-    "call": _call,
-    "call_keywords": _call_keywords,
-    "cell": lambda machine, frame, name: frame.push(_find_cell(machine, frame, name)),
-    "compare": _compare,
-    "const": lambda _, frame, arg: frame.push(arg),
-    "contains": _contains,
-    "continue": _continue,
-    "copy": lambda _, frame, depth: frame.push(frame.peek(depth)),
-    "delete": _delete,
-    "deref": _deref,
-    "dict": _dict,
-    "dict_of_keys": _dict_of_keys,
-    "extend": _extend,
-    "fast": _fast,
-    "fast_and_clear": lambda _, frame, name: frame.push(frame.locals.pop(name, UNBOUND)),
-    "for": _for,
-    "function": _function,
-    "function_attribute": _function_attribute,
-    "global": _global,
-    "import": _import,
-    "import_from": _import_from,
-    "in_place": _in_place,
-    "is": _is,
-    "iterate": _iterate,
-    "jump": _jump,
-    "jump_if": _jump_if,
-    "jump_if_none": _jump_if_none,
-    "jump_or_pop": _jump_or_pop,
-    "keywords": _keywords,
-    "list": lambda _, frame, count: frame.push(List(frame.pop_many(count))),
-    "make_cell": _make_cell,
-    "not": _not,
-    "pop": lambda _machine, frame, _: frame.pop(),
-    "pop_block": _pop_block,
-    "raise": lambda *_: refuse("it raises an error for some progress"),
-    "return": _return,
-    "rotate": _rotate,
-    "setup_except": lambda machine, frame, _: _setup_handler(machine, frame, _EXCEPT),
-    "setup_finally": lambda machine, frame, _: _setup_handler(machine, frame, _FINALLY),
-    "setup_loop": _setup_loop,
-    "slice": _slice,
-    "store": _store,
-    "store_deref": _store_deref,
-    "subscript": _subscript,
-    "swap": _swap,
-    "to_bool": _to_bool,
-    "to_tuple": lambda _machine, frame, _: frame.push(tuple(require_items(frame.pop()))),
-    "tuple": lambda _, frame, count: frame.push(tuple(frame.pop_many(count))),
-    "unary": _unary,
-    "unpack": _unpack,
-    "unsupported": _unsupported,
+_DO: Final[Mapping[str, Callable[[Frame, Any], None]]] = {
+    name.removeprefix("do_"): method for name, method in vars(Frame).items() if name.startswith("do_")
 }
-"""What each instruction does to the stack and the variables of one call. Those that jump set ``frame.position``."""
+"""The methods of the instructions; there are no others."""

@@ -23,7 +23,7 @@ from sbformat.known.types import ConstantSchedule, FloatSchedule, Function, Line
 from sbformat.limits import Budget
 from sbformat.values import decode_blob
 from sbformat.values.computed import ComputedSchedule, examine, understand
-from sbformat.values.computed.opcodes import (
+from sbformat.values.computed.bytecode import (
     PYTHON_3_9,
     PYTHON_3_10,
     PYTHON_3_11,

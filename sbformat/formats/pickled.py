@@ -1,0 +1,530 @@
+"""Files that are a single pickle, read as an archive (SB2.md 16.3): statistics of VecNormalize, replay buffers.
+
+The pickle is decoded once, and nothing in it is run. Its arrays become the tensors of one state dict. Its numbers,
+flags and strings become JSON values of ``data``, every other part a :class:`~sbformat.Serialized` with its pickle.
+SB2 and SB3 do the same with the attributes of an algorithm when they write a zip.
+
+The file of ``policy.save()`` is here too: a torch file of ``{"state_dict": ..., "data": ...}`` (FORMAT.md 1.4), the
+weights by the names of ``policy.pth``, and the arguments of the policy's constructor, pickled with them.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.archive.archive import SingleFileArchive
+from sbformat.constants import DATA_ENTRY, PICKLE_RECORD, POLICY_ENTRY
+from sbformat.data import Serialized
+from sbformat.errors import MissingEntryError, PickleError, SbformatError, TensorError, UnsupportedError, escape, quote
+from sbformat.immutable import freeze
+from sbformat.known.rows import describe_node
+from sbformat.known.table import find
+from sbformat.known.types import Function, Instance, Reference
+from sbformat.limits import Budget
+from sbformat.pkl.encode import encode_pickle
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Global, Unread, walk
+from sbformat.pth import StateDict, TensorInfo
+from sbformat.pth.build import build_values
+from sbformat.pth.decode import is_torch_zip, open_legacy, open_records, open_zip
+from sbformat.pth.file_storage import UnreadStorage
+from sbformat.pth.numpy_tensors import tensor_info
+from sbformat.values import decode_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sbformat.archive.entries import Entries, ReadOptions
+    from sbformat.archive.kinds import Kind
+    from sbformat.io.source import Source
+    from sbformat.pkl.decode import Pickle
+    from sbformat.pth.context import DecodeContext
+    from sbformat.values import Decoder
+
+
+__all__ = ["PickledArchive", "classify_pickle", "require_distinct_names", "require_plain_pickle"]
+
+
+_CLASSES: Final[dict[str, Kind]] = {"VecNormalize": "vecnormalize", "RunningMeanStd": "running-mean-std"}
+_BUFFER: Final = "ReplayBuffer"
+_SUBCLASSES: Final[tuple[tuple[frozenset[str], Kind], ...]] = (
+    (frozenset({"obs_rms", "ret_rms", "clip_obs"}), "vecnormalize"),
+    (frozenset({"observations", "actions", "rewards", "pos", "full"}), "replay-buffer"),
+)
+"""Attributes by which a user's subclass of an SB3 class is recognized."""
+_RECONSTRUCTOR: Final = ("copyreg", "_reconstructor")
+_OBJECT: Final = ("builtins", "object")
+
+
+def classify_pickle(pickle: Pickle) -> Kind:
+    """Detect the kind of a pickled file.
+
+    :raises UnsupportedError: if it does not belong to an agent
+    :raises PickleError: if names of attributes are not distinct texts
+    """
+    root = pickle.value
+    if type(root) is tuple and len(root) == 2 and type(root[0]) is Dict:
+        return "sb2-pickle"
+    kind = _kind_of_object(root)
+    if kind is not None:
+        _check_names(root)
+        return kind
+    message = (
+        f"a pickle of {_named(root)}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
+        f"nor an agent of Stable Baselines 2"
+    )
+    raise UnsupportedError(message)
+
+
+def _kind_of_object(root: object) -> Kind | None:
+    made = class_of(root)
+    kind = None if made is None else _known_kind(made)
+    if kind is not None:
+        return kind
+    if made is not None:
+        names = {key for key, _ in attributes_of(root) if type(key) is str}
+        for needed, alike in _SUBCLASSES:
+            if needed <= names:
+                return alike
+    return None
+
+
+def _known_kind(made: Global) -> Kind | None:
+    if not find(made.pair).is_plain:
+        return None
+    return "replay-buffer" if made.name.endswith(_BUFFER) else _CLASSES.get(made.name)
+
+
+def require_plain_pickle(pickle: Pickle) -> Pickle:
+    """Return a pickle, or refuse it if unpicklers may disagree about its value.
+
+    :raises PickleError: if it leaves values on the stack, or changes a part after its use
+    """
+    if pickle.flags:
+        message = f"{'; '.join(pickle.flags)}: no pickler of plain data writes that"
+        raise PickleError(message)
+    return pickle
+
+
+def require_distinct_names(root: object) -> None:
+    """Refuse an object of these kinds with two attributes of one name, of which readers could use either.
+
+    :raises PickleError: if names of attributes are not distinct texts
+    """
+    if _kind_of_object(root) is not None:
+        _check_names(root)
+
+
+def _check_names(root: object) -> None:
+    names = [key for key, _ in attributes_of(root)]
+    if not all(type(name) is str for name in names) or len({*names}) != len(names):
+        message = "expected distinct texts as the names of its attributes"
+        raise PickleError(message)
+
+
+def class_of(root: object) -> Global | None:
+    """Return the class of an object that consists of its attributes only, set once; None for other values."""
+    if not isinstance(root, Call) or type(root.func) is not Global or type(root.args) is not tuple:
+        return None
+    updates = root.updates or []
+    if root.func.updates or len(updates) != 1 or updates[0].how != "BUILD" or type(updates[0].value) is not Dict:
+        return None
+    if root.how == "NEWOBJ" and root.args == ():
+        return root.func
+    if root.how != "REDUCE" or root.func.pair != _RECONSTRUCTOR or len(root.args) != 3:  # class, base, its state
+        return None
+    made, base, state = root.args
+    is_plain = type(base) is Global and base.pair == _OBJECT and not base.updates and state is None
+    return made if type(made) is Global and not made.updates and is_plain else None
+
+
+def attributes_of(root: object) -> Dict:
+    """Return the attributes of an object: the state that BUILD sets."""
+    updates = (root.updates if class_of(root) is not None else None) or ()  # type: ignore[attr-defined]
+    return next((update.value for update in updates), Dict())
+
+
+def _named(root: object) -> str:
+    if isinstance(root, (Call, Global)):
+        return describe_node(root)
+    return f"a {escape(type(root).__name__.lower())}"
+
+
+_STATISTICS: Final = "RunningMeanStd"
+_SHARED: Final = 8
+"""Largest ratio of the bytes of all arrays, shared ones counted each time, to their distinct bytes (FORMAT.md 8)."""
+
+
+def holds_arrays(value: object) -> bool:
+    """Return whether an attribute is an array, statistics, or a dict of either."""
+    if isinstance(value, dict) and value:
+        return all(type(key) is str and _is_array(part) for key, part in value.items())
+    return _is_array(value)
+
+
+def _is_array(value: object) -> bool:
+    if isinstance(value, ArrayInfo):
+        return not value.is_scalar
+    return isinstance(value, TensorInfo) or (isinstance(value, Instance) and value.type.name == _STATISTICS)
+
+
+class Tensors:
+    """Converts the arrays of a pickle to tensors: an array that occurs several times gets one storage.
+
+    :param budget: the budget of the operation
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._made: dict[int, tuple[ArrayInfo, TensorInfo]] = {}
+        """By the ``id()`` of each array; the array itself is kept so that its id is not reused."""
+        self._items = 0
+        self._distinct = 0
+
+    def of(self, value: Any) -> Any:
+        """Convert an attribute or a parameter to a part of a state dict.
+
+        :raises UnsupportedError: for a dtype that torch does not have
+        :raises LimitError: if shared arrays exceed the same limit as in a ``.pth``
+        """
+        if isinstance(value, dict):
+            return {key: self.of(part) for key, part in value.items()}
+        if isinstance(value, Instance):
+            return self.statistics(value)
+        return self._tensor(value) if isinstance(value, ArrayInfo) else value
+
+    def statistics(self, value: Any) -> dict[str, Any]:
+        """Convert a running mean: mean, variance and count, each to a tensor or a number.
+
+        :raises TensorError: if one is neither
+        """
+        made: dict[str, Any] = {}
+        for name, part in (value.attributes if isinstance(value, Instance) else {}).items():
+            if not isinstance(part, (ArrayInfo, int, float)):
+                message = f"{quote(name, 40)} of a running mean is neither an array nor a number"
+                raise TensorError(message)
+            made[name] = self.of(part)
+        if not made:
+            message = "expected mean, var and count in a running mean, got none"
+            raise TensorError(message)
+        return made
+
+    def _tensor(self, array: ArrayInfo) -> TensorInfo:
+        """Convert an array without copying it; bytes that were left in the file are not read."""
+        known = self._made.get(id(array))
+        if known is None:
+            info = tensor_info(array.dtype, array.shape, array.order, lambda _: array.view(), axes=array.axes)
+            if isinstance(array.buffer, Unread):
+                info = info._replace(storage=UnreadStorage(array, info.dtype))
+            known = self._made[id(array)] = array, info
+            self._distinct += info.nbytes
+        self._items += known[1].nbytes
+        excess = self._items - _SHARED * self._distinct
+        if excess > 0:
+            self._budget.limits.check("expanded_items", excess)
+        return known[1]
+
+
+_LEAST_PROTOCOL: Final = 4
+_BITS_A_DIGIT: Final = 3.3
+_PART: Final = 128
+"""Cost of encoding a part, in visited nodes, because it is decoded again later."""
+_ENCODED: Final = 8
+"""Cost of encoding a node, in visited nodes."""
+_NUMBERS: Final = {
+    "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e",
+    "f4": "f", "f8": "d",
+}  # fmt: skip
+"""The ``struct`` format of a number by numpy's code."""
+
+
+class _NotJson(Exception):  # noqa: N818 -- caught in this module
+    """JSON cannot represent a value."""
+
+
+class DataBuilder:
+    """Converts the parts of a pickle to values of ``data``.
+
+    :param pickle: the decoded pickle
+    :param decoder: what was understood of it
+    :param budget: the operation's
+    """
+
+    def __init__(self, pickle: Pickle, decoder: Decoder, budget: Budget) -> None:
+        self._pickle = pickle
+        self._recognition = decoder
+        self._budget = budget
+        self._visited = 0
+        self._copied = 0
+
+    def build(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
+        """Convert parts, by name.
+
+        :param pairs: a name and a part of the tree
+        :raises PickleError: if a name is not a string, or occurs twice
+        :raises LimitError: if shared parts need more than allowed
+        """
+        made: dict[str, Any] = {}
+        for key, part in pairs:
+            if type(key) is not str or key in made:
+                message = "expected distinct texts as the names of its attributes"
+                raise PickleError(message)
+            try:
+                made[key] = self._plain(self._recognition.value(part), 1)
+            except _NotJson:
+                made[key] = self._serialized(part)
+        return made
+
+    def _visit(self, count: int = 1) -> None:
+        """Count visited nodes: a pickler writes no more nodes than bytes."""
+        self._visited += count
+        if self._visited > self._pickle.size:
+            self._budget.spend("pickle_nodes", self._visited - self._pickle.size)
+
+    def _copy(self, size: int) -> None:
+        """Count the bytes of strings and numbers: JSON repeats them if they are shared."""
+        self._copied += size
+        if self._copied > self._pickle.size:
+            self._budget.spend("json_bytes", self._copied - self._pickle.size)
+
+    def _plain(self, value: Any, depth: int) -> Any:
+        self._visit()
+        self._budget.spend("json_depth", depth)
+        if type(value) is str:
+            self._copy(len(value))
+            return value
+        if value is None or type(value) in (bool, float):
+            return value
+        if type(value) is int:
+            self._copy(value.bit_length() >> 3)
+            self._budget.spend("json_digits", int(value.bit_length() / _BITS_A_DIGIT))
+            return value
+        if type(value) in (list, tuple):
+            return [self._plain(part, depth + 1) for part in value]
+        if isinstance(value, dict) and all(type(key) is str for key in value):
+            self._copy(sum(map(len, value)))
+            return {key: self._plain(part, depth + 1) for key, part in value.items()}
+        if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1:] in _NUMBERS:
+            order = ">" if value.dtype.startswith(">") else "<"
+            return struct.unpack(order + _NUMBERS[value.dtype[1:]], value.read())[0]
+        raise _NotJson
+
+    def _serialized(self, part: object) -> Serialized:
+        self._visit(_PART)
+        for _ in walk(part):
+            self._visit(_ENCODED)
+        protocol: Any = max(_LEAST_PROTOCOL, self._pickle.protocol)
+        raw = encode_pickle(part, protocol=protocol, reduce=self._bytes, setters=self._recognition.setters)
+        self._budget.spend("blob_bytes", len(raw))
+        self._budget.spend("blobs_bytes", len(raw))
+        return Serialized(self._type_of(part), raw)
+
+    def _bytes(self, value: object) -> bytes:
+        """Read bytes that were left in the file."""
+        if not isinstance(value, Unread):
+            message = f"an inert tree holds no {type(value).__name__}"
+            raise TypeError(message)
+        self._budget.spend("blob_bytes", len(value))
+        return value.read()
+
+    def _type_of(self, part: object) -> str | None:
+        """Return the text that SB3 would write as ``:type:``; None if the pickle does not contain the type."""
+        value = self._recognition.value(part)
+        if isinstance(value, Function):
+            return "<class 'function'>"
+        if isinstance(value, ArrayInfo):
+            return "<class 'numpy.ndarray'>"
+        if isinstance(part, Call) and part.how == "NEWOBJ" and type(part.func) is Global:
+            return f"<class '{part.func}'>"
+        return None
+
+
+ARRAYS: Final[dict[Kind, str]] = {
+    "sb2-pickle": "parameters",
+    "vecnormalize": "statistics",
+    "running-mean-std": "statistics",
+    "replay-buffer": "replay_buffer",
+    "policy-file": POLICY_ENTRY,
+}
+"""The name of the state dict with the arrays, by kind of file."""
+
+
+class PickledArchive(SingleFileArchive):
+    """A file that is a single pickle.
+
+    :param entries: the file as the only entry
+    :param kind: the result of :func:`sbformat.formats.pickled.classify_pickle`
+    :param pickle: the decoded pickle
+    :param budget: the budget of the operation
+    :param options: how entries are decoded
+    """
+
+    __slots__ = ("_known", "_pickle")
+
+    def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
+        super().__init__(entries, kind, budget, options)
+        self._contents = (DATA_ENTRY, ARRAYS[kind])
+        self._state_dicts = (ARRAYS[kind],)
+        self._pickle = pickle
+        self._known: tuple[Any, Decoder] | SbformatError | None = None
+
+    @property
+    def value(self) -> Any:
+        """What the pickle means (VALUES.md 13); an object of a class that is not known by its attributes, too.
+
+        :raises SbformatError: when it asks for more than allowed
+        """
+        value, decoder = self._understood()
+        if isinstance(value, Call):
+            made = class_of(value)
+            attributes = decoder.make_dict(attributes_of(value))
+            if made is not None and type(attributes) is dict and all(type(key) is str for key in attributes):
+                return Instance(Reference(*made.pair), attributes)
+        return value
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Everything but the arrays, by name: JSON values, and :class:`~sbformat.Serialized` for every other part.
+
+        :raises PickleError: if a name is not a string
+        """
+        return self._decode_once(DATA_ENTRY, lambda _: freeze(self._data()))
+
+    def decode_plain(self, name: str) -> object:  # noqa: ARG002
+        """Decode ``data``."""
+        return self.data
+
+    def _require(self, name: str) -> None:
+        if name not in self.contents:
+            raise MissingEntryError(name, present=self.contents)
+
+    def _understood(self) -> tuple[Any, Decoder]:
+        if self._known is None:
+            try:
+                self._known = self._decode_tree()
+            except SbformatError as error:
+                self._known = error.again()
+        if isinstance(self._known, SbformatError):
+            raise self._known.again()
+        return self._known
+
+    def _decode_tree(self) -> tuple[Any, Decoder]:
+        return decode_tree(self._pickle, self._budget)
+
+    def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
+        """Return some parts of the pickle as ``data`` has them."""
+        return DataBuilder(self._pickle, self._understood()[1], self._budget).build(pairs)
+
+    def _data(self) -> dict[str, Any]:
+        if self.format == "running-mean-std":
+            return {}
+        decoder = self._understood()[1]
+        pairs = attributes_of(self._pickle.value)
+        return self._data_of((key, part) for key, part in pairs if not holds_arrays(decoder.value(part)))
+
+    def _decode_state_dict(self, name: str) -> StateDict:
+        value, tensors = self.value, Tensors(self._budget)
+        if self.format == "running-mean-std":
+            return self._state_dict_of(name, tensors.statistics(value))
+        attributes = value.attributes if isinstance(value, Instance) else {}
+        tree = {key: tensors.of(part) for key, part in attributes.items() if holds_arrays(part)}
+        return self._state_dict_of(name, tree)
+
+    def _state_dict_of(self, name: str, tree: object) -> StateDict:
+        return make_state_dict(name, tree, self._budget, copy=self._options.copy)
+
+
+def make_state_dict(name: str, tree: object, budget: Budget, *, copy: bool) -> StateDict:
+    """Return a state dict of tensors that were made of a pickle, within the limits of those of a ``.pth``."""
+    state_dict = StateDict(tree, budget, copy=copy)
+    state_dict.entry = name
+    tensors = state_dict.tensors()
+    budget.spend("tensors", len(tensors))
+    for path, info in tensors.items():
+        budget.spend("tensor_name_bytes", len(path.encode("utf-8", "surrogatepass")))
+        budget.spend("tensor_rank", len(info.shape))
+    return state_dict
+
+
+_STATE_DICT: Final = "state_dict"
+_DATA: Final = "data"
+_NEEDED: Final = frozenset({"observation_space", "action_space"})
+"""Arguments that every policy of SB3 has; other programs save dicts with the two names as well."""
+
+
+class PolicyFile(PickledArchive):
+    """A policy without its algorithm: ``data`` holds the arguments of its constructor, ``policy`` its weights.
+
+    :param entries: the file alone
+    :param pickle: decoded
+    :param scope: finds its storages
+    :param budget: the operation's
+    :param options: how entries are decoded
+    """
+
+    __slots__ = ("_scope",)
+
+    def __init__(
+        self, entries: Entries, pickle: Pickle, scope: DecodeContext, budget: Budget, options: ReadOptions
+    ) -> None:
+        super().__init__(entries, "policy-file", pickle, budget, options)
+        self._scope = scope
+
+    def _part(self, name: str) -> Any:
+        return next(part for key, part in self._pickle.value if key == name)  # type: ignore[attr-defined]
+
+    def _decode_tree(self) -> tuple[Any, Decoder]:
+        return decode_tree(self._pickle._replace(value=self._part(_DATA)), self._budget, self._scope)
+
+    def _data(self) -> dict[str, Any]:
+        return self._data_of(self._part(_DATA))
+
+    def _decode_state_dict(self, name: str) -> StateDict:
+        pickle = self._pickle._replace(value=self._part(_STATE_DICT))
+        tree = build_values(pickle, self._scope, self._options.on_unknown)
+        state_dict = StateDict(tree, self._budget, copy=self._options.copy)
+        state_dict.entry = name
+        return state_dict
+
+
+def open_policy_file(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> PolicyFile | None:
+    """Open a torch file as that of ``policy.save()``; None when it is another, or cannot be decoded.
+
+    :param opened: the torch file
+    :param entries: the same, as the one entry
+    :param budget: the operation's
+    :param options: how entries are decoded
+    """
+    trial = Budget(budget.limits)
+    try:
+        if is_torch_zip(opened):
+            records = open_records(opened, trial, unchecked_crc=options.unchecked_crc)
+            name = next((name for name in records if name.endswith(f"/{PICKLE_RECORD}")), None)
+            if name is None or not _may_be(records.read(name, limit="pickle_bytes")):
+                return None
+            pickle, scope, _ = open_zip(records, trial)
+        else:
+            data = opened.view(0, opened.size)
+            if not _may_be(data):
+                return None
+            pickle, scope = open_legacy(data, trial)
+    except SbformatError:
+        return None
+    return PolicyFile(entries, pickle, scope, trial, options) if _is_policy(pickle) else None
+
+
+def _may_be(data: memoryview) -> bool:
+    return re.search(_STATE_DICT.encode(), data) is not None
+
+
+def _is_policy(pickle: Pickle) -> bool:
+    root = pickle.value
+    if pickle.flags or type(root) is not Dict or [type(key) for key, _ in root] != [str, str]:
+        return False
+    parts = dict(root)
+    data = parts.get(_DATA)
+    if parts.keys() != {_STATE_DICT, _DATA} or type(data) is not Dict:
+        return False
+    return {key for key, _ in data if type(key) is str} >= _NEEDED

@@ -1,1 +1,0 @@
-"""The formats of Stable Baselines 2, the predecessor on TensorFlow."""
