@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import __version__
 from sbformat.catalogue.collect import Failure, collect_file, try_to
-from sbformat.catalogue.flat_rows import make_failed_row, make_row
+from sbformat.catalogue.rows import make_failed_row, make_row
 from sbformat.catalogue.sources import find_state, is_one_source, list_sources
 from sbformat.errors import require_names
 from sbformat.folders.beside import StatisticsFinder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from sbformat.catalogue.collect import FileData
-    from sbformat.catalogue.flat_rows import Row
+    from sbformat.catalogue.rows import Row
     from sbformat.catalogue.sources import CatalogSource
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.catalogue.flat_rows import Row
+    from sbformat.catalogue.rows import Row
     from sbformat.catalogue.sources import CatalogSource
 
 _QUERY: Final = ("where", "sort", "reverse", "columns", "rows")

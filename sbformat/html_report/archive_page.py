@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
-from sbformat.catalogue.episodes import collect_episodes
+from sbformat.catalogue.collect import collect_episodes
 from sbformat.constants import OPTIMIZER_WORD, PTH_SUFFIX
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.episodes import average, summarize_numbers

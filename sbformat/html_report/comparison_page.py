@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.episodes import collect_episodes
-from sbformat.catalogue.setting_groups import GROUPS
+from sbformat.catalogue.collect import collect_episodes
+from sbformat.catalogue.rows import GROUPS
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import LimitError, SbformatError

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import OBJECTS
-from sbformat.catalogue.setting_groups import GROUPS
+from sbformat.catalogue.rows import GROUPS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
 from sbformat.immutable import Record

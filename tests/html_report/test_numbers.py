@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.catalogue.episodes import collect_episodes
+from sbformat.catalogue.collect import collect_episodes
 from sbformat.html_report.episodes import average
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import describe_numbers

@@ -13,8 +13,7 @@ import pytest
 import sbformat
 from conformance.runner.vectors import name_file, read_vectors
 from sbformat.archive.hyperparameters import Hyperparameter
-from sbformat.catalogue.collect import FileData, collect_file
-from sbformat.catalogue.episodes import collect_episodes
+from sbformat.catalogue.collect import FileData, collect_episodes, collect_file
 from sbformat.html_report.archive_page import MOST_ROWS, render_archive
 from sbformat.html_report.episodes import average
 from sbformat.html_report.normalization import collect_statistics
