@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries
 from sbformat.archive.read_only import SingleFileArchive
-from sbformat.arrayfiles.safetensors import read_tensors
+from sbformat.arrayfiles.headers import read_tensors
 from sbformat.container.names import encode_path, is_state_dict
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote

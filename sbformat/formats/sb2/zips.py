@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from sbformat import data as data_entry
 from sbformat.archive.read_only import ReadOnlyArchive
-from sbformat.arrayfiles.npy import HEAD_BYTES, read_header
+from sbformat.arrayfiles.headers import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.container.reader import Container
 from sbformat.container.records import STORED

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sbformat
-from sbformat.policies.onnx.export import write_model
-from sbformat.policies.onnx.translate import translate
+from sbformat.policies.onnx import translate, write_model
 from tests.helpers.onnx_policy import OnnxPolicy, open_session
 from tests.policies.run.graphs import lower_graph
 
