@@ -45,7 +45,7 @@ def load_with_sbformat(path: str) -> Any:
 
 def with_sbformat(policy: Any, output: str, *, raw: bool) -> None:
     """Export the action: as ``predict`` returns it, or raw, as the recipe has it."""
-    from sbformat.policies.onnx.export import export_onnx
+    from sbformat.policies.onnx import export_onnx
 
     export_onnx(policy, output, raw=raw, overwrite=True)
 

@@ -39,11 +39,11 @@ from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
 from sbformat.policies.c.export import export_c as export_c
 from sbformat.policies.export.files import ExportReport as ExportReport
-from sbformat.policies.export.graph_file import export_graph as export_graph
+from sbformat.policies.export.lowering import export_graph as export_graph
 from sbformat.policies.graph import Graph as Graph
 from sbformat.policies.loading import load_policy as load_policy
 from sbformat.policies.loading import policy_graph as policy_graph
-from sbformat.policies.onnx.export import export_onnx as export_onnx
+from sbformat.policies.onnx import export_onnx as export_onnx
 from sbformat.policies.run.policy import Policy as Policy
 from sbformat.pth import StateDict as StateDict
 from sbformat.pth import TensorInfo as TensorInfo

@@ -292,7 +292,7 @@ BLOCKS: Final = (
     Block("dtypes", "sbformat/pkl/names.py", "dtypes", dtype_names),
     Block("storages", "sbformat/pkl/names.py", "storages", storage_rows),
     Block("packed", "sbformat/pkl/names.py", "storages", packed_storages),
-    Block("words", "sbformat/arrayfiles/safetensors.py", "dtypes", safetensors_words),
+    Block("words", "sbformat/arrayfiles/headers.py", "dtypes", safetensors_words),
     Block("refused", "sbformat/pth/constructors.py", "refused-attributes", refused_attributes),
     Block("names", "sbformat/limits.py", "limits", limit_names),
     Block("fields", "sbformat/limits.py", "limits", limit_fields),

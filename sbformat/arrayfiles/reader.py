@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from sbformat.arrayfiles.npy import read_header
-from sbformat.arrayfiles.safetensors import check_shape, dtype_of, parse_header
+from sbformat.arrayfiles.headers import check_shape, dtype_of, parse_header, read_header
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.opening import open_source

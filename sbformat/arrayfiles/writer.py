@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.arrayfiles.safetensors import CODES, check_safetensors
+from sbformat.arrayfiles.headers import CODES, check_safetensors
 from sbformat.container.layout import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.immutable import Record

@@ -1,6 +1,6 @@
-"""Many files: what is known of each, its row in a table, and the columns of that table.
+"""Many files: what is known of each, its row in a table, and the file that has the rows.
 
-:func:`~sbformat.catalogue.collect.collect_file` reads a file, :func:`~sbformat.catalogue.rows.collect_row` keeps of it
-what its row shows, and :func:`~sbformat.catalogue.columns.make_table` divides the values of all rows into columns. The
-page of ``report`` and the table of ``inspect`` are made of the same rows.
+``collect`` reads a file, ``rows`` makes the row of what was read, ``columns`` divides the values of many rows into the
+columns of a page or of the text of ``inspect``. ``catalog`` makes rows of many sources (``sources``), ``update`` writes
+them to a file (``table_files``), and ``query`` searches it.
 """

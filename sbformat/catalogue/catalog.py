@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import __version__
-from sbformat.catalogue.collect import Failure, collect_file, try_to
-from sbformat.catalogue.flat_rows import make_failed_row, make_row
+from sbformat.catalogue.collect import collect_file, try_to
+from sbformat.catalogue.rows import make_failed_row, make_row
 from sbformat.catalogue.sources import find_state, is_one_source, list_sources
 from sbformat.errors import require_names
 from sbformat.folders.names import AGENTS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from sbformat.catalogue.collect import FileData
-    from sbformat.catalogue.flat_rows import Row
+    from sbformat.catalogue.rows import Row
     from sbformat.catalogue.sources import CatalogSource
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
@@ -157,8 +157,3 @@ def list_problems(file: FileData, target: ArchiveLike, limits: Limits) -> list[P
     reports = file.inspected.state_dicts if file.inspected is not None else ()
     is_whole = not any(isinstance(value, Node) for report in reports for value in report.values.values())
     return list(iter_problems(file.archive if is_whole else target, limits=limits))
-
-
-def explain(row: Row) -> Failure | None:
-    """Return why the file of a row, or an entry of it, could not be read; None if it was."""
-    return None if row["outcome"] == "ok" else Failure(str(row["outcome"]), str(row["error"]))

@@ -11,8 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sbformat.catalogue.rows import FACTS
-from sbformat.catalogue.setting_groups import GROUPS
+from sbformat.catalogue.rows import FACTS, GROUPS
 from sbformat.errors import escape
 from sbformat.io.urls import find_scheme, is_url
 

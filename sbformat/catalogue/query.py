@@ -7,9 +7,15 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from sbformat.catalogue.files.columns import find_columns
-from sbformat.catalogue.files.formats import read_table, refuse_rest
-from sbformat.catalogue.files.sqlite_file import TABLE, fill_table, open_read_only, quote_name
+from sbformat.catalogue.table_files import (
+    TABLE,
+    fill_table,
+    find_columns,
+    open_read_only,
+    quote_name,
+    read_table,
+    refuse_rest,
+)
 from sbformat.errors import MissingEntryError, UnsupportedError, escape, quote
 from sbformat.immutable import Record
 
@@ -93,10 +99,7 @@ def _open(path: str) -> sqlite3.Connection:
         return open_read_only(path)
     database = sqlite3.connect("", isolation_level=None)  # a temporary file, which SQLite removes
     try:
-        database.execute("PRAGMA journal_mode = OFF")
-        database.execute("BEGIN")
         fill_table(database, read_table(path), find_columns(read_table(path)))
-        database.execute("COMMIT")
     except BaseException as error:
         database.close()
         if isinstance(error, sqlite3.Error):  # names of columns that are equal but for their case, a full disk

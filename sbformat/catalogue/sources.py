@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.archive import Archive
 from sbformat.catalogue.collect import name_source
-from sbformat.catalogue.flat_rows import SourceState
+from sbformat.catalogue.rows import SourceState
 from sbformat.errors import SbformatError, escape, require_type
 from sbformat.folders.trees import StatisticsFinder, expand_paths
 from sbformat.immutable import Record

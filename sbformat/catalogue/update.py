@@ -1,38 +1,42 @@
 """Write a catalogue, or bring one up to date: only what is new or has changed is read.
 
-1. The sources are listed into a spool (:mod:`sbformat.catalogue.spool`), with what an interrupted run left.
+In come sources and the present output, out comes a new output. The state of the work is one SQLite database beside the
+output (:class:`Spool`), so that a run that was killed goes on where it was:
+
+1. The sources are listed into the database, which may have the rows of an interrupted run.
 2. Rows of the present output are taken over if their source has the same size and version.
-3. The others are read, by this process or by workers, and each row goes into the spool.
-4. The output is written from the spool in the order of the sources, to a temporary file that replaces it.
+3. The others are read, by this process or by workers, and each row is added to the database.
+4. The columns of all rows are found, and the output is written from the database, in the order of the sources, to a
+   temporary file that replaces it. A catalogue of SQLite is written like the others: which columns it has, and in which
+   order, is only known when all rows are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
+import time
 from collections import deque
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.catalog import make_lost_row, make_work
-from sbformat.catalogue.files.columns import find_columns
-from sbformat.catalogue.files.formats import DamagedTableError, find_format, read_table
-from sbformat.catalogue.files.sqlite_file import make_system_error
-from sbformat.catalogue.flat_rows import OK
-from sbformat.catalogue.sources import list_sources
-from sbformat.catalogue.spool import SUFFIX, Spool
-from sbformat.errors import UnsupportedError
+from sbformat.catalogue.rows import OK, SourceState, compute_checksum, encode_name, is_as_written, update_statistics
+from sbformat.catalogue.sources import CatalogSource, list_sources
+from sbformat.catalogue.table_files import DamagedTableError, find_columns, find_format, make_system_error, read_table
+from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file
+from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.catalogue.files.formats import TableFormat
-    from sbformat.catalogue.flat_rows import Row
-    from sbformat.catalogue.sources import CatalogSource
+    from sbformat.catalogue.rows import Row
     from sbformat.limits import Limits
 
     RowMapper = Callable[
@@ -40,6 +44,211 @@ if TYPE_CHECKING:
     ]
     """Calls the first argument on each source and returns the rows in their order; the third gives the row of a source
     whose worker was killed, and the last is the number of sources."""
+
+SUFFIX: Final = ".partial"
+"""What follows the name of the output in that of the spool."""
+_FORMAT: Final = 4
+"""Version of the tables below; another one is not read."""
+_APPLICATION: Final = 0x5B4F4341
+"""``application_id`` of the database, so that another file of this name is not taken for a spool."""
+_SECONDS: Final = 1.0
+_ROWS: Final = 200
+"""Rows after which, and seconds after which, rows are committed."""
+_FETCHED: Final = 500
+_SCHEMA: Final = f"""
+CREATE TABLE IF NOT EXISTS sources (position INTEGER PRIMARY KEY, name BLOB UNIQUE, target BLOB,
+    size INTEGER, version TEXT, statistics BLOB, source TEXT);
+CREATE INDEX IF NOT EXISTS by_source ON sources (source);
+CREATE TABLE IF NOT EXISTS done (name BLOB PRIMARY KEY, size INTEGER, version TEXT, made_by TEXT, outcome TEXT,
+    row TEXT) WITHOUT ROWID;
+
+CREATE TEMP VIEW finished AS SELECT position, statistics, outcome, row FROM sources JOIN done
+    ON done.name = sources.name AND done.size IS sources.size AND done.version IS sources.version;
+CREATE TEMP VIEW failures AS SELECT position, row FROM finished WHERE outcome <> '{OK}';
+CREATE TEMP VIEW pending AS SELECT * FROM sources WHERE NOT EXISTS (SELECT 1 FROM done
+    WHERE done.name = sources.name AND done.size IS sources.size AND done.version IS sources.version)
+"""  # noqa: S608 -- our own text
+"""Sources and rows; sources with a row of their present state, with one of a failure, and without one."""
+_PASSING: Final = (COULD_NOT_OPEN, "process ended", "internal error")
+"""Outcomes that may be others in the next run."""
+
+
+class Spool:
+    """The database of a run.
+
+    :param output: the file that is written at the end
+    :param made_by: what makes rows now: those of another reader are made again
+    :param fresh: forget what an earlier run left
+    :raises UnsupportedError: when another run writes the same output, or a file of the name is not a spool
+    :raises OSError: when it cannot be written
+    """
+
+    def __init__(self, output: str, *, made_by: str, fresh: bool) -> None:
+        self.path = output + SUFFIX
+        self._made_by = made_by
+        self._uncommitted = 0
+        self._committed = time.monotonic()
+        is_new = not os.path.exists(self.path)
+        if is_new:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # URLs may have tokens
+        self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+        try:
+            self._prepare(fresh=fresh)
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            if is_new:
+                os.unlink(self.path)
+            raise self._explain(error) from None
+
+    def _prepare(self, *, fresh: bool) -> None:
+        run = self._database.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA synchronous = NORMAL")
+        run("BEGIN EXCLUSIVE")
+        (application,), (version,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
+        is_empty = run("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        if application != _APPLICATION and not is_empty:
+            message = "not a spool"
+            raise sqlite3.DatabaseError(message)
+        if version != _FORMAT or fresh:
+            run("DROP TABLE IF EXISTS sources")
+            run("DROP TABLE IF EXISTS done")
+        for statement in _SCHEMA.split(";"):  # executescript would commit first
+            run(statement)
+        run(f"PRAGMA application_id = {_APPLICATION}")
+        run(f"PRAGMA user_version = {_FORMAT}")
+        run("DELETE FROM sources")
+        marks = ", ".join("?" * len(_PASSING))
+        query = f"DELETE FROM done WHERE made_by IS NOT ? OR outcome IN ({marks})"  # noqa: S608 -- our own text
+        run(query, (self._made_by, *_PASSING))
+        run("COMMIT")
+        run("BEGIN")
+
+    def _explain(self, error: sqlite3.DatabaseError) -> UnsupportedError | OSError:
+        if "locked" in str(error):
+            return UnsupportedError(f"another run writes this catalogue: {quote(self.path)} is locked")
+        if isinstance(error, sqlite3.OperationalError):
+            return make_system_error(error, self.path)
+        return UnsupportedError(f"{quote(self.path)} is not what an unfinished run left: {error}; remove it")
+
+    # -- what is to be done ---------------------------------------------------------------------------
+
+    def add_sources(self, sources: Iterable[CatalogSource]) -> None:
+        """Add the sources of the run, each once."""
+        query = (
+            "INSERT OR IGNORE INTO sources (name, target, size, version, source, statistics) VALUES (?, ?, ?, ?, ?, ?)"
+        )
+        for (name, size, version, beside), target in sources:
+            statistics = None if beside is None else os.fsencode(beside)
+            self._database.execute(
+                query, (os.fsencode(name), os.fsencode(target), size, version, encode_name(name), statistics)
+            )
+        self._commit()
+
+    def take_over(self, rows: Iterable[Row]) -> None:
+        """Add the rows of an earlier catalogue whose sources are the same; those of this spool are kept.
+
+        A row that is not as it was written is left out, and its source read again. Rows of files in a folder that
+        cannot be listed now are kept with their sources, after all others.
+        """
+        names = self._database.execute("SELECT name FROM sources WHERE size IS NULL")
+        unlisted = tuple(os.path.join(name, b"") for (name,) in names if os.path.isdir(name))
+        query = "SELECT name, size, version FROM sources WHERE source = ? AND version = ?"
+        for row in rows:
+            if not is_as_written(row):
+                continue
+            if str(row["source"]).encode().startswith(unlisted):
+                self._keep(row)
+                continue
+            if row["sbformat"] != self._made_by or row["outcome"] in _PASSING:
+                continue
+            found = self._database.execute(query, (str(row["source"]), str(row["version"]))).fetchall()
+            if len(found) == 1 and found[0][1] in (None, row["size"]):  # two names may be one when they are escaped
+                ((name, *state),) = found
+                self._insert("IGNORE", name, row, *state)
+
+    def _keep(self, row: Row) -> None:
+        """Add a row with its source, unless that was found."""
+        source = str(row["source"])
+        state: Any = row["size"], row["version"]
+        query = "INSERT OR IGNORE INTO sources (name, target, size, version, source) VALUES (?, ?, ?, ?, ?)"
+        if self._database.execute(query, (source.encode(), source.encode(), *state, source)).rowcount:
+            self._insert("REPLACE", source.encode(), row, *state)
+
+    def count(self, what: str) -> int:
+        """Return the number of ``sources``, of those that are ``pending``, and of ``failures``."""
+        return int(self._database.execute(f"SELECT count(*) FROM {what}").fetchone()[0])  # noqa: S608 -- our own text
+
+    def list_pending(self) -> Iterator[CatalogSource]:
+        """Yield the sources that have no row, in their order; rows may be added meanwhile. URLs are without options."""
+        columns = "position, name, target, size, version, statistics"
+        query = f"SELECT {columns} FROM pending WHERE position > ? ORDER BY position LIMIT {_FETCHED}"  # noqa: S608
+        last = 0
+        while found := self._database.execute(query, (last,)).fetchall():
+            for position, name, target, size, version, statistics in found:
+                state = SourceState(os.fsdecode(name), size, version, _decode(statistics))
+                yield CatalogSource(state, os.fsdecode(target))
+                last = position
+
+    # -- what is done ---------------------------------------------------------------------------------
+
+    def add_row(self, source: CatalogSource, row: Row) -> None:
+        """Add the row of a source. It belongs to the state in which the source was listed."""
+        name, size, version = os.fsencode(source.state.name), source.state.size, source.state.version
+        if version is None and row["version"] is not None:  # a remote file that was named, not listed
+            size, version = row["size"], row["version"]  # type: ignore[assignment]
+            self._database.execute("UPDATE sources SET size = ?, version = ? WHERE name = ?", (size, version, name))
+        self._insert("REPLACE", name, row, size, version)
+        self._uncommitted += 1
+        if self._uncommitted >= _ROWS or time.monotonic() - self._committed >= _SECONDS:
+            self._commit()
+
+    def _insert(self, conflict: str, name: bytes, row: Row, size: int | None, version: str | None) -> None:
+        query = f"INSERT OR {conflict} INTO done VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 -- our own text
+        text = json.dumps(row, separators=(",", ":"))
+        self._database.execute(query, (name, size, version, row["sbformat"], row["outcome"], text))
+
+    def _commit(self) -> None:
+        self._database.execute("COMMIT")
+        self._database.execute("BEGIN")
+        self._uncommitted, self._committed = 0, time.monotonic()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of all sources in their order, with the statistics that are beside local ones now."""
+        for statistics, text in self._database.execute("SELECT statistics, row FROM finished ORDER BY position"):
+            row: Row = json.loads(text)
+            if not is_remote(row["source"]):  # those of a remote agent are found when it is read
+                update_statistics(row, _decode(statistics))
+            row["checksum"] = compute_checksum(row)
+            yield row
+
+    def failures(self) -> Iterator[Row]:
+        """Yield the rows of sources that could not be read, or that have an entry that could not be, in their order."""
+        return (json.loads(text) for (text,) in self._database.execute("SELECT row FROM failures ORDER BY position"))
+
+    # -- the end --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Commit what was added, if the disk has room for it, and leave the spool to the next run if it has a row."""
+        is_empty = False
+        with contextlib.suppress(sqlite3.Error):
+            self._database.execute("COMMIT")
+        with contextlib.suppress(sqlite3.Error):
+            self._database.rollback()
+            is_empty = not self.count("done")
+        self._database.close()
+        if is_empty:
+            os.unlink(self.path)
+
+    def remove(self) -> None:
+        """Remove the spool, when the output is written."""
+        self._database.execute("ROLLBACK")
+        self._database.close()
+        os.unlink(self.path)
+
+
+def _decode(text: bytes | None) -> str | None:
+    return None if text is None else os.fsdecode(text)
 
 
 class CatalogReport(Record):
@@ -89,23 +298,21 @@ def update_catalog(
     :raises OSError: when it cannot be written
     """
     table = find_format(output)
-    table.require_packages()
     work = make_work(limits, tuple(allow))
-    made_by = work.keywords["made_by"]
     is_catalogue = check_output(output, overwrite=overwrite)
     had_spool = os.path.exists(output + SUFFIX)
-    spool = Spool(output, made_by=made_by, fresh=fresh)
+    spool = Spool(output, made_by=work.keywords["made_by"], fresh=fresh)
     try:
         spool.add_sources(list_sources(sources, limits, finds_states=(is_catalogue or had_spool) and not fresh))
-        if not spool.count_sources():
+        if not spool.count("sources"):
             spool.remove()
             return None
         if is_catalogue and not fresh:
             with contextlib.suppress(DamagedTableError):  # what it lacks is read again
                 spool.take_over(read_table(output))
-        pending = spool.count_pending()
+        pending = spool.count("pending")
         _read_pending(spool, pending, work, map_rows)
-        count, failed = spool.count_sources(), spool.count_failures()
+        count, failed = spool.count("sources"), spool.count("failures")
         listed = islice(spool.failures(), _LISTED)
         failures = tuple((str(row["source"]), str(row["outcome"]), str(row["error"])) for row in listed)
         if failed == count and is_catalogue and not overwrite and _has_good_row(output):
@@ -115,7 +322,9 @@ def update_catalog(
                 f"no source can be read ({source}: {outcome}: {error}): the table is left as it is; --force replaces it"
             )
             raise UnsupportedError(message)
-        columns = _write_output(spool, output, table)
+        columns = find_columns(spool.rows())
+        with new_file(output, overwrite=True) as temporary:
+            table.write(os.fspath(temporary), spool.rows(), columns)
     except sqlite3.Error as error:
         spool.close()
         raise make_system_error(error, spool.path) from None
@@ -124,7 +333,8 @@ def update_catalog(
         raise
     spool.remove()
     resumed = had_spool and not fresh
-    return CatalogReport(output, count, pending, resumed, columns, failed, failures, os.path.getsize(output))
+    size = os.path.getsize(output)
+    return CatalogReport(output, count, pending, resumed, len(columns.names), failed, failures, size)
 
 
 def check_output(output: str, *, overwrite: bool) -> bool:
@@ -146,7 +356,7 @@ def check_output(output: str, *, overwrite: bool) -> bool:
     return True
 
 
-def _read_pending(spool: Spool, count: int, work: Any, map_rows: RowMapper) -> None:
+def _read_pending(spool: Spool, count: int, work: partial[Row], map_rows: RowMapper) -> None:
     """Read the sources that have no row, and add their rows to the spool."""
     under_way: deque[CatalogSource] = deque()
 
@@ -155,10 +365,8 @@ def _read_pending(spool: Spool, count: int, work: Any, map_rows: RowMapper) -> N
             under_way.append(source)
             yield source
 
-    def make_lost(source: CatalogSource) -> Row:
-        return make_lost_row(source, made_by=work.keywords["made_by"])
-
-    for row in map_rows(work, list_pending(), make_lost, count):
+    lost = partial(make_lost_row, made_by=work.keywords["made_by"])
+    for row in map_rows(work, list_pending(), lost, count):
         spool.add_row(under_way.popleft(), row)
 
 
@@ -167,11 +375,3 @@ def _has_good_row(output: str) -> bool:
     with contextlib.suppress(DamagedTableError):
         return any(row["outcome"] == OK for row in read_table(output))
     return False
-
-
-def _write_output(spool: Spool, output: str, table: TableFormat) -> int:
-    """Write the output from the spool; return the number of columns."""
-    columns = find_columns(spool.rows())
-    with new_file(output, overwrite=True) as temporary:
-        table.write(os.fspath(temporary), spool.rows(), columns)
-    return len(columns.names)

@@ -570,7 +570,7 @@ def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportRepor
     """Write the files of a format."""
     names = None if args.outputs is None else tuple(name.strip() for name in args.outputs.split(","))
     if suffix == ".json":
-        from sbformat.policies.export.graph_file import export_graph
+        from sbformat.policies.export.lowering import export_graph
 
         return export_graph(policy, args.output, outputs=names, raw=args.raw, overwrite=args.force)
     outputs = ("action",) if names is None else names
@@ -579,7 +579,7 @@ def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportRepor
 
         name = make_name(args.output) if args.name is None else args.name
         return export_c(policy, args.output, name=name, outputs=outputs, raw=args.raw, overwrite=args.force)
-    from sbformat.policies.onnx.export import export_onnx
+    from sbformat.policies.onnx import export_onnx
 
     options: dict[str, Any] = {} if args.opset is None else {"opset": args.opset}
     if args.batch is not None:
@@ -598,7 +598,7 @@ def make_name(path: str) -> str:
     >>> make_name("2 robots/walk (new).c")
     'walk_new'
     """
-    from sbformat.policies.c.arguments import KEYWORDS, LONGEST_NAME
+    from sbformat.policies.c.export import KEYWORDS, LONGEST_NAME
 
     stem = os.path.splitext(os.path.basename(path))[0]
     name = re.sub("[^A-Za-z0-9]+", "_", stem).strip("_")

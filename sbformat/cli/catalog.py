@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.catalogue.flat_rows import Row
     from sbformat.catalogue.query import Found
+    from sbformat.catalogue.rows import Row
     from sbformat.catalogue.sources import CatalogSource
 
 _QUERY: Final = ("where", "sort", "reverse", "columns", "rows")

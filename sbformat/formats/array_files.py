@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.archive import Archive, SingleFileArchive
 from sbformat.archive.entries import FileEntries
-from sbformat.arrayfiles.safetensors import read_tensors
+from sbformat.arrayfiles.headers import read_tensors
 from sbformat.container.layout import encode_path, is_state_dict
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from sbformat import data as data_entry
 from sbformat.archive.archive import ReadOnlyArchive
 from sbformat.archive.hyperparameters import Algorithm, class_reference
-from sbformat.arrayfiles.npy import HEAD_BYTES, read_header
+from sbformat.arrayfiles.headers import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.container.layout import STORED
 from sbformat.container.reader import Container

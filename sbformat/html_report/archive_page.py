@@ -1,29 +1,198 @@
-"""The page about one file: what it is, whether it is safe to load, and what is in it."""
+"""The page about one file: what it is, whether it is safe to load, and what is in it.
+
+In comes a :class:`~sbformat.catalogue.collect.FileData`, out comes HTML. What the template prints is collected here:
+facts, settings and spaces (also for comparisons), statistics of VecNormalize, episodes, and the plots of weights.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.kinds import KIND_TITLES, OBJECTS
-from sbformat.catalogue.episodes import collect_episodes
-from sbformat.constants import OPTIMIZER_WORD, PTH_SUFFIX
+import numpy as np
+
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS, STATISTICS
+from sbformat.catalogue.collect import collect_episodes
+from sbformat.catalogue.rows import GROUPS
+from sbformat.constants import ARRAYS_ENTRY, OPTIMIZER_WORD, PTH_SUFFIX, SETTINGS_ENTRY
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError
 from sbformat.html_report.diagram import make_diagram
-from sbformat.html_report.episodes import average, summarize_numbers
-from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.page import format_number, format_shape, format_size, render_page
 from sbformat.html_report.plots import Plots
-from sbformat.html_report.settings import OTHERS, list_settings, list_spaces
-from sbformat.html_report.weights import MOST_PLOTS, collect_weights
+from sbformat.html_report.weights import MOST_PLOTS, Distribution, collect_weights, describe_numbers
 from sbformat.immutable import Record
+from sbformat.known.spaces import Space
 from sbformat.policies.describe import list_tables
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.catalogue.collect import FileData
+    from sbformat.formats.vecnormalize import RunningMeanStd
     from sbformat.html_report.weights import TensorData
     from sbformat.policies.describe import Table
     from sbformat.tools.inspect import InspectReport
+
+
+OTHERS: Final = "Other values"
+"""The group of all other keys."""
+_SPACES: Final = {"observation_space": "Observation", "action_space": "Action"}
+
+
+class Setting(Record):
+    """A value of ``data``."""
+
+    name: str
+    value: str
+    note: str
+    """How it is stored, unless as JSON; or why it could not be decoded."""
+
+
+class SpaceRow(Record):
+    """A space of the agent."""
+
+    role: str
+    """``Observation`` or ``Action``."""
+    kind: str
+    """``Box``, ``Discrete``, ..., or an empty text if the space is not known."""
+    text: str
+    parts: tuple[tuple[str, str], ...] = ()
+    """Of a Dict or Tuple the name and the text of each space in it."""
+
+
+def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
+    """Return the settings by group; groups without settings are left out, and files of one object have one group."""
+    found = {key: value for key, value in (report.hyperparameters or {}).items() if key not in _SPACES}
+    groups: dict[str, list[Setting]] = {}
+    for group, keys in () if report.format in OBJECTS else GROUPS.items():
+        groups[group] = [make_setting(key, found.pop(key)) for key in keys if key in found]
+    groups[OTHERS] = [make_setting(key, value) for key, value in found.items()]
+    return {group: rows for group, rows in groups.items() if rows}
+
+
+def make_setting(name: str, found: Hyperparameter) -> Setting:
+    """Return a value of ``data`` as text."""
+    value = found.value
+    if found.how == "json":
+        return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
+    if isinstance(value, Serialized):
+        return Setting(name, f"{value.type}, pickled, {format_size(len(value.pickle))}", found.why or "")
+    return Setting(name, render_line(value, name), found.why or "")
+
+
+def list_spaces(report: InspectReport) -> list[SpaceRow]:
+    """Return the spaces of an agent."""
+    rows = []
+    for key, role in _SPACES.items():
+        found = (report.hyperparameters or {}).get(key)
+        if found is not None:
+            setting = make_setting(key, found)
+            space = found.value if isinstance(found.value, Space) else None
+            kind = "" if space is None else space.class_name
+            sized = f"{kind} of {format_shape(space.shape)}" if space is not None and space.shape else kind
+            rows.append(SpaceRow(role, sized, setting.value, () if space is None else _list_parts(space)))
+    return rows
+
+
+def _list_parts(space: Space) -> tuple[tuple[str, str], ...]:
+    parts = getattr(space, "spaces", ())
+    pairs = parts.items() if isinstance(parts, dict) else enumerate(parts)
+    return tuple((str(key), render_line(part)) for key, part in pairs)
+
+
+MOST_PARTS: Final = 40
+"""Statistics that are shown: those of observations, by key, and those of returns."""
+MOST_COMPONENTS: Final = 64
+"""Components of an observation that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A component of an observation."""
+
+    index: str
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStatistics:
+    """Mean and deviation of observations, or of returns."""
+
+    name: str
+    shape: tuple[int, ...]
+    count: float
+    components: tuple[Component, ...]
+    """None of a large observation."""
+    mean: Distribution | None
+    """Of the means of all components."""
+    std: Distribution | None
+
+
+class StatisticsData(Record):
+    """Statistics of VecNormalize, as a page shows them."""
+
+    settings: tuple[tuple[str, Any], ...]
+    parts: tuple[RunningStatistics, ...]
+    omitted: int
+    """Number of keys of observations whose statistics are left out."""
+
+
+def collect_statistics(file: FileData) -> StatisticsData | None:
+    """Return the statistics of a file or bundle; None if it has none that can be read."""
+    report = file.inspected
+    if file.archive is None or report is None:
+        return None
+    is_bundle = {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(report.extra)
+    if report.format not in STATISTICS and not is_bundle:
+        return None
+    from sbformat.formats.vecnormalize import read_vecnormalize
+
+    try:
+        found = read_vecnormalize(file.archive)
+    except SbformatError:
+        return None
+    observations = found.obs_rms if isinstance(found.obs_rms, dict) else {"": found.obs_rms}
+    known = [(f"observations {key}".strip(), part) for key, part in observations.items() if part is not None]
+    rows = [_describe(name, part) for name, part in known[: MOST_PARTS - 1]]
+    rows += [_describe("returns", found.ret_rms)] if found.ret_rms is not None else []
+    names = ("norm_obs", "norm_reward", "clip_obs", "clip_reward", "gamma", "epsilon", "training")
+    return StatisticsData(
+        tuple((name, getattr(found, name)) for name in names), tuple(rows), max(0, len(known) - MOST_PARTS + 1)
+    )
+
+
+def _describe(name: str, found: RunningMeanStd) -> RunningStatistics:
+    mean = np.asarray(found.mean, np.float64)
+    with np.errstate(all="ignore"):
+        std = np.sqrt(np.asarray(found.var, np.float64))
+    indices = np.ndindex(mean.shape) if mean.size <= MOST_COMPONENTS else ()
+    components = tuple(Component(", ".join(map(str, at)), float(mean[at]), float(std[at])) for at in indices)
+    return RunningStatistics(name, found.shape, found.count, components, describe_numbers(mean), describe_numbers(std))
+
+
+_WINDOW: Final = 10
+"""Episodes of a moving average."""
+
+
+def average(values: Sequence[float], window: int = _WINDOW) -> list[float]:
+    """Return the mean of each number and those before it, up to ``window`` of them; none for few numbers."""
+    if len(values) < 2 * window:
+        return []
+    parts = (values[max(0, end - window) : end] for end in range(1, len(values) + 1))
+    return [math.fsum(part) / len(part) for part in parts]
+
+
+def summarize_numbers(values: Sequence[float]) -> Distribution | None:
+    """Return mean, deviation and range of numbers."""
+    return describe_numbers(np.asarray(values, np.float64))
+
 
 MOST_ROWS: Final = 500
 """Rows of a table; the others are counted."""
@@ -52,7 +221,7 @@ def render_archive(file: FileData, *, title: str | None = None) -> str:
     name = os.path.basename(file.name.rstrip("/\\")) or file.name
     context |= {"heading": title or name, "path": file.name if file.name != (title or name) else ""}
     shown = title or f"{name} \u2013 sbformat report"
-    return render_page("archive.html.jinja", context, title=shown, style=plots.style)
+    return render_page("archive.html.jinja", context, title=shown)
 
 
 def make_context(file: FileData, plots: Plots) -> dict[str, Any]:

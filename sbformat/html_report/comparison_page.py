@@ -5,22 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.episodes import collect_episodes
-from sbformat.catalogue.setting_groups import GROUPS
+from sbformat.catalogue.collect import collect_episodes
+from sbformat.catalogue.rows import GROUPS
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import LimitError, SbformatError
-from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts
-from sbformat.html_report.changed_weights import (
-    MOST_BARS,
-    ChangedWeights,
-    choose_bars,
-    compare_weights,
-    make_overlays,
-)
+from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts, list_settings, list_spaces
 from sbformat.html_report.page import format_number, read_template, render_page
 from sbformat.html_report.plots import Plots
-from sbformat.html_report.settings import list_settings, list_spaces
+from sbformat.html_report.weights import MOST_BARS, ChangedWeights, choose_bars, compare_weights, make_overlays
 from sbformat.immutable import Record
 from sbformat.policies.describe import list_tables
 from sbformat.rendering import count_noun
@@ -60,7 +53,7 @@ def render_comparison(first: FileData, second: FileData, *, title: str | None = 
     plots = Plots()
     heading = title or " and ".join(_name_files(first.name, second.name))
     context = make_context(first, second, plots) | {"heading": heading}
-    style = f"{read_template('comparison.css')}{plots.style}"
+    style = read_template("comparison.css")
     return render_page("comparison.html.jinja", context, title=f"{heading} \u2013 sbformat report", style=style)
 
 

@@ -1,23 +1,23 @@
-r"""The diagram of a network: boxes for inputs, layers and outputs, from top to bottom, and lines for what each reads.
+"""The diagram of a network: columns of boxes for inputs, layers and outputs, and lines for what each reads.
 
 What comes in is a :class:`~sbformat.policies.describe.Summary`; what goes out are boxes and lines with coordinates in
-pixels, which a template draws. The order is that of Sugiyama, Tagawa and Toda ("Methods for visual understanding of
-hierarchical system structures", 1981): :func:`find_ranks` puts each box below everything that it reads; a line that
-passes a rank gets a place there, of a box without content; :func:`order_ranks` sorts each rank by the places of its
-neighbours; :func:`place_boxes` moves each box towards the middle of its neighbours, as far as those beside it allow.
+pixels, which a template draws. A box is in the row of its depth, below everything that it reads, and in the column of
+the first layer that it reads, if no other box of its row is there; otherwise in a column further to the right. Boxes
+that read nothing are placed after the others, each above the first box that reads it.
 
-    observation                rank 0        name      sources
-        |                                    a         observation
-        a                      rank 1        b         a
-       / \\                                   c         a, observation
-      b   c                    rank 2
+    name      reads                          column 0       column 1
+    a         observation           row 0    observation
+    b         a                     row 1    a
+    c         a                     row 2    b              c
+    d         b, observation        row 3    d
+
+A line runs between columns where it passes a box: that of ``d`` and ``observation`` to the right of column 0.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from sbformat.html_report.page import format_shape
@@ -28,19 +28,16 @@ if TYPE_CHECKING:
 
     from sbformat.policies.describe import Layer, Summary
 
-Kind: TypeAlias = Literal["input", "step", "layer", "output", "pass"]
-"""``pass`` is where a line passes a rank."""
+Kind: TypeAlias = Literal["input", "step", "layer", "output"]
 
 MOST_BOXES: Final = 80
 """A larger network is only listed as a table."""
 _WIDTH: Final = 204
-_PASS_WIDTH: Final = 12
 _LINE_HEIGHT: Final = 16
 _PADDING: Final = 9
 _GAP: Final = 20
-_RANK_GAP: Final = 34
+_ROW_GAP: Final = 34
 _MARGIN: Final = 2
-_SWEEPS: Final = 8
 _CHARACTERS: Final = 26
 """Characters of the title of a box."""
 _LINE_CHARACTERS: Final = 31
@@ -58,16 +55,20 @@ class Box:
     lines: tuple[str, ...] = ()
     sources: list[int] = field(default_factory=list)
     """The boxes that it reads, by index."""
-    rank: int = 0
-    x: float = 0
-    """The middle."""
+    row: int = 0
+    column: int = 0
     y: float = 0
     """The upper edge."""
 
     @property
+    def x(self) -> float:
+        """The middle."""
+        return _MARGIN + _WIDTH / 2 + self.column * (_WIDTH + _GAP)
+
+    @property
     def width(self) -> int:
         """In pixels."""
-        return _PASS_WIDTH if self.kind == "pass" else _WIDTH
+        return _WIDTH
 
     @property
     def height(self) -> int:
@@ -97,22 +98,15 @@ def make_diagram(summary: Summary) -> Diagram | None:
     boxes = list_boxes(summary)
     if not boxes or len(boxes) > MOST_BOXES:
         return None
-    find_ranks(boxes)
-    ends = insert_passes(boxes)
-    ranks: list[list[int]] = [[] for _ in range(1 + max(box.rank for box in boxes))]
-    for index, box in enumerate(boxes):
-        ranks[box.rank].append(index)
-    order_ranks(boxes, ranks)
-    place_boxes(boxes, ranks)
+    rows = place_boxes(boxes)
     y = float(_MARGIN)
-    for rank in ranks:
-        height = max((boxes[index].height for index in rank if boxes[index].kind != "pass"), default=0)
-        for index in rank:
-            boxes[index].y = y if boxes[index].kind != "pass" else y + height / 2 - boxes[index].height / 2
-        y += height + _RANK_GAP
-    shown = tuple(box for box in boxes if box.kind != "pass")
-    width = max(box.x + box.width / 2 for box in boxes) + _MARGIN
-    return Diagram(round(width), round(y - _RANK_GAP + _MARGIN), shown, tuple(_draw_line(boxes, line) for line in ends))
+    for row in rows:
+        for box in row.values():
+            box.y = y
+        y += max(box.height for box in row.values()) + _ROW_GAP
+    width = max(box.x for box in boxes) + _WIDTH / 2 + _GAP / 2 + _MARGIN
+    lines = tuple(_draw_line(boxes[source], box, rows) for box in boxes for source in box.sources)
+    return Diagram(round(width), round(y - _ROW_GAP + _MARGIN), tuple(boxes), lines)
 
 
 # -- boxes --------------------------------------------------------------------------------------------
@@ -192,98 +186,40 @@ def shorten(text: str, most: int = _CHARACTERS) -> str:
     return f"{text[: half - 3]}\u2026{text[-half - 2 :]}"
 
 
-# -- layout -------------------------------------------------------------------------------------------
+# -- places and lines ---------------------------------------------------------------------------------
 
 
-def find_ranks(boxes: Sequence[Box]) -> None:
-    """Give each box the rank below everything that it reads; boxes are after their sources."""
+def place_boxes(boxes: Sequence[Box]) -> list[dict[int, Box]]:
+    """Give each box its row and column; return the boxes of each row by column. Boxes are after their sources."""
+    readers: dict[int, list[Box]] = {}
     for box in boxes:
-        box.rank = 1 + max((boxes[source].rank for source in box.sources), default=-1)
-
-
-def insert_passes(boxes: list[Box]) -> list[list[int]]:
-    """Add a box of the kind ``pass`` for each rank that a line passes; return the boxes along each line."""
-    lines = []
-    for index in range(len(boxes)):
-        box = boxes[index]
-        for at, source in enumerate(box.sources):
-            line = [source]
-            for rank in range(boxes[source].rank + 1, box.rank):
-                boxes.append(Box(kind="pass", title="", sources=[line[-1]], rank=rank))
-                line.append(len(boxes) - 1)
-            box.sources[at] = line[-1]
-            lines.append([*line, index])
-    return lines
-
-
-def order_ranks(boxes: Sequence[Box], ranks: list[list[int]]) -> None:
-    """Sort the boxes of each rank by the mean place of their neighbours, alternately those above and below."""
-    above, below = _list_neighbours(boxes)
-    for sweep in range(_SWEEPS):
-        neighbours = above if sweep % 2 == 0 else below
-        for rank in ranks if sweep % 2 == 0 else reversed(ranks):
-            place = {index: at for other in ranks for at, index in enumerate(other)}
-            rank.sort(key=lambda index: _mean((place[n] for n in neighbours[index]), place[index]))
-
-
-def place_boxes(boxes: Sequence[Box], ranks: Sequence[Sequence[int]]) -> None:
-    """Give each box the place of the middle of its neighbours, or the nearest one that is free."""
-    for rank in ranks:
-        x = 0.0
-        for index in rank:
-            boxes[index].x = x + boxes[index].width / 2
-            x += boxes[index].width + _GAP
-    above, below = _list_neighbours(boxes)
-    for sweep in range(2 * _SWEEPS):
-        neighbours = above if sweep % 2 == 0 else below
-        for rank in ranks if sweep % 2 == 0 else reversed(ranks):
-            _spread(boxes, rank, [_mean((boxes[n].x for n in neighbours[i]), boxes[i].x) for i in rank])
-    left = min(box.x - box.width / 2 for box in boxes)
-    for box in boxes:
-        box.x += _MARGIN - left
-
-
-def _spread(boxes: Sequence[Box], rank: Sequence[int], wanted: Sequence[float]) -> None:
-    """Place the boxes of a rank as near as possible to where they are wanted, in order and apart."""
-    groups: list[tuple[float, list[int]]] = []
-    offsets = [0.0]
-    for left, right in pairwise(rank):
-        offsets.append(offsets[-1] + (boxes[left].width + boxes[right].width) / 2 + _GAP)
-    for at in range(len(rank)):  # boxes that would overlap become a group, in the middle of where they are wanted
-        members = [at]
-        start = wanted[at] - offsets[at]
-        while groups and groups[-1][0] > start:
-            members = [*groups.pop()[1], *members]
-            start = _mean((wanted[i] - offsets[i] for i in members), 0.0)
-        groups.append((start, members))
-    for start, members in groups:
-        for member in members:
-            boxes[rank[member]].x = start + offsets[member]
-
-
-def _list_neighbours(boxes: Sequence[Box]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the boxes above and below each box."""
-    below: list[list[int]] = [[] for _ in boxes]
-    for index, box in enumerate(boxes):
+        box.row = 1 + max((boxes[source].row for source in box.sources), default=-1)
         for source in box.sources:
-            below[source].append(index)
-    return [box.sources for box in boxes], below
+            readers.setdefault(source, []).append(box)
+    rows: list[dict[int, Box]] = [{} for _ in range(1 + max(box.row for box in boxes))]
+    for at, box in sorted(enumerate(boxes), key=lambda pair: not pair[1].sources):
+        layers = [boxes[source] for source in box.sources if boxes[source].sources]
+        near = layers if box.sources else readers.get(at, [])
+        box.column = near[0].column if near else 0
+        while box.column in rows[box.row]:
+            box.column += 1
+        rows[box.row][box.column] = box
+    return rows
 
 
-def _mean(numbers: Iterable[float], default: float) -> float:
-    found = list(numbers)
-    return sum(found) / len(found) if found else default
+def _draw_line(source: Box, box: Box, rows: Sequence[dict[int, Box]]) -> str:
+    """Return the path of a line from the lower edge of a box to the upper edge of one that reads it."""
+    x, y = source.x, source.y + source.height
+    path = f"M{x:.1f} {y:.1f}"
+    if passed := rows[source.row + 1 : box.row]:
+        is_free = all(box.column not in row for row in passed)
+        between = box.x if is_free else box.x + (_WIDTH + _GAP) / 2
+        path += _draw_curve(x, y, between, min(other.y for other in passed[0].values()))
+        x, y = between, box.y - _ROW_GAP
+        path += f"V{y:.1f}"
+    return path + _draw_curve(x, y, box.x, box.y)
 
 
-def _draw_line(boxes: Sequence[Box], line: Sequence[int]) -> str:
-    """Return the path of a line from the lower edge of the first box to the upper edge of the last one."""
-    first, *middle, last = (boxes[index] for index in line)
-    points = [(first.x, first.y + first.height)]
-    for box in middle:
-        points += [(box.x, box.y), (box.x, box.y + box.height)]
-    points.append((last.x, last.y))
-    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-    for (x0, y0), (x1, y1) in pairwise(points):
-        half = (y0 + y1) / 2
-        path += f"C{x0:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}" if x0 != x1 else f"V{y1:.1f}"
-    return path
+def _draw_curve(x0: float, y0: float, x1: float, y1: float) -> str:
+    half = (y0 + y1) / 2
+    return f"C{x0:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}" if x0 != x1 else f"V{y1:.1f}"

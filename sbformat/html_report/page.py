@@ -88,8 +88,8 @@ def render_page(
         .render(
             **context,
             page_title=title,
-            page_style=_mark_safe(rules),
-            page_scripts=[_mark_safe(program) for program in programs],
+            page_style=mark_safe(rules),
+            page_scripts=[mark_safe(program) for program in programs],
             policy=make_policy(rules, programs),
             version=sbformat.__version__,
         )
@@ -118,7 +118,7 @@ def read_template(name: str) -> str:
     return files(__package__).joinpath("templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
 
 
-def _mark_safe(text: str) -> Any:
+def mark_safe(text: str) -> Any:
     """Mark the project's own style, script or drawing as HTML that is not escaped."""
     from markupsafe import Markup
 

@@ -1,26 +1,56 @@
-"""Plots of a page: drawn by matplotlib, in the page's colours, with the same bytes for the same numbers.
+"""Plots of a page: numbers in, SVG out, drawn by matplotlib, with the same bytes for the same numbers.
 
 The only text from a file in a plot are the names of bars, in ASCII and not read as formulas. Other labels are HTML
-beside the plot.
+beside the plot. :func:`convert_svg` puts what matplotlib wrote into the page: the Content-Security-Policy forbids
+``style`` attributes, colours follow the light or dark theme, and ids are different from plot to plot. Elements and
+attributes that are not listed here are left out, so that nothing in a plot can run or load. ::
+
+    <path d="M 0 70.000000" style="fill: #000004; stroke: none" id="patch_1"/>   becomes
+    <path d="M 0 70" fill="var(--series-1)" stroke="none" id="f0-patch_1" />
 """
 
 from __future__ import annotations
 
 import io
 import math
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.html_report.inline_svg import LINE, MUTED, SERIES_1, SERIES_2, TEXT, Classes, convert_svg
-from sbformat.html_report.page import quiet_matplotlib
+from sbformat.html_report.page import escape_text, mark_safe, quiet_matplotlib
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from xml.etree.ElementTree import Element
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+TEXT: Final = "#000001"
+MUTED: Final = "#000002"
+LINE: Final = "#000003"
+SERIES_1: Final = "#000004"
+SERIES_2: Final = "#000005"
+_COLOURS: Final = {
+    TEXT: "var(--text)",
+    MUTED: "var(--muted)",
+    LINE: "var(--line)",
+    SERIES_1: "var(--series-1)",
+    SERIES_2: "var(--series-2)",
+}
+"""The colours to draw with, and what they become: variables of the page's style sheet."""
+_ELEMENTS: Final = frozenset({"svg", "g", "defs", "clipPath", "path", "rect", "use", "text", "tspan"})
+_ATTRIBUTES: Final = frozenset({
+    "id", "class", "role", "aria-label", "viewBox", "d", "x", "y", "width", "height", "transform", "clip-path",
+    "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin",
+    "stroke-dasharray", "stroke-dashoffset", "stroke-miterlimit", "stroke-opacity", "opacity", "font-size",
+    "text-anchor",
+})  # fmt: skip
+_REFERENCE: Final = re.compile(r"#([\w.-]+)")
+_DECIMALS: Final = re.compile(r"\.0+\b|(\.\d\d)\d+")
+"""Decimals beyond two: hundredths of a pixel."""
+_FONT_SIZE: Final = re.compile(r"[\d.]+px")
 _POINTS_PER_INCH: Final = 72
 _LABEL: Final = 26
 """Characters of a label."""
@@ -73,15 +103,10 @@ class Histogram(Record):
 
 
 class Plots:
-    """Draws the plots of one page, and collects the rules of CSS that they need."""
+    """Draws the plots of one page."""
 
     def __init__(self) -> None:
-        self._classes = Classes()
-
-    @property
-    def style(self) -> str:
-        """The rules of CSS of all plots so far."""
-        return self._classes.rules
+        self._count = 0
 
     def draw_histogram(self, first: Histogram, *, label: str, second: Histogram | None = None) -> Any:
         """Return a small histogram, without an axis of counts.
@@ -199,7 +224,56 @@ class Plots:
                 draw(axes)
                 canvas: Any = FigureCanvasSVG(figure)
                 canvas.print_svg(document, metadata={"Date": None})
-        return convert_svg(document.getvalue(), label, self._classes)
+        self._count += 1
+        return convert_svg(document.getvalue(), label, f"f{self._count - 1}-")
+
+
+def convert_svg(document: str, label: str, prefix: str) -> Any:
+    """Return a document of matplotlib as an element for a page.
+
+    :param document: the SVG
+    :param label: what a screen reader says; any text
+    :param prefix: of the ids
+    """
+    from xml.etree.ElementTree import fromstring, tostring
+
+    root = fromstring(document)  # noqa: S314 -- written by matplotlib
+    for parent in root.iter():
+        for child in list(parent):
+            if _local_name(child.tag) not in _ELEMENTS:
+                parent.remove(child)
+    for element in root.iter():
+        _convert_element(element, prefix)
+    root.attrib = {
+        "class": "plot", "role": "img", "aria-label": escape_text(label), "viewBox": root.attrib["viewBox"],
+    }  # fmt: skip
+    return mark_safe(tostring(root, encoding="unicode"))
+
+
+def _convert_element(element: Element, prefix: str) -> None:
+    """Make attributes of the style of an element, and leave out what is not listed."""
+    found = {_local_name(name): value for name, value in element.attrib.items()}
+    for declaration in found.pop("style", "").split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        found[name] = _COLOURS.get(value.lower(), value)
+    if size := _FONT_SIZE.search(found.get("font", "")):
+        found["font-size"] = size[0]
+    element.tag = _local_name(element.tag)
+    if element.tag == "g":
+        found.pop("id", None)  # to which nothing refers
+    elif "id" in found:
+        found["id"] = prefix + found["id"]
+    element.attrib = {
+        name: _DECIMALS.sub(r"\1", _REFERENCE.sub(rf"#{prefix}\1", " ".join(value.split())))
+        for name, value in found.items()
+        if (name in _ATTRIBUTES and "url(" not in value.replace("url(#", ""))
+        or (name == "href" and value.startswith("#"))
+    }
+    element.text, element.tail = (element.text or "").strip(), None
+
+
+def _local_name(name: str) -> str:
+    return name.rpartition("}")[2]
 
 
 def _shorten(name: str) -> str:

@@ -1,4 +1,7 @@
-"""``report``: a page about one archive, a comparison of two, or a table of many."""
+"""``report``: a page about one archive, a comparison of two, or a table of many.
+
+In come archives, out comes a file of HTML. The table contains all rows; its script sorts, filters and hides columns.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData, collect_file
+from sbformat.catalogue.columns import make_table
 from sbformat.catalogue.rows import FileRow, collect_row
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
-from sbformat.html_report.page import require_packages
-from sbformat.html_report.table import render_table
+from sbformat.html_report.page import read_template, render_page, require_packages
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.tools.scan.report import VERDICTS
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
+
 
 FEWEST_IN_TABLE: Final = 3
 """Number of files from which on a page is a table, and keeps of each file only its row."""
@@ -163,3 +167,20 @@ def _find_error(file: FileData | FileRow, count: int) -> Exception:
     if isinstance(error, SbformatError):
         return error.within(file.name) if count > 1 else error
     return OSError(*error.args, file.name) if error is not None else ValueError(file.name)
+
+
+def render_table(rows: Iterable[FileRow], *, title: str | None = None) -> str:
+    """Return the page about many files.
+
+    :param rows: of :func:`sbformat.catalogue.rows.collect_row`, in the order of the files
+    :param title: of the page; by default the number of files
+    """
+    table = make_table(rows)
+    heading = title or f"{len(table.rows):,} files"
+    return render_page(
+        "table.html.jinja",
+        {"table": table, "heading": heading},
+        title=f"{heading} \u2013 sbformat report",
+        style=read_template("table.css"),
+        scripts=["table.js"],
+    )

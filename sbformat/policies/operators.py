@@ -92,7 +92,7 @@ class Operator(Record):
     onnx: int = 2**31
     """The opset of ONNX that introduced the operator of the same name, or its present form; by default none has it."""
     onnx_write: str = "add_plain"
-    """The function of :mod:`sbformat.policies.onnx.translate`: another one if operands or attributes differ."""
+    """The function of :mod:`sbformat.policies.onnx`: another one if operands or attributes differ."""
     activation: str = ""
     """The class of ``torch.nn`` that applies it."""
     arguments: Mapping[str, tuple[str, float] | float] = _NONE

@@ -13,10 +13,8 @@ executing anything and encoded again for the installed release, and SB3 reads th
 The extra ``sb3`` installs Stable-Baselines3. Nothing else in the package imports this one.
 """
 
-from sbformat.sb3.agents import load
-from sbformat.sb3.replaced_loaders import replace_loaders
+from sbformat.sb3.agents import EvaluatedSchedule, load, replace_loaders
+from sbformat.sb3.installed import load_vecnormalize
 from sbformat.sb3.replay_buffers import load_replay_buffer
-from sbformat.sb3.schedules import EvaluatedSchedule
-from sbformat.sb3.statistics import load_vecnormalize
 
 __all__ = ["EvaluatedSchedule", "load", "load_replay_buffer", "load_vecnormalize", "replace_loaders"]

@@ -1,36 +1,276 @@
-"""``load``: pass a rebuilt archive to the ``load`` of the real Stable-Baselines3 (REBUILDING.md 15.6)."""
+"""``load`` and ``replace_loaders``: agents for the real Stable-Baselines3, from rebuilt archives (REBUILDING.md 15.6).
+
+In comes any source of an agent, out comes SB3's own object: the agent of a folder is chosen (FOLDERS.md
+21); what the caller passes beside the file is checked, and schedules that SB3 has no class for become callable objects
+(VALUES.md 13.5); the archive is rebuilt for the installed release; what was replaced or dropped is a warning; SB3 loads
+the bytes. Nothing of the file is executed: the instructions of a schedule are followed one by one.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial, wraps
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sbformat.archive.kinds import SB3_ARCHIVES
-from sbformat.constants import DATA_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
-from sbformat.known.changes import RENAMED, parse_target
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, UnsupportedError, escape, quote, require_names
+from sbformat.folders import find_in_folder
+from sbformat.known.algorithms import ALGORITHMS
+from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER, RENAMED, parse_target
 from sbformat.known.sb3 import HER_BUFFER
-from sbformat.known.types import Reference
+from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.reader import read
-from sbformat.sb3.custom_objects import check_attributes, iter_misspelt, make_schedules
-from sbformat.sb3.installed import find_class, find_installed_release, find_loader, find_name
-from sbformat.sb3.older_layouts import iter_older_layouts
-from sbformat.sb3.run_folders import choose_source
-from sbformat.sb3.schedules import keep_callable, make_live_schedules
+from sbformat.sb3.installed import (
+    ORIGINAL,
+    find_class,
+    find_installed_release,
+    find_loader,
+    find_name,
+    load_vecnormalize,
+)
+from sbformat.sb3.replay_buffers import load_replay_buffer
+from sbformat.schema import known_keys
+from sbformat.schema.assigned import encode_assigned, find_release, parse_schedule
 from sbformat.tools.rebuild import rebuild_with
 from sbformat.tools.rebuild.advice import FOR_LOAD
-from sbformat.tools.rebuild.context import Options
+from sbformat.tools.rebuild.algorithms import RECREATED
+from sbformat.tools.rebuild.context import Options, find_source_release
 from sbformat.tools.rebuild.roles import REPLAY_BUFFERS
+from sbformat.values.computed import ComputedSchedule
+from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 from sbformat.writer import writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
+    from sbformat.limits import Limits
     from sbformat.tools.rebuild import RebuildReport, Row
+
+
+_DEEPEST: Final = 100
+
+
+def choose_source(source: Archive | SourceLike, env: Any, limits: Limits) -> tuple[Archive | SourceLike, str]:
+    """Return the agent of a folder, and what to warn of: statistics that the environments do not have.
+
+    :param source: anything that is not the folder of a run is returned unchanged
+    :param env: of the caller
+    :param limits: for each file
+    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
+    """
+    chosen = find_in_folder(source, limits)
+    if chosen is None:
+        return source, ""
+    if chosen.statistics is None or _is_normalized(env):
+        return chosen.path, chosen.warning or chosen.problem
+    remark = (
+        f"{chosen.remark}, which are not loaded with the agent: "
+        f"sbformat.sb3.load_vecnormalize({quote(chosen.statistics)}, venv) makes an environment with them"
+    )
+    return chosen.path, f"{remark}; {chosen.warning}" if chosen.warning else remark
+
+
+def _is_normalized(env: Any) -> bool:
+    """Return whether an environment has SB3's ``VecNormalize`` among its wrappers."""
+    for _ in range(_DEEPEST):
+        if any(cls.__name__ == "VecNormalize" for cls in type(env).__mro__):
+            return True
+        env = getattr(env, "venv", None)
+        if env is None:
+            break
+    return False
+
+
+_NOT_OF_LOAD: Final = {
+    "assign": "custom_objects={'learning_rate': 3e-4} sets values",
+    "target": "the target is the installed release of SB3",
+    "on_unknown": "what is not known is dropped with a warning; custom_objects replaces it, allow=[NAME] keeps a class",
+    "policy_class": "custom_objects={'policy_class': CLASS} sets the class",
+    "keep_system_info": "SB3 does not load it",
+    "supplied_at_load": "custom_objects has the values",
+}
+"""The arguments of :func:`sbformat.rebuild` that ``load`` does not have, and what to use."""
+_SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
+_SIMILARITY: Final = 0.8
+
+
+def check_attributes(attributes: Mapping[str, object]) -> None:
+    """Check that none of the attributes is an argument of ``rebuild``, which SB3 would set without effect.
+
+    A class as ``policy_class`` is an attribute that SB3 uses; a name is not.
+
+    :raises TypeError: for one that is
+    """
+    for name, value in attributes.items():
+        if name in _NOT_OF_LOAD and not (name == "policy_class" and isinstance(value, type)):
+            message = f"sbformat.sb3.load has no argument {name}, which is one of rebuild: {_NOT_OF_LOAD[name]}"
+            raise TypeError(message)
+
+
+def make_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by key of ``data`` with SB3's own schedules where ``assign`` of ``rebuild`` accepts one.
+
+    :raises ValidationError: for a schedule under another key, and for one with other numbers than SB3 accepts
+    """
+    return {key: _make_schedule(key, value) for key, value in values.items()}
+
+
+def _make_schedule(key: str, value: Any) -> Any:
+    if not isinstance(value, (*_SCHEDULES, Mapping) if key in SCHEDULE_KEYS else _SCHEDULES):
+        return value
+    schedule = parse_schedule(key, value)
+    from stable_baselines3.common import utils
+
+    has_classes = hasattr(utils, "LinearSchedule")
+    if isinstance(schedule, ConstantSchedule):
+        return (utils.ConstantSchedule if has_classes else utils.constant_fn)(schedule.value)
+    if isinstance(schedule, LinearSchedule):
+        return (utils.LinearSchedule if has_classes else utils.get_linear_fn)(*schedule)
+    return value
+
+
+def iter_misspelt(given: Iterable[str], present: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each key of ``custom_objects`` that SB3 ignores and that resembles one of ``data``.
+
+    :param given: the keys of ``custom_objects``
+    :param present: the keys of ``data``
+    """
+    known = frozenset(RENAMED).union(present, *map(known_keys, ALGORITHMS))
+    for key in given:
+        near = get_close_matches(key, sorted(present), 1, _SIMILARITY) if key not in known else []
+        if near:
+            yield f"custom_objects: {escape(key, 80)} is ignored, since data has no such key; did you mean {near[0]}?"
+
+
+_INTERVALS: Final = 1000
+
+
+class EvaluatedSchedule:
+    """A schedule that was found in bytecode.
+
+    It is pickled as a linear interpolation of 1,001 of its values by numpy, so that an agent that is saved with it
+    loads where sbformat is not installed.
+
+    :param schedule: as :func:`sbformat.values.computed.understand` returns it
+    """
+
+    def __init__(self, schedule: ComputedSchedule) -> None:
+        self._schedule = schedule
+
+    def __call__(self, progress_remaining: float) -> float:
+        """Return the value; SB3 also asks beyond the end of the training, where the last value stays."""
+        return self._schedule.sample(min(max(float(progress_remaining), 0.0), 1.0))
+
+    def __repr__(self) -> str:
+        return f"EvaluatedSchedule({describe_samples(self._schedule)} during training)"
+
+    def __reduce__(self) -> Any:
+        import numpy as np
+
+        grid = [step / _INTERVALS for step in range(_INTERVALS + 1)]
+        return partial(np.interp, xp=grid, fp=list(map(self, grid))).__reduce__()
+
+
+def make_live_schedules(archive: Archive) -> dict[str, EvaluatedSchedule]:
+    """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``."""
+    found = {key: find_meaning(value).schedule for key, value in _decode_schedules(archive).items()}
+    return {
+        key: EvaluatedSchedule(value)
+        for key, value in found.items()
+        if isinstance(value, ComputedSchedule) and _is_usable(value)
+    }
+
+
+def _is_usable(schedule: ComputedSchedule) -> bool:
+    """Return whether its values are finite, and the first is one that torch accepts as a learning rate."""
+    return schedule.sample(1.0) >= 0 and all(math.isfinite(schedule.sample(progress)) for progress in SAMPLED)
+
+
+def keep_callable(archive: Archive, original: Archive, given: Container[str]) -> Archive:
+    """Return a rebuilt archive whose constant learning rate is a schedule if the original was one.
+
+    :param archive: the rebuilt one, where it is a number
+    :param given: keys that the caller supplies
+    """
+    rate = archive.data.get("learning_rate")
+    was_schedule = "learning_rate" in _decode_schedules(original) and "learning_rate" not in given
+    if not was_schedule or not isinstance(rate, (int, float)):
+        return archive
+    release = find_release(archive.stable_baselines3_version)
+    written = encode_assigned("learning_rate", ConstantSchedule(rate), release)
+    return archive.replace(data={**archive.data, "learning_rate": written})
+
+
+def _decode_schedules(archive: Archive) -> dict[str, object]:
+    """Return the values of an archive's keys of schedules that are not numbers."""
+    made: dict[str, object] = {}
+    for key in SCHEDULE_KEYS - RECREATED.keys() if archive.format in SB3_ARCHIVES else ():
+        if isinstance(archive.data.get(key), Serialized):
+            try:
+                made[key] = archive.decode(key)
+            except SbformatError:
+                continue
+    return {key: value for key, value in made.items() if not isinstance(value, (int, float, ArrayInfo))}
+
+
+_OPTIMIZER_ENTRY: Final = f"policy.optimizer{PTH_SUFFIX}"
+_SAVE_AGAIN: Final = "save it again to get rid of this warning"
+
+
+def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
+    """Yield a sentence for each older layout in an archive of a release that has a newer one.
+
+    :param original: the archive that was read
+    :param rebuilt: the same for the installed release
+    """
+    release = find_source_release(original)
+    old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
+    has_one = _has(old, "features_extractor") and not _has(old, ACTOR_EXTRACTOR)
+    if release >= BRANCH_EXTRACTORS and has_one and _has(new, ACTOR_EXTRACTOR):
+        yield (
+            f"the policy has the layout of SB3 < {BRANCH_EXTRACTORS}, with fewer names for its features extractor, and "
+            f"SB3 {release} saved it: {_SAVE_AGAIN}"
+        )
+    old_size, new_size = (_count_parameters(_read_tree(archive, _OPTIMIZER_ENTRY)) for archive in (original, rebuilt))
+    if release >= ONE_NETWORK_OPTIMIZER and new_size and old_size == 2 * new_size:
+        yield (
+            f"the optimizer has the layout of SB3 < {ONE_NETWORK_OPTIMIZER}, with the target network's parameters, and "
+            f"SB3 {release} saved it: {_SAVE_AGAIN}"
+        )
+
+
+def _read_tree(archive: Archive, name: str) -> Any:
+    """Return a state dict's tree; empty when it is missing or cannot be decoded."""
+    try:
+        return archive.state_dict(name).tree if name in archive.contents else {}
+    except SbformatError:
+        return {}
+
+
+def _has(tree: Any, module: str) -> bool:
+    return isinstance(tree, dict) and any(isinstance(name, str) and name.startswith(f"{module}.") for name in tree)
+
+
+def _count_parameters(tree: Any) -> int:
+    """Return the number of parameters of an optimizer with one group; 0 for anything else."""
+    groups = tree.get("param_groups") if isinstance(tree, dict) else None
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return 0
+    parameters = groups[0].get("params")
+    return len(parameters) if isinstance(parameters, list) else 0
+
 
 A = TypeVar("A")
 
@@ -267,3 +507,73 @@ def _read_system_info(archive: Archive) -> str | None:
     except SbformatError:
         return None
     return None if info is None else "\n".join(escape(line, 1000) for line in info.text.splitlines())
+
+
+_NAMES: Final = ("load", "load_replay_buffer")
+
+
+@contextmanager
+def replace_loaders(*, allow: Collection[str] = (), limits: Limits = DEFAULT_LIMITS) -> Iterator[None]:
+    """Replace SB3's loading methods by those of this package, for programs that cannot be changed.
+
+    Until the context ends, the ``load`` of every algorithm, ``load_replay_buffer`` and ``VecNormalize.load`` load files
+    of any release, and untrusted ones, without their pickles::
+
+        with sbformat.sb3.replace_loaders():
+            runpy.run_module("rl_zoo3.enjoy", run_name="__main__")
+
+    ``BasePolicy.load``, which reads the files of ``policy.save()``, is not replaced. The replacement holds for all
+    threads of the process.
+
+    :param allow: as in :func:`sbformat.sb3.load`
+    :param limits: as in :func:`sbformat.read`
+    :raises UnsupportedError: when SB3 is not installed
+    """
+    find_installed_release()
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    before = [(cls, name, vars(cls)[name]) for cls, name in zip((BaseAlgorithm, OffPolicyAlgorithm), _NAMES)]
+    before.append((VecNormalize, "load", vars(VecNormalize)["load"]))
+    BaseAlgorithm.load = classmethod(_replace_load(_unwrap(before[0][2]), allow, limits))
+    OffPolicyAlgorithm.load_replay_buffer = _replace_buffer_load(_unwrap(before[1][2]), limits)
+    VecNormalize.load = staticmethod(_replace_statistics_load(_unwrap(before[2][2]), limits))
+    try:
+        yield
+    finally:
+        for cls, name, method in before:
+            setattr(cls, name, method)
+
+
+def _unwrap(method: Any) -> Any:
+    """Return SB3's own function: of a class or static method, or of one that is already replaced."""
+    function = getattr(method, "__func__", method)
+    return getattr(function, ORIGINAL, function)
+
+
+def _replace_load(original: Any, allow: Collection[str], limits: Limits) -> Callable[..., Any]:
+    @wraps(original)
+    def load(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
+        own = partial(original, cls)
+        return load_with(cls, path, *arguments, allow=allow, limits=limits, sb3_load=own, **kwargs)
+
+    setattr(load, ORIGINAL, original)
+    return load
+
+
+def _replace_buffer_load(original: Any, limits: Limits) -> Callable[..., None]:
+    @wraps(original)
+    def load(model: Any, path: Any, truncate_last_traj: bool = True) -> None:  # noqa: FBT001, FBT002 -- SB3's own
+        load_replay_buffer(model, path, truncate_last_traj, limits=limits)
+
+    return load
+
+
+def _replace_statistics_load(original: Any, limits: Limits) -> Callable[..., Any]:
+    @wraps(original)
+    def load(load_path: Any, venv: Any) -> Any:
+        return load_vecnormalize(load_path, venv, limits=limits)
+
+    setattr(load, ORIGINAL, original)
+    return load

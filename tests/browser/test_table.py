@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from sbformat.catalogue.rows import Cell, FileRow, Remark
-from sbformat.html_report.table import render_table
+from sbformat.html_report.report import render_table
 from tests.helpers.browser import NARROW, WIDE
 
 if TYPE_CHECKING:

@@ -13,9 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from sbformat.catalogue.files.columns import MOST_COLUMNS, OTHER, drop_empty, find_columns
-from sbformat.catalogue.files.formats import SUFFIXES, find_format, read_table
-from sbformat.catalogue.flat_rows import COLUMNS, SourceState, make_empty_row
+from sbformat.catalogue.rows import COLUMNS, SourceState, make_empty_row
+from sbformat.catalogue.table_files import (
+    MOST_COLUMNS,
+    OTHER,
+    SUFFIXES,
+    drop_empty,
+    find_columns,
+    find_format,
+    read_table,
+)
 from sbformat.errors import UnsupportedError
 from tests.helpers.sampling import more_examples
 
@@ -141,6 +148,7 @@ def test_rare_columns_are_in_one(tmp_path: Path, suffix: str) -> None:
     assert columns.names[-1] == OTHER
     assert "gamma" in columns.names
     assert find_columns(rows[::-1]) == columns
+    assert find_columns(rows[::-1]).names == columns.names
     content = write(tmp_path / f"runs{suffix}", rows)
     assert read(tmp_path / f"runs{suffix}") == rows
     assert write(tmp_path / f"runs{suffix}", rows) == content
@@ -168,4 +176,4 @@ def test_parquet_without_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[catalog\]'"):
-        find_format("runs.parquet").require_packages()
+        find_format("runs.parquet")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbformat.catalogue.files.formats import SUFFIXES
 from sbformat.catalogue.query import search
+from sbformat.catalogue.table_files import SUFFIXES
 from sbformat.errors import MissingEntryError, UnsupportedError
 from tests.catalogue.test_files import make_row, write
 

@@ -11,8 +11,7 @@ import pytest
 
 import sbformat
 from sbformat.catalogue.catalog import describe_source, make_work, name_reader
-from sbformat.catalogue.column_names import name_columns
-from sbformat.catalogue.flat_rows import COLUMNS
+from sbformat.catalogue.rows import COLUMNS, name_columns
 from sbformat.catalogue.sources import describe_path, list_sources
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, set_data

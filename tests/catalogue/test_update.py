@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbformat.catalogue.files.columns import find_columns
-from sbformat.catalogue.files.formats import SUFFIXES, find_format, read_table
-from sbformat.catalogue.spool import Spool
-from sbformat.catalogue.update import update_catalog
+from sbformat.catalogue.table_files import SUFFIXES, find_columns, find_format, read_table
+from sbformat.catalogue.update import Spool, update_catalog
 from sbformat.errors import UnsupportedError, escape
 from sbformat.parallel import map_in_order
 from tests.helpers.bundled import ARCHIVES, ROOT
@@ -279,13 +277,13 @@ def test_another_file_with_the_name_of_the_spool_is_kept(tmp_path: Path) -> None
 
 CHILD = """
 import os, signal, sys
-from sbformat.catalogue import spool
+from sbformat.catalogue import update
 from sbformat.cli import catalog, main
 
 folder, output, jobs, kept = sys.argv[1:]
-spool._ROWS, spool._SECONDS = 4, 1e9
+update._ROWS, update._SECONDS = 4, 1e9
 catalog._FEW = 2
-add_row = spool.Spool.add_row
+add_row = update.Spool.add_row
 added = []
 
 def add_row_or_die(self, source, row):
@@ -295,7 +293,7 @@ def add_row_or_die(self, source, row):
     add_row(self, source, row)
     added.append(source.state.name)
 
-spool.Spool.add_row = add_row_or_die
+update.Spool.add_row = add_row_or_die
 if __name__ == "__main__":
     main(["catalog", folder, "-o", output, "--jobs", jobs])
 """

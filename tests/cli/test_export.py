@@ -145,7 +145,7 @@ def test_names_in_c_follow_the_file_or_the_option(capsys: pytest.CaptureFixture[
     ],
 )  # fmt: skip
 def test_every_file_name_gives_a_name_for_c(path: str, expected: str) -> None:
-    from sbformat.policies.c.arguments import check_name
+    from sbformat.policies.c.export import check_name
 
     assert make_name(path) == expected
     check_name(expected)

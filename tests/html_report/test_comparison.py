@@ -11,8 +11,8 @@ import pytest
 import sbformat
 from sbformat.catalogue.collect import collect_file
 from sbformat.cli import main
-from sbformat.html_report.changed_weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
 from sbformat.html_report.comparison_page import format_percent, pair_facts, pair_findings, pair_settings
+from sbformat.html_report.weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
 from sbformat.pth.encode import dumps
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
@@ -118,7 +118,7 @@ def test_tensors_of_another_shape_or_of_one_file_are_listed() -> None:
 
 
 def test_tensors_beyond_the_first_thousand_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("sbformat.html_report.changed_weights.MOST_TENSORS", 5)
+    monkeypatch.setattr("sbformat.html_report.weights.MOST_TENSORS", 5)
     found = compare(PPO, PPO)
     assert len(found.pairs) == 5
     assert found.omitted == 12 + 36 - 5

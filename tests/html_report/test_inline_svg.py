@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from sbformat.html_report.inline_svg import SERIES_1, Classes, convert_svg
-from sbformat.html_report.plots import Histogram, Plots
+from sbformat.html_report.plots import SERIES_1, Histogram, Plots, convert_svg
 
 PLOT = f"""<?xml version="1.0"?>
 <svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 10 20.500000">
@@ -24,27 +23,46 @@ PLOT = f"""<?xml version="1.0"?>
 </svg>"""
 
 
-def test_styles_become_classes_in_the_colours_of_the_page() -> None:
-    classes = Classes()
-    found = str(convert_svg(PLOT, 'a "label" <b>', classes))
+def test_styles_become_attributes_in_the_colours_of_the_page() -> None:
+    found = str(convert_svg(PLOT, 'a "label" <b>', "f0-"))
     assert "style" not in found
-    assert classes.rules == (".p0{fill:var(--series-1);stroke-width:2}\n.p1{font-size:8px;text-anchor:middle}\n")
-    assert '<path id="f0-shape" d="M 0.12 L -7 1.5" clip-path="url(#f0-clip)" class="p0">' in found.replace(
-        'd="M 0.12 L -7 1.5" id="f0-shape"', 'id="f0-shape" d="M 0.12 L -7 1.5"'
-    ) or re.search(r'<path [^>]*d="M 0\.12 L -7 1\.5"[^>]*class="p0">', found)
-    assert '<text x="1" y="2" class="p1">1 &lt; 2</text>' in found
-    assert '<use href="#f0-shape" x="1">' in found
-    assert 'aria-label="a &#34;label&#34; &lt;b&gt;"' in found
-    for left_out in ("secret", "red", "background", "onload", "Some Font", "figure_1"):
+    (path,) = re.findall(r'<path [^>]*id="f0-shape"[^>]*>', found)
+    for part in ('d="M 0.12 L -7 1.50"', 'clip-path="url(#f0-clip)"', 'fill="var(--series-1)"', 'stroke-width="2"'):
+        assert part in path
+    (text,) = re.findall(r"<text [^>]*>1 &lt; 2</text>", found)
+    assert 'font-size="8px"' in text
+    assert 'text-anchor="middle"' in text
+    (use,) = re.findall("<use [^>]*>", found)
+    assert 'href="#f0-shape"' in use
+    assert 'aria-label="a &quot;label&quot; &lt;b&gt;"' in found
+    for left_out in ("secret", "red", "onload", "alert", "Some Font", "figure_1"):
         assert left_out not in found
 
 
-def test_ids_of_two_plots_differ_and_their_classes_are_shared() -> None:
-    classes = Classes()
-    first, second = (set(re.findall(r'id="([^"]+)"', str(convert_svg(PLOT, "", classes)))) for _ in range(2))
-    assert len(first) == len(second) == 2
+@pytest.mark.parametrize(
+    "element",
+    [
+        "<script>attack()</script>", "<style>p{}</style>", "<foreignObject><b>x</b></foreignObject>",
+        '<a href="javascript:attack()">x</a>', '<image href="https://attack"/>', '<use href="https://attack#x"/>',
+        '<path onload="attack()"/>', '<path style="fill: url(https://attack)"/>', '<animate onbegin="attack()"/>',
+    ],
+)  # fmt: skip
+def test_nothing_in_a_plot_runs_or_loads(element: str) -> None:
+    document = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1">{element}<path d="M 0 0"/></svg>'
+    found = str(convert_svg(document, "", "f0-"))
+    assert '<path d="M 0 0"' in found
+    assert not re.search(r"attack|<script|<style|foreign", found)
+
+
+def test_ids_of_two_plots_differ() -> None:
+    first, second = (set(re.findall(r'id="([^"]+)"', str(convert_svg(PLOT, "", prefix)))) for prefix in ("f0-", "f1-"))
+    assert len(first) == len(second) == 3
     assert not first & second
-    assert classes.rules.count("\n") == 2
+    plots = Plots()
+    drawn = "".join(str(plots.draw_histogram(Histogram((0, 3, 1), -1.0, 2.0), label="h")) for _ in range(2))
+    ids = re.findall(r' id="([^"]+)"', drawn)
+    assert len(ids) == len(set(ids)) > 0
+    assert set(re.findall(r'#([^")]+)', drawn)) <= set(ids)
 
 
 def test_real_plots_have_neither_styles_nor_fixed_colours() -> None:
@@ -58,11 +76,10 @@ def test_real_plots_have_neither_styles_nor_fixed_colours() -> None:
         plots.draw_intervals([1.0, 2.0], [0.5, 0.0], label="i"),
     ]
     for svg in map(str, drawn):
-        assert not re.search(r"style|#[0-9a-f]{6}|rgb|<metadata", svg)
+        assert not re.search(r"style|#[0-9a-f]{6}\b|rgb|<metadata|font-family", svg)
         assert "<path" in svg
-    assert "var(--series-1)" in plots.style
-    assert "var(--series-2)" in plots.style
-    assert not re.search(r"#[0-9a-f]{6}|font-family|url\(", plots.style)
+        assert "var(--series-1)" in svg
+    assert "var(--series-2)" in drawn[0]
 
 
 def test_numbers_are_drawn_the_same_whatever_the_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +87,7 @@ def test_numbers_are_drawn_the_same_whatever_the_settings_of_the_user(monkeypatc
 
     def draw() -> str:
         plots = Plots()
-        return str(plots.draw_histogram(Histogram((1, 2, 1), 0.0, 1.0), label="")) + plots.style
+        return str(plots.draw_histogram(Histogram((1, 2, 1), 0.0, 1.0), label=""))
 
     expected = draw()
     monkeypatch.setitem(mpl.rcParams, "font.size", 30)

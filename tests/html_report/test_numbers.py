@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.catalogue.episodes import collect_episodes
-from sbformat.html_report.episodes import average
+from sbformat.catalogue.collect import collect_episodes
+from sbformat.html_report.archive_page import average
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.weights import describe_numbers
 from tests.helpers.bundled import PPO, ROOT

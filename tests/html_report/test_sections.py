@@ -13,12 +13,15 @@ import pytest
 import sbformat
 from conformance.runner.vectors import name_file, read_vectors
 from sbformat.archive.hyperparameters import Hyperparameter
-from sbformat.catalogue.collect import FileData, collect_file
-from sbformat.catalogue.episodes import collect_episodes
-from sbformat.html_report.archive_page import MOST_ROWS, render_archive
-from sbformat.html_report.episodes import average
-from sbformat.html_report.normalization import collect_statistics
-from sbformat.html_report.settings import list_settings, list_spaces
+from sbformat.catalogue.collect import FileData, collect_episodes, collect_file
+from sbformat.html_report.archive_page import (
+    MOST_ROWS,
+    average,
+    collect_statistics,
+    list_settings,
+    list_spaces,
+    render_archive,
+)
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
 from tests.helpers import thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed

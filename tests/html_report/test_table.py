@@ -11,7 +11,7 @@ from sbformat.catalogue.collect import collect_file
 from sbformat.catalogue.columns import FileTable, make_table
 from sbformat.catalogue.rows import Cell, FileRow, collect_row
 from sbformat.cli import main
-from sbformat.html_report.table import render_table
+from sbformat.html_report.report import render_table
 from tests.helpers import attacks, thresholds
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, with_data
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat.sb3
-from sbformat.sb3.schedules import EvaluatedSchedule
+from sbformat.sb3.agents import EvaluatedSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

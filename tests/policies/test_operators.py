@@ -12,10 +12,9 @@ import pytest
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.nets.layers import ACTIVATION_NODES
+from sbformat.policies import onnx
 from sbformat.policies.c import calls
-from sbformat.policies.c.arguments import name_arguments
-from sbformat.policies.c.export import write_source
-from sbformat.policies.onnx import translate
+from sbformat.policies.c.export import name_arguments, write_source
 from sbformat.policies.operators import OPERATORS, C, Operand, Operator, Parts
 from sbformat.policies.run import kernels
 from tests.policies.run.graphs import interpret, lower_graph, make_graph, run_graph
@@ -41,7 +40,7 @@ def test_the_functions_that_columns_name_exist() -> None:
         module, _, name = row.numpy.rpartition(".")
         assert not name or callable(getattr(np if module else kernels, name)), op
         assert row.c is None or callable(getattr(calls.Writer, f"write_{row.c.write}")), op
-        assert callable(getattr(translate, row.onnx_write)), op
+        assert callable(getattr(onnx, row.onnx_write)), op
         assert not row.view or (callable(getattr(kernels, f"view_{row.view}")) and row.view in calls._VIEWS), op
 
 
@@ -129,7 +128,7 @@ def test_an_operator_of_parts_alone_runs_and_is_exported() -> None:
         "/* result: Div */",
     ]  # fmt: skip
     for opset in (OLDEST, NEWEST):
-        steps = translate.translate(lower_graph(graph), opset, None).steps
+        steps = onnx.translate(lower_graph(graph), opset, None).steps
         assert [step.op for step in steps] == ["Mul", "Add", "Sqrt", "Add", "Div"]
         assert steps[-1].output == "result"
 
@@ -152,7 +151,7 @@ def test_a_column_goes_before_parts(made_up: Operator, monkeypatch: pytest.Monke
     monkeypatch.setitem(OPERATORS, "Squareplus", row)  # type: ignore[arg-type]
     graph, _ = make_graph("Squareplus", [X], four=4.0)
     assert "out[i] = (x + sqrtf(x * x + four)) / 2.0f;" in write_c(graph)
-    counts = {opset: len(translate.translate(lower_graph(graph), opset, None).steps) for opset in (19, 20)}
+    counts = {opset: len(onnx.translate(lower_graph(graph), opset, None).steps) for opset in (19, 20)}
     assert counts == {19: 5, 20: 1}
 
 
@@ -166,7 +165,7 @@ def test_an_operator_without_column_and_parts_is_refused_by_name(
     with pytest.raises(UnsupportedError, match="'Squareplus' cannot be exported: C does not have it"):
         write_c(graph)
     with pytest.raises(UnsupportedError, match="'Squareplus' cannot be exported: opset 17 of ONNX does not have it"):
-        translate.translate(lower_graph(graph), 17, None)
+        onnx.translate(lower_graph(graph), 17, None)
 
 
 def test_parts_compute_what_kernels_compute() -> None:

@@ -104,7 +104,7 @@ def copy_generated(source: Path, folder: Path) -> None:
         ("limits", '"default": 1024, "unit": "entries"', '"default": 1025, "unit": "entries"',
          {"sbformat/limits.py", "schema/FORMAT.md"}),
         ("opcodes", '"name": "DUP"', '"name": "DUPLICATE"', {"sbformat/pkl/opcodes.py", "schema/FORMAT.md"}),
-        ("dtypes", '"safetensors": "F16"', '"safetensors": "H16"', {"sbformat/arrayfiles/safetensors.py"}),
+        ("dtypes", '"safetensors": "F16"', '"safetensors": "H16"', {"sbformat/arrayfiles/headers.py"}),
         ("refused-attributes", '"name": "H"', '"name": "h"', {"sbformat/pth/constructors.py"}),
         ("storages", '"name": "FloatStorage"', '"name": "Floats"', {"sbformat/pkl/names.py", "schema/FORMAT.md"}),
         ("white-space", '{"set": "strip"', '{ "set": "strip"', {"schema/tables/white-space.json"}),

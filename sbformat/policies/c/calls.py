@@ -26,7 +26,7 @@ import numpy as np
 from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.policies.c import functions
-from sbformat.policies.c.arguments import C_TYPES
+from sbformat.policies.c.functions import C_TYPES
 from sbformat.policies.operators import OPERATORS, C
 
 if TYPE_CHECKING:

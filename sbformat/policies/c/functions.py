@@ -1,4 +1,4 @@
-"""The functions of C source, as texts: one for each operator and type that a policy uses.
+"""The types and functions of C source, as texts: one for each operator and type that a policy uses.
 
 Those of elementwise operators have the expressions of :data:`~sbformat.policies.operators.OPERATORS`.
 
@@ -15,6 +15,20 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+C_TYPES: Final[Mapping[str, str]] = {
+    "bool": "uint8_t", "uint8": "uint8_t", "int8": "int8_t", "uint16": "uint16_t", "int16": "int16_t",
+    "uint32": "uint32_t", "int32": "int32_t", "uint64": "int32_t", "int64": "int32_t",
+    "float16": "float", "float32": "float", "float64": "double",
+}  # fmt: skip
+"""By numpy's names. Indices have 32 bits: 64 cost several instructions each where registers have 32."""
+C_DTYPES: Final[Mapping[str, str]] = {"uint64": "int32", "int64": "int32", "float16": "float32"}
+"""The dtype that an array has in C, where it is another one."""
+SIZES: Final[Mapping[str, int]] = {
+    "uint8_t": 1, "int8_t": 1, "uint16_t": 2, "int16_t": 2, "uint32_t": 4, "int32_t": 4, "float": 4,
+    "double": 8,
+}  # fmt: skip
+"""Bytes of an item, by type."""
 
 CASTS: Final[Mapping[str, str]] = {
     "uint32_t": "x >= 0.0{f} && x < 4294967296.0{f} ? (uint32_t)x : (uint32_t)({whole})",

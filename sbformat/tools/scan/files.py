@@ -168,7 +168,7 @@ class FileScanner(TorchScanner):
 
     def _scan_safetensors(self, data: memoryview, location: Location, depth: int) -> None:
         """Scan a ``.safetensors`` file: arrays, and the entries of the archive that it was made of."""
-        from sbformat.arrayfiles.safetensors import read_tensors
+        from sbformat.arrayfiles.headers import read_tensors
         from sbformat.formats.array_files import METADATA_KEY, build_contents, decode_description
 
         try:

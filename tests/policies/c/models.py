@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import sbformat
-from sbformat.policies.c.arguments import C_DTYPES, name_arguments
-from sbformat.policies.c.export import write_source
+from sbformat.policies.c.export import name_arguments, write_source
+from sbformat.policies.c.functions import C_DTYPES
 from tests.helpers.c_policy import C99, CPolicy, compile_c, load_library
 from tests.nets.agents import make_agent
 from tests.policies.run.graphs import lower_graph

@@ -14,9 +14,15 @@ import pytest
 import sbformat
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder
-from sbformat.policies.c.arguments import KEYWORDS, escape_comment, name_arguments, name_parameters, wrap_comment
 from sbformat.policies.c.calls import write_array, write_float
-from sbformat.policies.c.export import write_source
+from sbformat.policies.c.export import (
+    KEYWORDS,
+    escape_comment,
+    name_arguments,
+    name_parameters,
+    wrap_comment,
+    write_source,
+)
 from sbformat.policies.export.files import Port
 from sbformat.policies.graph import Input, Sampling
 from tests.helpers.bundled import PPO, SAC

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from sbformat.policies.c.arguments import C_TYPES
+from sbformat.policies.c.functions import C_TYPES
 from sbformat.policies.graph import Input, Sampling, State
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.policy_vectors import assert_predictions, load_vector

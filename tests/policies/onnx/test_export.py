@@ -18,8 +18,8 @@ import pytest
 
 import sbformat
 from sbformat.known.spaces import Box
-from sbformat.policies.onnx import export as exporter
-from sbformat.policies.onnx.export import OPSETS
+from sbformat.policies import onnx as exporter
+from sbformat.policies.onnx import OPSETS
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.onnx_policy import OnnxPolicy
 from tests.helpers.policy_vectors import VECTORS, load_vector

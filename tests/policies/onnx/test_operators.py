@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.policies.onnx.export import OPSETS
+from sbformat.policies.onnx import OPSETS
 from tests.helpers.many_cases import check_all
 from tests.helpers.sampling import more_examples, with_exhaustive
 from tests.policies.onnx.models import run_model

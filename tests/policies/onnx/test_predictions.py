@@ -10,7 +10,7 @@ import pytest
 
 import sbformat
 from sbformat.nets.sb3 import POLICIES
-from sbformat.policies.onnx.export import OPSETS
+from sbformat.policies.onnx import OPSETS
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.policy_vectors import assert_predictions, load_vector
 from tests.helpers.recursion import allow_calls_within_one_another

@@ -1,0 +1,471 @@
+"""The file of a catalogue: rows in, a file of Parquet, CSV, JSON Lines or SQLite out; and back.
+
+:func:`find_columns` finds the columns of all rows: those of every row, then the hyper-parameters of most files, and the
+rest as JSON in one column. A format is a row of ``_FORMATS``. Rows that are read and written again are the same rows,
+and for the same columns the same bytes:
+
+* A column has numbers, truth values or texts, or, if files differ, several of them. Only Parquet needs one type for a
+  column: it has the numbers under the name, and the texts in a second column ``NAME_text``.
+* CSV writes numbers, ``true``, ``false``, ``NaN`` and ``Infinity`` as they are, and an apostrophe before a text that
+  looks like one of them, or like a formula.
+* JSON Lines has the numbers that JSON lacks as the texts ``NaN``, ``Infinity`` and ``-Infinity``; a hyper-parameter
+  without a value is left out.
+* SQLite stores NaN as a text, because it would make no value of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import math
+import os
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from sbformat.catalogue.columns import order_column
+from sbformat.catalogue.rows import COLUMNS
+from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.immutable import Record
+from sbformat.rendering import protect_text, read_number, unprotect_text, write_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from sbformat.catalogue.rows import Row, Scalar
+
+MOST_COLUMNS: Final = 900
+"""Hyper-parameters that are columns. A table of SQLite has at most 2,000, and Parquet may need two for each."""
+OTHER: Final = "other"
+"""The column with the values that have none of their own, as JSON."""
+_COUNTED: Final = 50_000
+"""Names that are counted in memory; of more, those that are rare are forgotten."""
+_LONGEST: Final = 1 << 24
+"""Characters of a line or cell that is read."""
+
+
+class DamagedTableError(UnsupportedError):
+    """A catalogue whose rows are not those that were written: it was cut off, or changed by another program."""
+
+
+# -- columns ------------------------------------------------------------------------------------------
+
+
+class Columns(Record):
+    """The columns of a catalogue, in their order."""
+
+    types: Mapping[str, frozenset[type]]
+    """The types of the values by the name of the column: int, float, bool and str."""
+    has_other: bool
+    """Whether rows have values that are in no column of their own."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+        return [*self.types, *([OTHER] if self.has_other else [])]
+
+    def arrange(self, row: Row) -> list[Scalar]:
+        """Return the values of a row in the order of the names."""
+        values = [row.get(name) for name in self.types]
+        if self.has_other:
+            items = row.items()
+            rest = {name: write_number(value) for name, value in items if name not in self.types and value is not None}
+            values.append(json.dumps(rest, ensure_ascii=False, sort_keys=True) if rest else None)
+        return values
+
+
+def find_columns(rows: Iterable[Row]) -> Columns:
+    """Return the columns of rows, which does not depend on their order unless there are very many names."""
+    types: dict[str, set[type]] = {}
+    counts: Counter[str] = Counter()
+    is_cut = False
+    for row in rows:
+        for name, value in row.items():
+            if value is not None and name not in COLUMNS:
+                counts[name] += 1
+                types.setdefault(name, set()).add(type(value))
+        if len(counts) > _COUNTED:
+            is_cut = True
+            for name, _ in counts.most_common()[_COUNTED // 2 :]:
+                del counts[name], types[name]
+    kept = sorted(counts, key=lambda name: (-counts[name], name))[:MOST_COLUMNS]
+    found = {name: frozenset({kind}) for name, kind in COLUMNS.items()}
+    found |= {name: frozenset(types[name]) for name in sorted(kept, key=lambda name: (*order_column(name), name))}
+    return Columns(found, is_cut or len(counts) > len(kept))
+
+
+def drop_empty(row: Row) -> Row:
+    """Return a row without the hyper-parameters that have no value."""
+    return {name: value for name, value in row.items() if value is not None or name in COLUMNS}
+
+
+def _are_texts(names: Iterable[str]) -> list[bool]:
+    """Return which columns have texts only."""
+    return [COLUMNS.get(name) is str or name == OTHER for name in names]
+
+
+# -- any format ---------------------------------------------------------------------------------------
+
+
+class TableFormat(Record):
+    """A format of catalogues."""
+
+    write: Callable[[str, Iterable[Row], Columns], None]
+    """Writes a new file, which the caller makes the output when it is complete; rows are consumed one by one."""
+    read: Callable[[str], Iterator[Row]]
+    """Yields the rows of a file as they are stored; :func:`read_table` restores them, and makes errors ours."""
+
+
+def find_format(path: str) -> TableFormat:
+    """Return the format of a file, by its suffix.
+
+    :raises UnsupportedError: for another suffix, or a package that is not installed
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in _FORMATS:
+        message = f"expected a file that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {quote(path)}"
+        raise UnsupportedError(message)
+    if suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401, ICN001 -- whether it is there
+        except ImportError:
+            message = "to write and read Parquet, the package pyarrow is needed: pip install 'sbformat[catalog]'"
+            raise UnsupportedError(message) from None
+    return _FORMATS[suffix]
+
+
+def read_table(path: str) -> Iterator[Row]:
+    """Yield the rows of a catalogue.
+
+    :raises DamagedTableError: when it is one up to a row
+    :raises UnsupportedError: when it is not one
+    :raises OSError: when it cannot be opened
+    """
+    row = None
+    try:
+        for row in find_format(path).read(path):
+            rest = row.pop(OTHER, None)
+            if isinstance(rest, str):
+                row.update((name, read_number(value)) for name, value in dict(json.loads(rest)).items())
+            yield drop_empty(row)
+    except DamagedTableError:
+        raise
+    except UnsupportedError:
+        if row is None:
+            raise
+        raise refuse_rest(path) from None
+    except (ValueError, LookupError, TypeError, RecursionError, csv.Error, sqlite3.Error):
+        raise _refuse_file(path) if row is None else refuse_rest(path) from None
+
+
+def _require_columns(names: Iterable[str], path: str) -> None:
+    """Refuse a table that does not begin with the columns that every catalogue has."""
+    if list(names)[: len(COLUMNS)] != list(COLUMNS):
+        raise _refuse_file(path)
+
+
+def _refuse_file(path: str) -> UnsupportedError:
+    return UnsupportedError(f"{quote(path)} is not a catalogue that sbformat wrote")
+
+
+def refuse_rest(path: str, place: str = "") -> DamagedTableError:
+    """Return the error for a catalogue that is damaged.
+
+    :param place: the row, if it is known: ``line 7``
+    """
+    where = f" in {place}" if place else ""
+    repair = "'sbformat catalog SOURCE -o TABLE' repairs it"
+    return DamagedTableError(f"{quote(path)} was cut off, or changed by another program{where}; {repair}")
+
+
+# -- CSV: for spreadsheets and pandas ----------------------------------------------------------------
+
+_INTEGER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+_FLOAT: Final = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
+_WORDS: Final = {"true": True, "false": False}
+_APOSTROPHE: Final = "'"
+
+
+def _write_csv(path: str, rows: Iterable[Row], columns: Columns) -> None:
+    is_text = _are_texts(columns.names)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns.names)
+        for row in rows:
+            writer.writerow(map(_encode_cell, columns.arrange(row), is_text))
+
+
+def _read_csv(path: str) -> Iterator[Row]:
+    csv.field_size_limit(_LONGEST)
+    with open(path, encoding="utf-8", newline="") as file:
+        names = next(csv.reader(file, strict=True), [])
+        _require_columns(names, path)
+        is_text = _are_texts(names)
+        for number, line in enumerate(csv.reader(_require_ends(file, path), strict=True), 2):
+            if len(line) != len(names):
+                raise refuse_rest(path, f"line {number}")
+            yield dict(zip(names, map(_decode_cell, line, is_text)))
+
+
+def _require_ends(lines: Iterable[str], path: str) -> Iterator[str]:
+    """Yield the lines of a file, each of which ends: the last cell of one that does not may be cut off."""
+    for line in lines:
+        if not line.endswith(("\n", "\r")):
+            raise refuse_rest(path, "its last line")
+        yield line
+
+
+def _encode_cell(value: Scalar, is_text: bool) -> str:  # noqa: FBT001 -- called by map
+    """Return a value as a cell of a column that may have texts only."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        found = write_number(value)
+        return found if isinstance(found, str) else repr(found)
+    return _APOSTROPHE + value if _needs_apostrophe(value, is_text=is_text) or not value else protect_text(value)
+
+
+def _decode_cell(cell: str, is_text: bool) -> Scalar:  # noqa: FBT001 -- called by map
+    if not cell:
+        return None
+    if cell.startswith(_APOSTROPHE):
+        rest = cell[1:]
+        return rest if not rest or _needs_apostrophe(rest, is_text=is_text) else unprotect_text(cell)
+    found = cell if is_text else _parse_cell(cell)
+    return unprotect_text(found) if isinstance(found, str) else found
+
+
+def _needs_apostrophe(text: str, *, is_text: bool) -> bool:
+    """Return whether a text would be read as something else, a number for example, without an apostrophe before it."""
+    return text.startswith(_APOSTROPHE) or (not is_text and not isinstance(_parse_cell(text), str))
+
+
+def _parse_cell(cell: str) -> Scalar:
+    """Return the number or truth value that a cell is, or the text."""
+    if cell in _WORDS:
+        return _WORDS[cell]
+    if _INTEGER.fullmatch(cell):
+        return int(cell)
+    found: Scalar = float(cell) if _FLOAT.fullmatch(cell) else read_number(cell)
+    return found
+
+
+# -- JSON Lines: an object in each line ---------------------------------------------------------------
+
+
+def _write_json_lines(path: str, rows: Iterable[Row], columns: Columns) -> None:
+    names = columns.names
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            pairs = drop_empty(dict(zip(names, columns.arrange(row)))).items()
+            shown = {name: write_number(value) for name, value in pairs}
+            file.write(json.dumps(shown, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _read_json_lines(path: str) -> Iterator[Row]:
+    with open(path, encoding="utf-8") as file:
+        while line := file.readline(_LONGEST):
+            row: Any = json.loads(line)
+            if not isinstance(row, dict) or any(isinstance(value, (list, dict)) for value in row.values()):
+                raise _refuse_file(path)
+            _require_columns(row, path)
+            for (name, value), is_text in zip(row.items(), _are_texts(row)):
+                row[name] = value if is_text else read_number(value)
+            yield row
+
+
+# -- SQLite: the table "catalog" ----------------------------------------------------------------------
+
+TABLE: Final = "catalog"
+"""The name of the table."""
+_TYPES: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "BOOLEAN"}
+
+
+def _write_sqlite(path: str, rows: Iterable[Row], columns: Columns) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        try:
+            fill_table(database, rows, columns)
+        except sqlite3.OperationalError as error:
+            raise make_system_error(error, path) from None
+
+
+def make_system_error(error: sqlite3.Error, path: str) -> OSError:
+    """Return the error of the operating system that SQLite has in its own words."""
+    if "full" in str(error):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    return OSError(errno.EIO, escape(str(error)), path)
+
+
+def fill_table(database: sqlite3.Connection, rows: Iterable[Row], columns: Columns) -> None:
+    """Create the table in a new database and fill it.
+
+    Columns of facts have the type of their values. The others have none, so that SQLite converts nothing; truth values
+    are 1 and 0 everywhere, as SQLite has them. There is no journal: a file that is not complete is removed.
+    """
+    declared = [f"{quote_name(name)} {_declare(name, columns)}".rstrip() for name in columns.names]
+    marks = ", ".join("?" * len(declared))
+    values = (list(map(_encode_value, columns.arrange(row))) for row in rows)
+    database.execute("PRAGMA journal_mode = OFF")
+    database.execute("BEGIN")
+    database.execute(f'CREATE TABLE "{TABLE}" ({", ".join(declared)})')
+    database.executemany(f'INSERT INTO "{TABLE}" VALUES ({marks})', values)  # noqa: S608 -- our own names
+    database.execute("COMMIT")
+
+
+def quote_name(name: str) -> str:
+    """Return the name of a column, which may be of a file of somebody else, as SQL has it."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _declare(name: str, columns: Columns) -> str:
+    """Return the type of a column: none for one with several types, whose values stay as they are."""
+    kinds = columns.types.get(name, {str})
+    has_type = name in COLUMNS or kinds in ({str}, {bool})
+    return _TYPES[next(iter(kinds))] if has_type else ""
+
+
+def _encode_value(value: Scalar) -> Scalar:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _read_sqlite(path: str) -> Iterator[Row]:
+    with closing(open_read_only(path)) as database:
+        kind = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone()
+        if kind != ("table",):  # a view runs a query of the author
+            raise _refuse_file(path)
+        found = database.execute(f'SELECT * FROM "{TABLE}" ORDER BY rowid')  # noqa: S608 -- our own name
+        names = [column[0] for column in found.description]
+        types = dict(database.execute(f"SELECT name, type FROM pragma_table_info('{TABLE}')"))  # noqa: S608
+        _require_columns(names, path)
+        kinds = [types.get(name, "") for name in names]
+        for line in found:
+            yield dict(zip(names, map(_decode_value, line, kinds)))
+
+
+def _decode_value(value: Scalar, kind: str) -> Scalar:
+    if kind == _TYPES[bool] and isinstance(value, int):
+        return bool(value)
+    return read_number(value) if isinstance(value, str) and kind != _TYPES[str] else value
+
+
+def open_read_only(path: str) -> sqlite3.Connection:
+    """Open a database that is not written to.
+
+    :raises OSError: when it cannot be opened
+    """
+    with open(path, "rb"):  # whose error names the reason
+        pass
+    database = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    database.execute("PRAGMA trusted_schema = OFF")
+    database.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
+    return database
+
+
+# -- Parquet, by pyarrow (extra ``catalog``) ----------------------------------------------------------
+
+_GROUP: Final = 1000
+"""Rows that are written together, and in memory together."""
+_KEY: Final = b"sbformat.catalog"
+
+
+def _write_parquet(path: str, rows: Iterable[Row], columns: Columns) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    split = _name_texts(columns)
+    fields = []
+    for name in columns.names:
+        fields.append(pa.field(name, _choose_type(columns.types.get(name, frozenset({str})))))
+        if name in split:
+            fields.append(pa.field(split[name], pa.string()))
+    schema = pa.schema(fields, {_KEY: json.dumps({"texts": split}).encode()})
+    remaining = iter(rows)
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        while group := list(islice(remaining, _GROUP)):
+            arrays = []
+            for name, values in zip(columns.names, zip(*map(columns.arrange, group))):
+                arrays += _divide(values, schema.field(name).type, is_split=name in split)
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _name_texts(columns: Columns) -> dict[str, str]:
+    """Return the names of the second columns, for the texts of columns that have numbers or truth values as well."""
+    used = set(columns.names)
+    split: dict[str, str] = {}
+    for name, kinds in columns.types.items():
+        if str in kinds and len(kinds) > 1:
+            second = f"{name}_text"
+            while second in used:
+                second += "_"
+            used.add(second)
+            split[name] = second
+    return split
+
+
+def _choose_type(kinds: frozenset[type]) -> Any:
+    """Return the type of a column, or of its values that are not texts."""
+    import pyarrow as pa
+
+    kinds = kinds - {str} or kinds
+    if kinds == {bool}:
+        return pa.bool_()
+    if float in kinds:
+        return pa.float64()
+    return pa.string() if kinds == {str} else pa.int64()
+
+
+def _divide(values: Iterable[Scalar], kind: Any, *, is_split: bool) -> list[Any]:
+    """Return the array of a column, and that of its texts if it has other values as well."""
+    import pyarrow as pa
+
+    if pa.types.is_string(kind):
+        return [pa.array(values, kind)]
+    convert = bool if pa.types.is_boolean(kind) else float if pa.types.is_floating(kind) else int
+    numbers = [None if value is None or isinstance(value, str) else convert(value) for value in values]
+    texts = [value if isinstance(value, str) else None for value in values]
+    return [pa.array(numbers, kind), *([pa.array(texts, pa.string())] if is_split else [])]
+
+
+def _read_parquet(path: str) -> Iterator[Row]:
+    import pyarrow as pa
+
+    with open(path, "rb") as stream:
+        try:
+            yield from _read_groups(stream, path)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(*error.args) from None
+
+
+def _read_groups(stream: BinaryIO, path: str) -> Iterator[Row]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(stream) as file:
+        schema = file.schema_arrow
+        if _KEY not in (schema.metadata or {}):
+            raise _refuse_file(path)
+        _require_columns(schema.names, path)
+        split = json.loads(schema.metadata[_KEY])["texts"]
+        for batch in file.iter_batches(_GROUP):
+            for row in batch.to_pylist():
+                for name, text in split.items():
+                    found = row.pop(text)
+                    row[name] = row[name] if found is None else found
+                yield row
+
+
+_FORMATS: Final = {
+    ".parquet": TableFormat(_write_parquet, _read_parquet),
+    ".csv": TableFormat(_write_csv, _read_csv),
+    ".jsonl": TableFormat(_write_json_lines, _read_json_lines),
+    ".sqlite": TableFormat(_write_sqlite, _read_sqlite),
+}
+SUFFIXES: Final = tuple(_FORMATS)
+"""Suffixes of the files of catalogues."""

@@ -1,1 +1,0 @@
-"""Policies as ONNX models: ``translate`` makes steps of nodes, ``model`` makes a file of the steps."""
