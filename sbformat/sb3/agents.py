@@ -20,9 +20,8 @@ from sbformat.sb3.older_layouts import iter_older_layouts
 from sbformat.sb3.run_folders import choose_source
 from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild_with
-from sbformat.tools.rebuild.advice import FOR_LOAD
-from sbformat.tools.rebuild.context import Options
-from sbformat.tools.rebuild.roles import REPLAY_BUFFERS
+from sbformat.tools.rebuild.rebuild_context import FOR_LOAD, Options
+from sbformat.tools.rebuild.trusted import REPLAY_BUFFERS
 from sbformat.writer import writes
 
 if TYPE_CHECKING:

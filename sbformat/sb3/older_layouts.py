@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
 from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER
-from sbformat.tools.rebuild.context import find_source_release
+from sbformat.tools.rebuild.rebuild_context import find_source_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from sbformat.known.sb3_attributes import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.schema.assigned import encode_assigned, find_release
-from sbformat.tools.rebuild.algorithms import RECREATED
+from sbformat.tools.rebuild.rebuild_report import RECREATED
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 

@@ -11,24 +11,275 @@ its state the same way (REBUILDING.md 15.3). Example, an actor-critic policy of 
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY
-from sbformat.errors import UnsupportedError
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.known import changes
-from sbformat.nets.reading import read_shapes
-from sbformat.tools.rebuild.tensors import StorageCopies
+from sbformat.known.numpy import unpack_items
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
+from sbformat.known.types import Reference
+from sbformat.nets.arguments import Agent, NetworkError, is_true
+from sbformat.nets.reading import compare_network, read_shapes
+from sbformat.nets.wrappers import unwrap_policy
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.pth import StateDict
-    from sbformat.pth.values import TensorInfo
-    from sbformat.tools.rebuild.her import HerObservation
+    from sbformat.tools.rebuild.rebuild_context import RebuildContext
+
+
+_CPU: Final = "cpu"
+
+
+def make_storage(data: bytes, dtype: str) -> Storage:
+    """Return a storage of little-endian bytes in memory."""
+    numel = len(data) // DTYPES[dtype].itemsize
+    return Storage("0", dtype, numel, _CPU, "little", lambda _: memoryview(data), "")
+
+
+def make_scalar(value: float) -> TensorInfo:
+    """Return a float32 tensor without dimensions; torch >= 1.12 counts an optimizer's steps in one."""
+    return TensorInfo("float32", (), (), 0, make_storage(struct.pack("<f", value), "float32"))
+
+
+class StorageCopies:
+    """Copies of tensors in new storages on the CPU, read when they are written; shared memory stays shared."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, tuple[Storage, Storage]] = {}
+        """The copy by the ``id()`` of the storage, and the storage itself, so that no other gets its ``id()``."""
+
+    def copy(self, info: TensorInfo) -> TensorInfo:
+        """Return a copy of a tensor."""
+        return info._replace(storage=self._copy_storage(info.storage))
+
+    def _copy_storage(self, storage: Storage) -> Storage:
+        if id(storage) not in self._storages:
+            copy = Storage(
+                storage.key, storage.dtype, storage.numel, _CPU, storage.byte_order, lambda _: storage.bytes(), ""
+            )
+            self._storages[id(storage)] = copy, storage
+        return self._storages[id(storage)][0]
+
+
+def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
+    """Return a matrix with the given columns.
+
+    :param info: a contiguous matrix
+    :param columns: the numbers of old columns; None for zeros
+    :raises UnsupportedError: when it is not a contiguous little-endian matrix
+    """
+    rows, width = info.shape
+    size = DTYPES[info.dtype].itemsize
+    is_whole = 0 < rows * width <= info.storage.numel and info.storage.dtype == info.dtype
+    if not is_whole or info.strides != (width, 1) or info.storage.byte_order != "little" or info.conj or info.neg:
+        message = (
+            f"expected a contiguous little-endian matrix, got a layer of the dtype {quote(info.dtype)} in another form"
+        )
+        raise UnsupportedError(message)
+    data = info.storage.bytes()[info.offset * size :]
+    made = bytearray()
+    for row in range(rows):
+        line = data[row * width * size : (row + 1) * width * size]
+        for column in columns:
+            made += bytes(size) if column is None else line[column * size : (column + 1) * size]
+    return info._replace(
+        shape=(rows, len(columns)),
+        strides=(len(columns), 1),
+        offset=0,
+        storage=make_storage(bytes(made), info.dtype),
+    )
+
+
+class CpuCopies:
+    """Copies of trees with every tensor on the CPU, and numpy's scalars as Python numbers; shared memory stays so."""
+
+    def __init__(self) -> None:
+        self._storages = StorageCopies()
+        self._made: dict[int, tuple[Any, Any]] = {}
+        """The copy by the ``id()`` of the original, and the original, so that no other gets its ``id()``."""
+
+    def copy(self, value: Any) -> Any:
+        """Return the copy of a tree."""
+        known = self._made.get(id(value))
+        if known is not None:
+            return known[0]
+        made = self._copy(value)
+        if made is not value:
+            self._made[id(value)] = made, value
+        return made
+
+    def _copy(self, value: Any) -> Any:
+        if type(value) in (dict, OrderedDict):
+            made = type(value)((key, self.copy(part)) for key, part in value.items())
+            if hasattr(value, "_metadata"):
+                made._metadata = value._metadata  # noqa: SLF001 -- torch's own name
+            return made
+        if type(value) in (list, tuple):
+            return type(value)([self.copy(part) for part in value])
+        if isinstance(value, TensorInfo):
+            moved = value if value.storage.location == _CPU else self._storages.copy(value)
+            return moved._replace(state=None)
+        if isinstance(value, (SparseTensor, QuantizedTensor)):
+            return type(value)(*(self.copy(part) for part in value))
+        if isinstance(value, ArrayInfo) and value.is_scalar:
+            return value.to_numpy().item()
+        return Device(_CPU) if isinstance(value, Device) else value
+
+
+_FIRST_LAYER: Final = re.compile(
+    r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"
+    r"|q_net(_target)?\.q_net\.0\.weight"
+)
+_FIRST_LAYERS_OF_BARE_ACTOR: Final = frozenset({"actor.mu.weight", "actor.log_std.weight"})
+"""First layers of SAC's actor when it has no hidden ones."""
+_MAX_CHOICES: Final = 1_000_000
+_FLOAT_DTYPES: Final = ("<f4", "<f8")
+_KEYS: Final = ("achieved_goal", "desired_goal", "observation")
+"""The keys of the Dict space, in gymnasium's order."""
+
+
+class HerObservation(Record):
+    """The parts of a concatenated observation."""
+
+    space: DictSpace
+    """The observation space of the environment itself."""
+    observation_size: int
+    """Columns of the observation, which came first."""
+    goal_size: int
+    """Columns of the goal."""
+    is_bare: bool
+    """Whether the actor of SAC or TQC has no hidden layers."""
+    widened: dict[tuple[int, int, tuple[int, ...]], tuple[TensorInfo, TensorInfo]]
+    """The new layers by the memory of the old ones, and the old ones: layers that share memory still do."""
+
+    def widen(self, name: str, info: TensorInfo) -> TensorInfo:
+        """Return a first layer with the columns of the Dict, and any other tensor unchanged.
+
+        :param name: of the layer; optimizer states are widened by the name of their layer
+        :raises UnsupportedError: when the layer does not receive such an observation
+        """
+        if not _FIRST_LAYER.fullmatch(name) and not (self.is_bare and name in _FIRST_LAYERS_OF_BARE_ACTOR):
+            return info
+        known = self.observation_size + self.goal_size
+        if len(info.shape) != 2 or info.shape[1] < known or not 0 < info.numel <= info.storage.numel:
+            message = f"{name} does not receive an observation of {known} numbers"
+            raise UnsupportedError(message, entry=POLICY_ENTRY)
+        memory = id(info.storage), info.offset, info.shape
+        if memory not in self.widened:
+            goal, observation = range(self.observation_size, known), range(self.observation_size)
+            columns = [*[None] * self.goal_size, *goal, *observation, *range(known, info.shape[1])]
+            self.widened[memory] = select_columns(info, columns), info
+        return self.widened[memory][0]
+
+
+def find_inner_algorithm(archive: Archive) -> str:
+    """Return the algorithm that HER wrapped.
+
+    :raises UnsupportedError: when it is not known
+    """
+    model = archive.decode("model_class")
+    if not isinstance(model, Reference):
+        message = "model_class, the algorithm that HER wrapped, is not known"
+        raise UnsupportedError(message, entry="data")
+    return model.name
+
+
+def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
+    """Return the parts of the observation in an archive of HER, or None and why they are not known."""
+    try:
+        space: Any = archive.decode("observation_space")
+        last: Any = archive.decode("_last_obs")
+    except SbformatError as error:
+        return None, error.message
+    if not isinstance(last, dict) or not set(_KEYS) <= set(last):
+        return None, "it was never trained, and only the last observation distinguishes the goal from the rest"
+    parts = [last[key] for key in _KEYS]
+    if any(not isinstance(part, ArrayInfo) or len(part.shape) != 2 or part.dtype[1] not in "biuf" for part in parts):
+        return None, "its last observation does not consist of vectors"
+    goal_size, desired_size, observation_size = (part.shape[1] for part in parts)
+    found = _split_space(space, observation_size, desired_size, parts)
+    if found is None or goal_size != desired_size:
+        return None, "its last observation does not fit its space"
+    observation, desired, achieved, columns = found
+    names = unwrap_policy(archive).state_dict.tensors()
+    is_bare = "actor.mu.weight" in names and "actor.latent_pi.0.weight" not in names
+    if is_bare and "actor.log_std" in names:
+        return None, "its exploration noise depends on the observation itself"
+    spaces: dict[str, Space] = dict(zip(_KEYS, (achieved, desired, observation)))
+    return HerObservation(DictSpace("gymnasium", spaces, None), *columns, is_bare, {}), ""
+
+
+def _split_space(
+    space: object, observation: int, goal: int, last: list[ArrayInfo]
+) -> tuple[Space, Space, Space, tuple[int, int]] | None:
+    """Return the spaces of observation, desired and achieved goal, and the columns of the first two.
+
+    :param observation: items of the observation
+    :param goal: items of a goal
+    :param last: the parts of the last observation, in the order of the keys
+    """
+    columns = observation, goal
+    if isinstance(space, Box) and space.shape == (observation + goal,):
+        end = observation + goal
+        return (
+            _slice_box(space, 0, observation, last[2]),
+            _slice_box(space, observation, end, last[1]),
+            _slice_box(space, observation, end, last[0]),
+            columns,
+        )
+    if isinstance(space, MultiBinary) and space.shape == (observation + goal,):
+        bits, *goals = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (observation, goal, goal))
+        return bits, goals[0], goals[1], columns
+    if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
+        sizes = [size for size in unpack_items(space.nvec) if isinstance(size, int) and 0 < size < _MAX_CHOICES]
+        if len(sizes) != 2:
+            return None
+        choices = [Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[0], sizes[1], sizes[1])]
+        return choices[0], choices[1], choices[2], (sizes[0], sizes[1])
+    return None
+
+
+def _slice_box(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
+    """Return a part of a Box, in the dtype of the environment's own part if that can hold the bounds."""
+    low, high = (_slice_array(bound, start, stop, bound.dtype) for bound in (space.low, space.high))
+    dtype = space.dtype
+    if last.dtype in _FLOAT_DTYPES or (
+        last.dtype[1] in "iu" and all(_has_small_integers(bound) for bound in (low, high))
+    ):
+        dtype = last.dtype
+        low, high = (_slice_array(bound, 0, stop - start, dtype) for bound in (low, high))
+    below, above = (
+        None if flags is None else _slice_array(flags, start, stop, flags.dtype)
+        for flags in (space.bounded_below, space.bounded_above)
+    )
+    return Box("gymnasium", low.shape, dtype, low, high, None, below, above)
+
+
+def _has_small_integers(bound: ArrayInfo) -> bool:
+    """Return whether any integer dtype can hold the items of a bound."""
+    return all(math.isfinite(value) and value in range(128) for value in unpack_items(bound))
+
+
+def _slice_array(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:
+    whole: Any = info.to_numpy()
+    part = whole[start:stop].astype(dtype)
+    return ArrayInfo(dtype, part.shape, "C", part.tobytes(), is_scalar=False)
+
 
 _SHARED: Final = f"{changes.SHARED_LAYERS}."
 _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))
@@ -289,3 +540,73 @@ def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tenso
             seen.add(memory)
             found.append(tensor)
     return found
+
+
+_MAX_MISMATCHES: Final = 3
+_DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
+"""Keys that decide on the network: one that is supplied at load is not known here."""
+
+
+def check_weights(
+    context: RebuildContext, network: Network, data: Mapping[str, Any], refused: Iterable[str] = ()
+) -> NetworkMatch | None:
+    """Return the network that SB3 makes from the new ``data``, or None when it is not known.
+
+    :param network: the policy's tensors in the result
+    :param data: of the result
+    :param refused: why tensors of it cannot be computed, as sentences
+    :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
+        replaced and it is not known whether they fit
+    """
+    policy = context.sb3_policy
+    if policy is None or context.policy_arguments is None:
+        return None
+    if context.options.supplied_at_load.intersection(_DECIDE_ON_NETWORK):
+        return None
+    try:
+        actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
+        match = compare_network(_make_agent(context, data), actual)
+    except NetworkError as error:
+        raise UnsupportedError(_advise(context, f"SB3 cannot make its network: {error.message}")) from None
+    except SbformatError as error:
+        if context.why_policy_replaced:
+            raise UnsupportedError(_advise(context, error.message)) from None
+        return None
+    if mismatches := match.mismatches:
+        shown = "; ".join([*refused, *(mismatch.message for mismatch in mismatches)][:_MAX_MISMATCHES])
+        more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
+        problem = f"its weights do not fit {policy.name}: {shown}{more}"
+        raise UnsupportedError(_advise(context, problem), entry=POLICY_ENTRY)
+    return match
+
+
+def _make_agent(context: RebuildContext, data: Mapping[str, Any]) -> Agent:
+    """Return what decides on the network of the result.
+
+    :param data: of the result
+    :raises UnsupportedError: when a part is not known
+    """
+    space = context.decode("observation_space") if context.her_observation is None else context.her_observation.space
+    use_sde = data.get("use_sde")
+    if isinstance(use_sde, Serialized):  # copied unchanged
+        use_sde = context.decode("use_sde")
+    policy: Any = context.sb3_policy
+    arguments: Any = context.policy_arguments
+    actions = context.decode("action_space")
+    if not isinstance(space, Space) or not isinstance(actions, Space):
+        message = "one of its spaces is not known"
+        raise UnsupportedError(message)
+    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), context.target)
+
+
+def _advise(context: RebuildContext, problem: str) -> str:
+    """Return a problem with what was dropped from the policy before it, and the options that help after it."""
+    dropped = [
+        f"{row.key}: {row.message}"
+        for row in context.rows
+        if row.action == "dropped" and row.is_finding and row.key and row.key.startswith("policy_")
+    ]
+    if context.why_policy_replaced:
+        others = [line for line in dropped if not line.startswith("policy_class:")]
+        dropped = [f"policy_class: {context.why_policy_replaced}", *others]
+    return "; ".join([*dropped, f"SB3 could not load the result: {problem}", context.options.advice.other_network])

@@ -8,34 +8,111 @@ moves its state too. A state that the optimizer of SB3 could not continue from s
 from __future__ import annotations
 
 import math
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import PTH_SUFFIX
-from sbformat.errors import UnsupportedError
+from sbformat.constants import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
+from sbformat.errors import UnsupportedError, escape
+from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.changes import ONE_NETWORK_OPTIMIZER
-from sbformat.known.table import current_name
+from sbformat.known.table import current_name, list_place
 from sbformat.known.types import Partial, Reference
+from sbformat.nets.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coefficient, initial_coefficient
 from sbformat.nets.reading import is_optimizer_tree, online_network, optimized_parameters
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.tools.rebuild.network import list_parameters
-from sbformat.tools.rebuild.optimizer_options import (
-    ADAM,
-    OPTIMIZERS,
-    find_wrong_options,
-    fits_parameter,
-    list_defaults,
-)
-from sbformat.tools.rebuild.tensors import StorageCopies, make_scalar
+from sbformat.tools.rebuild.network import StorageCopies, list_parameters, make_scalar, make_storage
+from sbformat.tools.rebuild.rebuild_report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from sbformat.known.rows import Known
     from sbformat.nets.reading import NetworkMatch
     from sbformat.pkl.names import Pair
-    from sbformat.tools.rebuild.context import RebuildContext
-    from sbformat.tools.rebuild.her import HerObservation
-    from sbformat.tools.rebuild.network import Network, Tensor
+    from sbformat.tools.rebuild.network import HerObservation, Network, Tensor
+    from sbformat.tools.rebuild.rebuild_context import RebuildContext
+
+
+ADAM: Final[Pair] = ("torch.optim.adam", "Adam")
+OPTIMIZERS: Final = list_place("optimizer_class")
+"""The optimizers that SB3 can use."""
+
+
+def list_defaults(optimizer: Known) -> dict[str, Any]:
+    """Return the options that a group needs, with the defaults of the constructor; SB3 sets ``lr``, whatever it is."""
+    return {"lr": 1e-3, **{name: default for name, default in optimizer.arguments.items() if default is not None}}
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number of Python or numpy."""
+    is_scalar = isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu"
+    return is_scalar or type(value) in (int, float)
+
+
+def fits_option(name: str, value: Any, default: object) -> bool:
+    """Return whether an option has a value of the same kind as its default.
+
+    :param default: of the constructor; None for a flag
+    """
+    value = value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
+    if name == "lr":  # SB3 sets it before each update
+        return type(value) in (int, float)
+    if name == "differentiable":  # SB3 cannot train with it
+        return not value
+    if default is None:
+        return value is None or type(value) is bool
+    if type(default) is tuple:
+        is_pair = type(value) in (list, tuple) and len(value) == len(default)
+        is_fine = is_pair and all(map(_is_nonnegative, value))
+        return is_fine and (name != "betas" or max(value) < 1)
+    return _is_nonnegative(value)
+
+
+def _is_nonnegative(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def find_wrong_options(optimizer: Known, group: Mapping[str, Any]) -> list[str]:
+    """Return the options that a group lacks, and those whose values are of another kind."""
+    needed = list_defaults(optimizer)
+    lacking = [name for name in needed if name not in group]
+    known = {**optimizer.arguments, **needed}
+    wrong = [name for name, default in known.items() if name in group and not fits_option(name, group[name], default)]
+    return [*lacking, *wrong]
+
+
+_ALWAYS: Final = ("scalar", "parameter")
+
+
+def fits_parameter(
+    optimizer: Known, group: Mapping[str, Any], state: Mapping[str, Any], shape: tuple[int, ...] | None
+) -> bool:
+    """Return whether ``step`` can continue from the state of a parameter.
+
+    :param group: the options of its group
+    :param state: the state of the parameter; empty before its first step
+    :param shape: the parameter's shape; None when it is not known
+    """
+    if not state:
+        return True
+    has_all = all(
+        name in state and (_is_scalar(state[name]) if kind == "scalar" else _has_shape(state[name], shape))
+        for name, kind in optimizer.stores.items()
+        if kind in _ALWAYS or group.get(kind)
+    )
+    return has_all and all(
+        _is_scalar(value) or _has_shape(value, shape) for value in state.values() if isinstance(value, TensorInfo)
+    )
+
+
+def _is_scalar(value: object) -> bool:
+    return type(value) in (int, float) or (isinstance(value, TensorInfo) and value.shape in ((), (1,)))
+
+
+def _has_shape(value: object, shape: tuple[int, ...] | None) -> bool:
+    return isinstance(value, TensorInfo) and (shape is None or tuple(value.shape) == tuple(shape))
+
 
 _MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
 """The prefix of the module that an optimizer trains."""
@@ -394,3 +471,78 @@ def make_entropy_state(context: RebuildContext) -> dict[str, Any]:
 def _entropy_options(context: RebuildContext) -> dict[str, Any]:
     """Return the options of the entropy coefficient's optimizer, an Adam with its defaults."""
     return {**list_defaults(OPTIMIZERS[ADAM]), "lr": _new_options(context, ADAM)["lr"]}
+
+
+def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str, TensorInfo]:
+    """Return the variables that SB3 has for the algorithm; others would become attributes of the agent.
+
+    :param data: of the result
+    :raises UnsupportedError: when the caller assigned a coefficient that SB3 cannot make a tensor from
+    """
+    found = context.archive.pytorch_variables
+    tree: Any = found.tree if found is not None and isinstance(found.tree, dict) else {}
+    wanted = "" if context.algorithm not in ENTROPY_LEARNERS else LEARNED if context.learns_entropy else FIXED
+    for name, value in tree.items():
+        if name != wanted and not (name in TORCH_VARIABLES and value is None):
+            message = f"not a variable of {context.algorithm}{wanted and f', which has only {wanted}'}"
+            context.report("dropped", message, key=str(name), entry=PYTORCH_VARIABLES_ENTRY)
+    return {wanted: _rebuild_coefficient(context, wanted, tree.get(wanted), data)} if wanted else {}
+
+
+def _rebuild_coefficient(context: RebuildContext, name: str, found: object, data: dict[str, Any]) -> TensorInfo:
+    """Return the tensor of the coefficient, with a row when it is not the archive's.
+
+    :param name: of the variable
+    :param found: the archive's variable of that name; None when it is missing
+    """
+    is_supplied = KEY in context.options.supplied_at_load
+    value = context.decode_or_none(KEY) if is_supplied else data.get(KEY)
+    is_assigned = KEY in context.assigned
+    if is_assigned and fixed_coefficient(value) is None and initial_coefficient(value) is None:
+        shown = escape(str(value), 80)
+        message = f"{KEY}: expected a number of at least 0, auto or auto_ with a number above 0, got {shown}"
+        raise UnsupportedError(message)
+    why = "it was missing" if found is None else check_variable(name, found)
+    if name == LEARNED:
+        sets_start = is_assigned and value not in ("auto", context.decode_or_none(KEY))
+        if isinstance(found, TensorInfo) and not why and not sets_start:
+            return found
+        initial = initial_coefficient(value) or 1.0
+        row = Row(PYTORCH_VARIABLES_ENTRY, name, "dropped", why or f"as {KEY} was assigned", f"log({initial})")
+        _report_coefficient(context, row._replace(new=math.log(initial)), found, is_assigned=is_assigned)
+        return _make_learned(math.log(initial))
+    made = make_scalar(fixed_coefficient(value) or 0.0)
+    if isinstance(found, TensorInfo) and not why:
+        if _read_item(found) == _read_item(made):
+            return found
+        why = f"the archive's tensor is {_read_item(found)}, which contradicts {KEY}"
+    why = "as it was assigned" if is_assigned else why
+    row = Row(PYTORCH_VARIABLES_ENTRY, name, "dropped", why, f"{value}, from {KEY}", new=_read_item(made))
+    _report_coefficient(context, row, found, is_assigned=is_assigned)
+    return made
+
+
+def _report_coefficient(context: RebuildContext, row: Row, found: object, *, is_assigned: bool) -> None:
+    """Add the row of a tensor that takes the place of the archive's.
+
+    :param row: as if nobody had assigned it
+    :param found: the archive's tensor
+    """
+    if is_assigned:
+        row = row._replace(action="translated", message=f"{row.instead}: {row.message}", instead=None)
+    old = None
+    if isinstance(found, TensorInfo) and found.dtype == "float32" and found.numel == 1:
+        old = _read_item(found)
+    context.rows.append(row._replace(old=old, is_finding=not is_assigned, is_hyperparameter=True))
+
+
+def _read_item(info: TensorInfo) -> float:
+    """Return the only element of a float32 tensor."""
+    data = bytes(info.storage.bytes()[info.offset * 4 : info.offset * 4 + 4])
+    number: float = struct.unpack(">f" if info.storage.byte_order == "big" else "<f", data)[0]
+    return -number if info.neg else number
+
+
+def _make_learned(value: float) -> TensorInfo:
+    """Return a float32 tensor of one element that an optimizer changes."""
+    return TensorInfo("float32", (1,), (1,), 0, make_storage(struct.pack("<f", value), "float32"), requires_grad=True)

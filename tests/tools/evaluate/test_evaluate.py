@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from sbformat import UnsupportedError, ValidationError
 from sbformat.known.spaces import convert_space
-from sbformat.tools.evaluate.spaces import convert_observation
+from sbformat.tools.evaluate import convert_observation
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.environments import CARTPOLE, Box, CountingEnv, Dict, Discrete, Wrapper
 from tests.helpers.many_cases import check_each
@@ -186,7 +186,7 @@ def test_the_bounds_of_actions_matter() -> None:
 
 
 def test_masks_are_found_behind_wrappers() -> None:
-    from sbformat.tools.evaluate.episodes import _find_masks
+    from sbformat.tools.evaluate import _find_masks
 
     class Masked(CountingEnv):
         def action_masks(self) -> list[bool]:

@@ -9,7 +9,7 @@ import pytest
 
 from sbformat import UnsupportedError
 from sbformat.known.spaces import convert_space
-from sbformat.tools.evaluate.frames import ChannelsOrder, FrameStack
+from sbformat.tools.evaluate import ChannelsOrder, FrameStack
 from tests.helpers.environments import Box, Dict, Discrete
 from tests.helpers.many_cases import check_each
 

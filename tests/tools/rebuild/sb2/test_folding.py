@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat.tools.rebuild.sb2 import folding
-from sbformat.tools.rebuild.sb2.folding import Layers, Linear, Row, Signal, add_late_actions, clip, join_towers
+from sbformat.tools.rebuild.sb2.folding import Layers, Linear, Signal, Units, add_late_actions, clip, join_towers
 from tests.helpers.many_cases import check_each
 
 FUNCTIONS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
@@ -99,7 +99,7 @@ def test_an_activation_that_changes_every_value_carries_none(activation: str) ->
 def test_a_layer_clips(low: float, high: float) -> None:
     layers = Layers(3, "relu")
     (signal,) = clip(layers, Signal.select(range(3)).scale(np.full(3, 2.0), np.ones(3)), low, high)
-    layers.add(Row.copy(signal))
+    layers.add(Units.copy(signal))
     seen = RANDOM.normal(size=(COUNT, 3)) * 9
     close(run(layers.made, seen, "relu"), np.clip(2 * seen + 1, low, high))
 
@@ -107,7 +107,7 @@ def test_a_layer_clips(low: float, high: float) -> None:
 def test_within_the_bounds_clipping_rounds_nothing() -> None:
     layers = Layers(1, "relu")
     (signal,) = clip(layers, Signal.select([0]), -5.0, 5.0)
-    layers.add(Row.copy(signal))
+    layers.add(Units.copy(signal))
     seen = RANDOM.uniform(-5, 5, (COUNT, 1)).astype(np.float32)
     values = seen
     for number, layer in enumerate(layers.made):
@@ -125,6 +125,6 @@ def test_only_relu_clips() -> None:
 def test_a_layer_that_is_too_large_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "MOST_WEIGHTS", 99)
     layers = Layers(10, "relu")
-    assert layers.add(Row.apply(Linear(np.zeros((9, 10)), np.zeros(9)), Signal.select(range(10))))
+    assert layers.add(Units.apply(Linear(np.zeros((9, 10)), np.zeros(9)), Signal.select(range(10))))
     with pytest.raises(sbformat.UnsupportedError, match="12 times 9 weights, more than 99"):
-        layers.add(Row.apply(Linear(np.zeros((12, 9)), np.zeros(12)), Signal.select(range(9))))
+        layers.add(Units.apply(Linear(np.zeros((12, 9)), np.zeros(12)), Signal.select(range(9))))

@@ -21,7 +21,7 @@ from tests.helpers.shared_files import SHARED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.tools.rebuild.report import Row
+    from sbformat.tools.rebuild.rebuild_report import Row
 
 ALGORITHMS: Final = ("DQN", "SAC", "TD3", "DDPG", "HER")
 AGENTS: Final = [

@@ -1,27 +1,92 @@
-"""What can be extracted of an archive: the tensors of its state dicts, and numbers that belong to them.
-
-A replay buffer has its position and its episodes beside the arrays, statistics of VecNormalize have counts and
-settings: without these, the arrays cannot be used.
-"""
+"""``extract``: write the tensors of an archive to a ``.safetensors``, ``.npz`` or ``.npy`` file."""
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 import functools
+import json
+import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
-from sbformat.errors import MissingEntryError, SbformatError, TensorError
+from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_names
 from sbformat.formats.vecnormalize.entries import has_entries
 from sbformat.immutable import Record
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth.addresses import segment
-from sbformat.tools.extract.selection import Candidate
+from sbformat.reader import read_in_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
+    from sbformat.reader import ArchiveLike
+
+
+ALL: Final = "*"
+"""The pattern that selects all tensors."""
+
+
+class Candidate(Record):
+    """A tensor that can be extracted."""
+
+    label: str
+    """Its name in the output, which begins with the entry if all entries are extracted."""
+    names: tuple[str, ...]
+    """Its path in the state dict, and the name of its TensorFlow variable."""
+    make: Callable[[], Any]
+    """Returns the array, or a stream of its bytes."""
+
+
+def parse_patterns(tensors: Iterable[str] | str) -> tuple[str, ...]:
+    """Return an argument as patterns.
+
+    :raises TypeError: when one is not a str
+    :raises ValueError: when there is none
+    """
+    patterns = (tensors,) if isinstance(tensors, str) else require_names(tensors, "tensors")
+    if not patterns:
+        message = "expected at least one name or pattern in tensors; '*' selects all"
+        raise ValueError(message)
+    return patterns
+
+
+def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Candidate]:
+    """Return the candidates that a pattern selects, in their order.
+
+    ``*`` selects all, also if a tensor has that name, which ``[*]`` selects. Any other pattern is first compared as an
+    exact name, then as a glob, and then as a glob in which brackets are themselves: the paths of an optimizer contain
+    brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the output only if no path matches:
+    ``re*`` selects no tensor for the entry ``replay_buffer``.
+
+    :raises MissingEntryError: when a pattern selects none
+    """
+    by_path, by_label = _index(candidates, with_labels=False), _index(candidates, with_labels=True)
+    chosen: set[int] = set()
+    for pattern in dict.fromkeys(patterns):
+        found = None if pattern == ALL else by_path.get(pattern) or by_label.get(pattern)
+        for index in (by_path, by_label):
+            for glob in (pattern, pattern.replace("[", "[[]")):
+                matching = (index[name] for name in index if fnmatch.fnmatchcase(name, glob))
+                found = found or [place for places in matching for place in places]
+        if not found and candidates:
+            raise MissingEntryError(pattern, present=by_label, what="tensor that matches")
+        chosen.update(found or ())
+    return [candidate for place, candidate in enumerate(candidates) if place in chosen]
+
+
+def _index(candidates: Sequence[Candidate], *, with_labels: bool) -> dict[str, list[int]]:
+    """Return the places of the candidates by name: by path, or by the name in the output."""
+    index: dict[str, list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        for name in (candidate.label,) if with_labels else dict.fromkeys(candidate.names):
+            index.setdefault(name, []).append(place)
+    return index
+
 
 ALL_ENTRIES: Final = "all"
 STATISTICS: Final = "statistics"
@@ -182,3 +247,87 @@ def _list_bundled_statistics(archive: Archive) -> Part:
 
 def _identity(value: Any) -> Any:
     return value
+
+
+__all__ = ["ExtractReport", "extract"]
+
+
+class ExtractReport(Record):
+    """What was written."""
+
+    output: str
+    format: str
+    """``safetensors``, ``npz`` or ``npy-folder``."""
+    tensors: tuple[str, ...]
+    """Names of the tensors in the output."""
+    nbytes: int
+    """Bytes of the tensors."""
+    left_behind: int
+    """Number of values that are not tensors and were not written: learning rates, step counts."""
+
+
+def extract(
+    source: ArchiveLike,
+    output: str | os.PathLike[str],
+    *,
+    entry: str = "policy",
+    tensors: Iterable[str] | str = ALL,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ExtractReport:
+    """Write the tensors of one state dict, or of all of them, to a file.
+
+    A large file is read in pieces while the output is written, so it must not change meanwhile. Of statistics of
+    VecNormalize the counts and settings are written as well, as arrays without dimensions; of a replay buffer its
+    position and its episodes. ::
+
+        sbformat.extract("ppo-cartpole.zip", "policy.safetensors")
+        sbformat.extract("ppo-cartpole.zip", "all.npz", entry="all", tensors="*.weight")
+        sbformat.extract("ppo-cartpole.zip", "m.npz", entry="policy.optimizer", tensors=["state/[0]/exp_avg"])
+
+    :param source: an archive, or what :func:`sbformat.read` takes
+    :param output: a ``.safetensors`` or ``.npz`` file, or a folder for ``.npy`` files
+    :param entry: ``policy``, ``policy.optimizer``, ..., ``statistics`` for those of a bundle, or ``all``, which names
+        tensors ``entry:path`` (``entry/path`` in a folder)
+    :param tensors: which tensors: exact paths, names in the output, or glob patterns, one or several; ``*`` selects
+        all, also if a tensor has that name, which ``[*]`` selects
+    :param overwrite: replace an existing output
+    :param progress: called with a number of bytes whenever that many bytes of tensors were written
+    :param limits: for reading
+    :raises MissingEntryError: when the archive has no such entry, or no tensor matches one of the patterns
+    :raises UnsupportedError: for tensors that the output format cannot store
+    :raises FileExistsError: when the output exists and ``overwrite`` is False
+    """
+    patterns = parse_patterns(tensors)
+    archive = read_in_place(source, limits=limits, on_unknown="inert")
+    kind = detect_format(output)
+    facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
+    separator = "/" if kind == "npy-folder" else ":"
+    candidates: list[Candidate] = []
+    left_behind = 0
+    for part in list_parts(archive, entry, kind):
+        candidates += list_candidates(part, f"{part.name}{separator}" if entry == ALL_ENTRIES else "")
+        facts |= part.facts
+        left_behind += part.left_behind
+    try:
+        chosen = select(candidates, patterns)
+    except MissingEntryError as error:
+        hint = _name_other_entry(archive, error.name)
+        if not hint:
+            raise
+        raise MissingEntryError(error.name, what=f"tensor in {quote(entry)} that matches", hint=hint) from None
+    arrays = {tensor.label: tensor.make() for tensor in chosen}
+    metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
+    write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
+    nbytes = sum(array.nbytes for array in arrays.values())
+    return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
+
+
+def _name_other_entry(archive: Archive, path: str) -> str:
+    """Return which state dict has a tensor of this name, in words; empty if none has."""
+    for name in archive.state_dicts:
+        with contextlib.suppress(SbformatError):
+            if path in archive.state_dict(name).tensors():
+                return f"the entry {quote(name.removesuffix(PTH_SUFFIX))} has it"
+    return ""

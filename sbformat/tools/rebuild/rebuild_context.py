@@ -1,7 +1,12 @@
-"""``RebuildContext``: what is rebuilt, for which release and with which options, and the rows of the report so far."""
+"""Which option or argument helps, in the words of the function that the caller used.
+
+``rebuild`` has options on the command line and arguments in Python; ``sbformat.sb3.load`` has only ``custom_objects``
+and ``allow``, and takes every other argument as an attribute of the agent.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
@@ -10,16 +15,13 @@ from sbformat.immutable import Record
 from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.changes import UNKNOWN, parse_release
 from sbformat.known.table import current_name
-from sbformat.known.types import Reference
+from sbformat.known.types import ConstantSchedule, Reference
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.algorithms import find_standard_policy, is_hyperparameter
-from sbformat.tools.rebuild.allowed import Allowed
-from sbformat.tools.rebuild.encode import encode_value
-from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.rebuild_report import Row, find_standard_policy, is_hyperparameter
+from sbformat.tools.rebuild.trusted import Allowed, encode_value
 from sbformat.values.render import render_json, render_line
 
 if TYPE_CHECKING:
@@ -28,9 +30,66 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.known.algorithms import KnownAlgorithm
     from sbformat.known.changes import Release
+    from sbformat.known.types import LinearSchedule
     from sbformat.pkl.names import Pair
-    from sbformat.tools.rebuild.her import HerObservation
-    from sbformat.tools.rebuild.report import Action
+    from sbformat.tools.rebuild.network import HerObservation
+    from sbformat.tools.rebuild.rebuild_report import Action
+
+
+class Advice(Record):
+    """The clauses of messages that name an option."""
+
+    is_for_load: bool
+
+    def allow(self, name: str) -> str:
+        """Return how a class or function is kept.
+
+        :param name: the dotted name
+        """
+        shown = escape(name, 200)
+        return f"allow=['{shown}'] keeps it" if self.is_for_load else f"--allow {shown} (allow=[...]) keeps it"
+
+    def set_value(self, key: str) -> str:
+        """Return how a number is set for a key of ``data``."""
+        if self.is_for_load:
+            return f"custom_objects={{'{key}': NUMBER}} sets one"
+        return f"--set {key}=NUMBER (assign={{'{key}': NUMBER}}) sets one"
+
+    def set_schedule(self, key: str, schedule: ConstantSchedule | LinearSchedule) -> str:
+        """Return how a schedule is set for a key of ``data``."""
+        if isinstance(schedule, ConstantSchedule):
+            shown = repr(schedule.value)
+            return f"custom_objects={{'{key}': {shown}}}" if self.is_for_load else f"--set {key}={shown}"
+        numbers = list(schedule) if schedule.end_fraction != 1 else [schedule.start, schedule.end]
+        shown = json.dumps({"linear": numbers})
+        return f"custom_objects={{'{key}': {shown}}}" if self.is_for_load else f"--set '{key}={shown}'"
+
+    @property
+    def standard_policy(self) -> str:
+        """How one of SB3's own policies is used instead."""
+        if self.is_for_load:
+            return "custom_objects={'policy_class': CLASS} uses another class"
+        return "--policy-class NAME (policy_class=NAME) uses one of SB3's own"
+
+    @property
+    def other_network(self) -> str:
+        """How the class and the arguments of a policy are set."""
+        if self.is_for_load:
+            return (
+                "allow=[NAME] keeps a class by its name, "
+                "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} sets the class and its arguments"
+            )
+        return (
+            "--allow NAME (allow=[NAME]) keeps a class by its name, "
+            f"{self.standard_policy}, "
+            "--set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments; "
+            "sbformat.sb3.load accepts both as custom_objects"
+        )
+
+
+FOR_REBUILD: Final = Advice(is_for_load=False)
+FOR_LOAD: Final = Advice(is_for_load=True)
+
 
 OnUnknown: TypeAlias = Literal["drop", "keep", "error"]
 

@@ -14,8 +14,8 @@ from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.immutable import Record
 from sbformat.policies.operators import DTYPES
-from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.rebuild_context import FOR_REBUILD, Advice
+from sbformat.tools.rebuild.rebuild_report import Row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -1,19 +1,17 @@
-"""``data`` for the target: each key is rebuilt by the handler for it, which adds its row (REBUILDING.md 15.1, 15.2).
-
-A handler gets the context, the key, and the value as the archive has it; it returns what the new ``data`` contains, or
-``DROPPED``. ``_HANDLERS`` has those of single keys; ``_find_handler`` chooses one for any other key.
-"""
+"""Schedules of ``data``: a number if they are constant, else SB3's own, or one that is allowed (REBUILDING.md 15.2)."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
 from sbformat.immutable import thaw
 from sbformat.known import changes
 from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
+from sbformat.known.changes import RENAMED
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.sb3_attributes import SCHEDULE_KEYS
@@ -24,8 +22,10 @@ from sbformat.known.types import (
     ConstantSchedule,
     DType,
     EnumMember,
+    FloatSchedule,
     Function,
     Instance,
+    InterpolatedSchedule,
     LinearSchedule,
     Partial,
     Reference,
@@ -33,31 +33,150 @@ from sbformat.known.types import (
     TrainFreq,
     Value,
 )
+from sbformat.nets.arguments import Agent, NetworkError
 from sbformat.nets.entropy import fixed_coefficient, initial_coefficient
+from sbformat.nets.sb3 import require_gsde
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
-from sbformat.schema import known_keys
-from sbformat.tools.rebuild import buffers
-from sbformat.tools.rebuild.algorithms import (
+from sbformat.schema import iter_problems, known_keys
+from sbformat.schema.assigned import WRAPPED
+from sbformat.tools.rebuild import policy_and_buffers
+from sbformat.tools.rebuild.policy_and_buffers import (
+    add_required_arguments,
+    check_assigned,
+    rebuild_policy_class,
+    rebuild_policy_kwargs,
+)
+from sbformat.tools.rebuild.rebuild_context import DROPPED, find_source_release
+from sbformat.tools.rebuild.rebuild_report import (
     EXCLUDED,
     METHODS,
     RECREATED,
     TEXT_KEYS,
     describe_default,
+    find_default,
 )
-from sbformat.tools.rebuild.check_data import check_data
-from sbformat.tools.rebuild.context import DROPPED, find_source_release
-from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
-from sbformat.tools.rebuild.policy_class import rebuild_policy_class
-from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
-from sbformat.tools.rebuild.schedules import rebuild_schedule
-from sbformat.values.render import render_line
-from sbformat.values.schedule_meaning import find_meaning
+from sbformat.tools.rebuild.trusted import PRIVATE, describe_unknown, encode_value, is_private, iter_parts, iter_texts
+from sbformat.values.computed import ComputedSchedule
+from sbformat.values.render import FROM_BYTECODE, render_line
+from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from sbformat.tools.rebuild.context import RebuildContext
+    from sbformat.tools.rebuild.rebuild_context import RebuildContext
+    from sbformat.values.schedule_meaning import ScheduleMeaning
+
+
+_REASON: Final = 100
+"""Characters of a reason in a message."""
+
+
+def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
+    """Return a number, or a known schedule, as ``data`` contains it.
+
+    :param value: as the archive has it
+    """
+    number = find_default(context.algorithm, key)
+    default = "no clipping" if number is None else str(number)
+    if key == "learning_rate":
+        default = f"{default}, the default of {context.algorithm}"
+    try:
+        meaning = context.decode(key)
+        if key == "clip_range_vf" and type(meaning) in (int, float) and meaning == 0:
+            meaning = ConstantSchedule(0.0)
+        if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
+            if key != "clip_range":  # SB3 takes any number there
+                _check_rate(meaning)
+            context.report("kept", "", key=key)
+            return meaning
+        return _encode_schedule(context, key, context.allowed.replace_names(key, meaning))
+    except _ComputedError as error:
+        return context.handle_unknown(key, value, error.message, default)
+    except UnsupportedError as error:
+        rate = context.last_learning_rate
+        last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
+        message = f"{error.message}{last}; {context.options.advice.set_value(key)}"
+        return context.handle_unknown(key, value, message, default)
+
+
+class _ComputedError(UnsupportedError):
+    """A schedule is understood, and SB3 has no class for it; the message has the nearest one."""
+
+
+def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
+    if _is_allowed(context, meaning):
+        shown = escape(render_line(meaning), 200)
+        return context.keep_allowed(key, meaning, shown)
+    found = find_meaning(meaning)
+    _check_meaning(context, key, found, meaning)
+    how = FROM_BYTECODE if found.is_from_bytecode else ""
+    if isinstance(found.schedule, ConstantSchedule) and _may_be_number(key, found.schedule.value):
+        form = "a function" if isinstance(meaning, Function) or how else "an object"
+        context.report("translated", f"a number instead of {form}{how and ', '}{how}", key=key)
+        return found.schedule.value
+    written: Any = found.schedule
+    published = meaning.schedule if isinstance(meaning, Function) else None
+    if isinstance(published or meaning, FloatSchedule) or (how and key in WRAPPED):
+        written = FloatSchedule(written)
+    result = encode_value(written, context.target)
+    shown = escape(render_line(found.schedule), 200)
+    context.report("translated", f"{shown}{how and f' ({how})'}", key=key)
+    return result
+
+
+def _may_be_number(key: str, value: float) -> bool:
+    """Return False where ARS calls without a check, and where PPO refuses the number 0 but not a schedule of it."""
+    return key != "delta_std_schedule" and not (key == "clip_range_vf" and value == 0)
+
+
+def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> None:
+    """Check that SB3 has a schedule for what was found, and accepts its numbers.
+
+    :raises UnsupportedError: when it has not, or when the schedule is not understood
+    """
+    schedule = found.schedule
+    if isinstance(schedule, ComputedSchedule):
+        raise _ComputedError(_describe_computed(context, key, schedule))
+    if schedule is None:
+        reason = "" if not found.reason else f" ({escape(found.reason, _REASON)})"
+        message = f"{describe_unknown(unwrap(meaning), 'a schedule', context.options.advice)}{reason}"
+        raise UnsupportedError(message)
+    if isinstance(schedule, ConstantSchedule):
+        _check_rate(schedule.value)
+    elif isinstance(schedule, InterpolatedSchedule):
+        _check_rate(schedule.sample(1.0))
+    else:
+        _check_rate(schedule.start)  # torch checks the first one only
+        if not math.isfinite(schedule.end) or not 0 < schedule.end_fraction < math.inf:
+            message = f"expected finite numbers in a linear schedule, got {escape(repr(schedule))}"
+            raise UnsupportedError(message)
+
+
+def _describe_computed(context: RebuildContext, key: str, schedule: ComputedSchedule) -> str:
+    """Return what a schedule computes, and the option that sets the nearest one."""
+    message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
+    nearest = find_nearest(schedule)
+    return (
+        message if nearest is None else f"{message}; the nearest is {context.options.advice.set_schedule(key, nearest)}"
+    )
+
+
+def _check_rate(value: float | None) -> None:
+    """Check that torch accepts a number as a learning rate.
+
+    :raises UnsupportedError: when it is negative, infinite or NaN
+    """
+    if value is not None and not 0 <= value < math.inf:
+        message = f"expected a number of at least 0, got {value}"
+        raise UnsupportedError(message)
+
+
+def _is_allowed(context: RebuildContext, meaning: object) -> bool:
+    schedule = unwrap(meaning)
+    function = schedule.function if isinstance(schedule, Partial) else schedule
+    return isinstance(function, Reference) and function.pair in context.allowed.pairs
+
 
 _SPACES: Final = ("observation_space", "action_space")
 _FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
@@ -389,7 +508,9 @@ def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
         made["n_sampled_goal"] = given["n_sampled_goal"]
     if "goal_selection_strategy" in given:
         value = given["goal_selection_strategy"]
-        made["goal_selection_strategy"] = buffers.rebuild_goal_strategy(context, "goal_selection_strategy", value)
+        made["goal_selection_strategy"] = policy_and_buffers.rebuild_goal_strategy(
+            context, "goal_selection_strategy", value
+        )
     return made
 
 
@@ -404,13 +525,105 @@ _HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
     "target_entropy": _rebuild_target_entropy,
     "n_envs": _rebuild_env_count,
     "target_update_interval": _rebuild_target_update_interval,
-    "replay_buffer_class": buffers.rebuild_buffer_class,
-    "rollout_buffer_class": buffers.rebuild_buffer_class,
-    "replay_buffer_kwargs": buffers.rebuild_buffer_kwargs,
-    "rollout_buffer_kwargs": buffers.rebuild_buffer_kwargs,
-    "action_noise": buffers.rebuild_action_noise,
+    "replay_buffer_class": policy_and_buffers.rebuild_buffer_class,
+    "rollout_buffer_class": policy_and_buffers.rebuild_buffer_class,
+    "replay_buffer_kwargs": policy_and_buffers.rebuild_buffer_kwargs,
+    "rollout_buffer_kwargs": policy_and_buffers.rebuild_buffer_kwargs,
+    "action_noise": policy_and_buffers.rebuild_action_noise,
 }
 _DROPPING_HANDLERS: Final = frozenset(
     {_drop_recreated, _drop_removed, _drop_renamed, _drop_excluded, _rebuild_tensorboard_log}
 )
 """Handlers whose result never contains the value of a blob."""
+
+
+_REQUIRED: Final = ("policy_class", "observation_space", "action_space")
+"""Keys that SB3's ``load`` reads, without a default."""
+_DEFAULTED: Final = ("verbose", "n_envs")
+"""Keys that SB3's ``load`` reads, for which the constructor's default is added."""
+_NOT_ONLY_NUMBERS: Final = frozenset({"ent_coef", "train_freq"})
+"""Keys whose default is a number, but whose value may be an object."""
+_DECIDE_ON_NOISE: Final = ("use_sde", "policy_kwargs", "policy_class", "action_space")
+
+
+def check_data(context: RebuildContext, made: dict[str, Any]) -> None:
+    """Drop the values that the schema refuses, and add or refuse what is missing; each with a finding.
+
+    :param made: the new ``data``, changed in place
+    :raises UnsupportedError: when a key is missing that SB3 cannot load without
+    :raises ValidationError: for a value that the caller assigned
+    """
+    for key, message in list(_find_wrong_values(context, made)):
+        if key in made:
+            _drop_value(context, made, key, message)
+    _check_gsde(context, made)
+    for key in _REQUIRED:
+        if key not in made:
+            message = f"{key}: it is missing, and SB3 loads no agent without it"
+            raise UnsupportedError(message, entry=DATA_ENTRY)
+    for key in _DEFAULTED:
+        if key not in made:
+            made[key] = ALGORITHMS[context.algorithm].defaults[key]
+            if not any(row.key == key and row.entry == DATA_ENTRY for row in context.rows):
+                message = "it is missing, and SB3's load needs it"
+                context.drop(key, message, describe_default(context.algorithm, key), is_finding=True)
+
+
+def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the keys whose values SB3 cannot use, each with the reason; not those that are supplied at load."""
+    keeps = context.options.on_unknown == "keep"
+    problems = [problem for problem in iter_problems(made) if problem.level == "error"]
+    assigned = [problem for problem in problems if problem.key in context.assigned]
+    if assigned:
+        message = f"{assigned[0].loc}: {assigned[0].message}"
+        raise ValidationError(message, problems=tuple(assigned))
+    for problem in problems:
+        key = problem.key
+        is_checked = key in made and key not in context.options.supplied_at_load
+        if is_checked and not (keeps and isinstance(made[key], Serialized)):
+            yield key, problem.message
+    for key, default in ALGORITHMS[context.algorithm].defaults.items():
+        is_number = type(default) in (bool, int, float) and key not in _NOT_ONLY_NUMBERS
+        if is_number and isinstance(made.get(key), Serialized) and not keeps and key not in context.assigned:
+            yield key, "expected a single number, got an object"
+
+
+def _drop_value(context: RebuildContext, made: dict[str, Any], key: str, message: str) -> None:
+    """Remove a value from the result; its row replaces the earlier ones.
+
+    :raises UnsupportedError: for a key that SB3 cannot load without
+    """
+    if key in _REQUIRED:
+        message = f"{key}: {message}; SB3 loads no agent without it"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    del made[key]
+    names = {key, *(old for old, new in RENAMED.items() if new == key and old in context.archive.data)}
+    replaced = [row for row in context.rows if row.entry == DATA_ENTRY and row.key in names]
+    context.rows = [row for row in context.rows if row not in replaced]
+    shown = next((row.key for row in replaced if row.key), key)
+    if context.options.on_unknown == "error":
+        context.refused.append(f"{escape(shown)}: {message}")
+    default = describe_default(context.algorithm, key)
+    context.drop(shown, message, default, was=context.decode_or_none(shown), is_finding=True)
+
+
+def _check_gsde(context: RebuildContext, made: dict[str, Any]) -> None:
+    """Drop ``use_sde`` where the policy has no such noise: SB3's ``load`` samples it, and fails."""
+    policy, arguments = context.sb3_policy, context.policy_arguments
+    if made.get("use_sde") is not True or policy is None or arguments is None:
+        return
+    if context.options.supplied_at_load.intersection(_DECIDE_ON_NOISE):
+        return
+    actions: Any = context.decode_or_none("action_space")
+    try:
+        require_gsde(Agent(policy.pair, actions, actions, arguments, use_sde=True, release=context.target))
+    except NetworkError as error:
+        message = f"{error.message}, and SB3's load fails to sample its noise"
+    except SbformatError:  # not known whether it has noise
+        return
+    else:
+        return
+    if "use_sde" in context.assigned:
+        message = f"use_sde: {message}"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    _drop_value(context, made, "use_sde", message)

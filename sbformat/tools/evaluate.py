@@ -1,30 +1,23 @@
-"""``evaluate``: episodes of an agent in an environment, counted as ``evaluate_policy`` of SB3 does.
-
-One environment, episode after episode. Observations go through the wrappers that the agent was trained with: stacked
-frames here; normalization and the transposing of images are part of the policy. rl-zoo normalizes frames before it
-stacks them, so that statistics of a single frame are applied here. Rewards are those of the environment, not normalized
-ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
-"""
+"""``evaluate``: run an agent in an environment of gymnasium, without torch."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from sbformat.errors import require_type
+from sbformat.errors import UnsupportedError, ValidationError, escape, require_type
 from sbformat.formats.vecnormalize.mismatches import find_mismatches
 from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
 from sbformat.immutable import Record
-from sbformat.known.spaces import convert_space
+from sbformat.known.spaces import Box, DictSpace, convert_space
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.loading import load_policy, read_statistics, resolve_folder
 from sbformat.policies.run.policy import Policy
 from sbformat.reader import read
-from sbformat.tools.evaluate.environments import make_environment
-from sbformat.tools.evaluate.frames import ORDERS, FrameStack
-from sbformat.tools.evaluate.spaces import convert_observation, normalize_space, require_fit
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +25,175 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.spaces import Space
     from sbformat.reader import ArchiveLike
-    from sbformat.tools.evaluate.frames import ChannelsOrder
+
+
+__all__ = ["EvaluationReport", "evaluate"]
+
+
+_HOW_TO_INSTALL = "pip install 'sbformat[gym]'"
+
+
+def make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int | None) -> Any:
+    """Make an environment.
+
+    :param env_id: as ``gymnasium.make`` takes it: ``CartPole-v1``
+    :param arguments: for its constructor
+    :param max_steps: the time limit, instead of the registered one
+    :raises UnsupportedError: when gymnasium is not installed, or does not make the environment
+    """
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        message = f"to run an environment, gymnasium is needed: {_HOW_TO_INSTALL}"
+        raise UnsupportedError(message) from None
+    limit = {} if max_steps is None else {"max_episode_steps": max_steps}
+    try:
+        return gymnasium.make(env_id, **limit, **arguments)
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        message = f"gymnasium cannot make the environment {escape(env_id)!r}: {escape(str(error), 500)}"
+        raise UnsupportedError(message) from None
+
+
+ChannelsOrder: TypeAlias = Literal["first", "last"]
+ORDERS: Final = get_args(ChannelsOrder)
+
+
+class FrameStack:
+    """The last observations of an environment along one axis, the newest last; zeros before the first.
+
+    :param space: of one observation: a Box, or a Dict of them
+    :param frames: how many are stacked
+    :param order: the axis of the channels; by default that of the smallest size for images, the last one for others
+    :raises UnsupportedError: for another space
+
+    Example::
+
+        stack = FrameStack(space, 4)
+        observation = stack.reset(first_observation)
+        observation = stack.add(next_observation)
+    """
+
+    def __init__(self, space: Space, frames: int, order: ChannelsOrder | None = None) -> None:
+        self._parts: dict[str, FrameStack] = {}
+        self.space: Space
+        if space.has_keys:
+            self._parts = {key: FrameStack(part, frames, order) for key, part in space.parts().items()}
+            self.space = DictSpace(space.library, {key: part.space for key, part in self._parts.items()}, None)
+            return
+        channels_first = order == "first"
+        if order is None and space.is_image():
+            shape = space.shape
+            channels_first = shape[0] == min(shape)
+        self._axis = 0 if channels_first else -1
+        self.space = stack_space(space, frames, self._axis)
+        self._stacked = np.zeros(self.space.shape, self.space.dtype)
+
+    def reset(self, observation: Any) -> Any:
+        """Return the stack at the start of an episode: zeros, and the observation."""
+        if self._parts:
+            return {key: part.reset(observation[key]) for key, part in self._parts.items()}
+        self._stacked = np.zeros_like(self._stacked)
+        return self.add(observation)
+
+    def add(self, observation: Any) -> Any:
+        """Return the stack after a step."""
+        if self._parts:
+            return {key: part.add(observation[key]) for key, part in self._parts.items()}
+        newest = np.asarray(observation, self._stacked.dtype)
+        _, older = np.split(self._stacked, [newest.shape[self._axis]], self._axis)
+        self._stacked = np.concatenate((older, newest), self._axis)
+        return self._stacked
+
+
+def require_fit(policy: Space, environment: Space, what: Literal["observation", "action"]) -> None:
+    """Check that a policy fits an environment: shapes and numbers of choices, and the bounds of actions.
+
+    The bounds of observations may differ, as they do between releases of an environment; images may have their
+    channels first or last, since a policy transposes them.
+
+    :raises ValidationError: when they do not fit, with both
+    """
+    if not _fits(policy, environment, is_action=what == "action"):
+        message = (
+            f"the {what} space of the environment does not fit the policy: expected {render_line(policy)}, got "
+            f"{render_line(environment)}"
+        )
+        raise ValidationError(message)
+
+
+def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
+    if policy.class_name != environment.class_name:
+        return False
+    if policy.has_keys:
+        ours, theirs = policy.parts(), environment.parts()
+        return ours.keys() == theirs.keys() and all(
+            _fits(part, theirs[key], is_action=is_action) for key, part in ours.items()
+        )
+    if policy.observed == "one-hot":
+        is_same = policy.shape == environment.shape and policy.choices() == environment.choices()
+        return bool(is_same) and (not is_action or policy.shape != () or bool(policy.start == environment.start))
+    if policy.bounds and is_action:
+        bounds = zip(policy.bounds, environment.bounds)
+        return policy.shape == environment.shape and all(np.allclose(ours, theirs) for ours, theirs in bounds)
+    if policy.shape == environment.shape:
+        return True
+    return bool(environment.is_image() and policy.shape == (environment.shape[-1], *environment.shape[:-1]))
+
+
+def stack_space(space: Space, frames: int, axis: int) -> Box:
+    """Return the space of several observations along an axis.
+
+    :raises UnsupportedError: for a space that is not a Box
+    """
+    if not space.bounds or not space.shape:
+        message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
+        raise UnsupportedError(message)
+    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in space.bounds)
+    return _make_box(space, low, high)
+
+
+def normalize_space(space: Space, statistics: VecNormalize) -> Space:
+    """Return the space of normalized observations: SB3 gives images another one, and no others.
+
+    Source: SB3 ``common/vec_env/vec_normalize.py``, ``VecNormalize.__init__``.
+    """
+    if space.has_keys:
+        keys = statistics.norm_obs_keys or ()
+        parts = {key: normalize_space(part, statistics) if key in keys else part for key, part in space.parts().items()}
+        return DictSpace(space.library, parts, None)
+    if not space.is_image():
+        return space
+    bound = np.full(space.shape, statistics.clip_obs, np.float32)
+    return _make_box(space, -bound, bound)
+
+
+def _make_box(like: Space, low: np.ndarray, high: np.ndarray) -> Box:
+    below, above = (ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), False) for bound in (low, high))
+    return Box(like.library, low.shape, below.dtype, below, above, None)
+
+
+def convert_observation(observation: Any, space: Space) -> Any:
+    """Return an observation with the shape and dtype of its space: SB3 copies it into a buffer that has them.
+
+    >>> convert_observation([0.7, 3.2], space)  # of uint8
+    array([0, 3], dtype=uint8)
+
+    Source: SB3 ``common/vec_env/dummy_vec_env.py``, ``DummyVecEnv._save_obs``.
+
+    :return: an array, or a dict of them for a Dict space
+    :raises ValidationError: when its shape or keys are others
+    """
+    try:
+        if space.has_keys:
+            return {key: convert_observation(observation[key], part) for key, part in space.parts().items()}
+        buffer = np.zeros((1, *(space.shape or ())), space.dtype)
+        buffer[0] = observation
+    except ValidationError:  # of a part
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        message = f"an observation of the environment does not fit its space {render_line(space)}: {escape(str(error))}"
+        raise ValidationError(message) from None
+    return buffer[0]
 
 
 _FRAMES: Final = "with frame_stack, they are those of one frame, or of all that are stacked"
