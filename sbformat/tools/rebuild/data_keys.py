@@ -1,4 +1,10 @@
-"""Schedules of ``data``: a number if they are constant, else SB3's own, or one that is allowed (REBUILDING.md 15.2)."""
+"""``data`` for the target: each key is rebuilt by the handler for it, which adds its row (REBUILDING.md 15.1, 15.2).
+
+In: the context. Out: the new ``data``. A handler gets the context, the key, and the value as the archive has it; it
+returns what the new ``data`` contains, or ``DROPPED``. ``_HANDLERS`` has those of single keys; ``_find_handler``
+chooses one for any other key. In the end the JSON Schema decides on every value, and what SB3's ``load`` needs is added
+or refused.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,7 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
 from sbformat.immutable import thaw
 from sbformat.known import changes
-from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
-from sbformat.known.changes import RENAMED
+from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.dangerous import ADDRESS
 from sbformat.known.sb3 import HER_BUFFER
 from sbformat.known.sb3_attributes import SCHEDULE_KEYS
@@ -24,12 +29,10 @@ from sbformat.known.types import (
     EnumMember,
     FloatSchedule,
     Function,
-    Instance,
     InterpolatedSchedule,
     LinearSchedule,
     Partial,
     Reference,
-    Schedule,
     TrainFreq,
     Value,
 )
@@ -40,10 +43,13 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import iter_problems, known_keys
 from sbformat.schema.assigned import WRAPPED
-from sbformat.tools.rebuild import policy_and_buffers
 from sbformat.tools.rebuild.policy_and_buffers import (
     add_required_arguments,
     check_assigned,
+    rebuild_action_noise,
+    rebuild_buffer_class,
+    rebuild_buffer_kwargs,
+    rebuild_goal_strategy,
     rebuild_policy_class,
     rebuild_policy_kwargs,
 )
@@ -55,10 +61,11 @@ from sbformat.tools.rebuild.rebuild_report import (
     TEXT_KEYS,
     describe_default,
     find_default,
+    show,
 )
-from sbformat.tools.rebuild.trusted import PRIVATE, describe_unknown, encode_value, is_private, iter_parts, iter_texts
+from sbformat.tools.rebuild.trusted import CALLABLES, PRIVATE, describe_unknown, is_private, iter_parts
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.render import FROM_BYTECODE, render_line
+from sbformat.values.render import FROM_BYTECODE
 from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
 
 if TYPE_CHECKING:
@@ -66,121 +73,6 @@ if TYPE_CHECKING:
 
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
     from sbformat.values.schedule_meaning import ScheduleMeaning
-
-
-_REASON: Final = 100
-"""Characters of a reason in a message."""
-
-
-def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
-    """Return a number, or a known schedule, as ``data`` contains it.
-
-    :param value: as the archive has it
-    """
-    number = find_default(context.algorithm, key)
-    default = "no clipping" if number is None else str(number)
-    if key == "learning_rate":
-        default = f"{default}, the default of {context.algorithm}"
-    try:
-        meaning = context.decode(key)
-        if key == "clip_range_vf" and type(meaning) in (int, float) and meaning == 0:
-            meaning = ConstantSchedule(0.0)
-        if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
-            if key != "clip_range":  # SB3 takes any number there
-                _check_rate(meaning)
-            context.report("kept", "", key=key)
-            return meaning
-        return _encode_schedule(context, key, context.allowed.replace_names(key, meaning))
-    except _ComputedError as error:
-        return context.handle_unknown(key, value, error.message, default)
-    except UnsupportedError as error:
-        rate = context.last_learning_rate
-        last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
-        message = f"{error.message}{last}; {context.options.advice.set_value(key)}"
-        return context.handle_unknown(key, value, message, default)
-
-
-class _ComputedError(UnsupportedError):
-    """A schedule is understood, and SB3 has no class for it; the message has the nearest one."""
-
-
-def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
-    if _is_allowed(context, meaning):
-        shown = escape(render_line(meaning), 200)
-        return context.keep_allowed(key, meaning, shown)
-    found = find_meaning(meaning)
-    _check_meaning(context, key, found, meaning)
-    how = FROM_BYTECODE if found.is_from_bytecode else ""
-    if isinstance(found.schedule, ConstantSchedule) and _may_be_number(key, found.schedule.value):
-        form = "a function" if isinstance(meaning, Function) or how else "an object"
-        context.report("translated", f"a number instead of {form}{how and ', '}{how}", key=key)
-        return found.schedule.value
-    written: Any = found.schedule
-    published = meaning.schedule if isinstance(meaning, Function) else None
-    if isinstance(published or meaning, FloatSchedule) or (how and key in WRAPPED):
-        written = FloatSchedule(written)
-    result = encode_value(written, context.target)
-    shown = escape(render_line(found.schedule), 200)
-    context.report("translated", f"{shown}{how and f' ({how})'}", key=key)
-    return result
-
-
-def _may_be_number(key: str, value: float) -> bool:
-    """Return False where ARS calls without a check, and where PPO refuses the number 0 but not a schedule of it."""
-    return key != "delta_std_schedule" and not (key == "clip_range_vf" and value == 0)
-
-
-def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> None:
-    """Check that SB3 has a schedule for what was found, and accepts its numbers.
-
-    :raises UnsupportedError: when it has not, or when the schedule is not understood
-    """
-    schedule = found.schedule
-    if isinstance(schedule, ComputedSchedule):
-        raise _ComputedError(_describe_computed(context, key, schedule))
-    if schedule is None:
-        reason = "" if not found.reason else f" ({escape(found.reason, _REASON)})"
-        message = f"{describe_unknown(unwrap(meaning), 'a schedule', context.options.advice)}{reason}"
-        raise UnsupportedError(message)
-    if isinstance(schedule, ConstantSchedule):
-        _check_rate(schedule.value)
-    elif isinstance(schedule, InterpolatedSchedule):
-        _check_rate(schedule.sample(1.0))
-    else:
-        _check_rate(schedule.start)  # torch checks the first one only
-        if not math.isfinite(schedule.end) or not 0 < schedule.end_fraction < math.inf:
-            message = f"expected finite numbers in a linear schedule, got {escape(repr(schedule))}"
-            raise UnsupportedError(message)
-
-
-def _describe_computed(context: RebuildContext, key: str, schedule: ComputedSchedule) -> str:
-    """Return what a schedule computes, and the option that sets the nearest one."""
-    message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
-    nearest = find_nearest(schedule)
-    return (
-        message if nearest is None else f"{message}; the nearest is {context.options.advice.set_schedule(key, nearest)}"
-    )
-
-
-def _check_rate(value: float | None) -> None:
-    """Check that torch accepts a number as a learning rate.
-
-    :raises UnsupportedError: when it is negative, infinite or NaN
-    """
-    if value is not None and not 0 <= value < math.inf:
-        message = f"expected a number of at least 0, got {value}"
-        raise UnsupportedError(message)
-
-
-def _is_allowed(context: RebuildContext, meaning: object) -> bool:
-    schedule = unwrap(meaning)
-    function = schedule.function if isinstance(schedule, Partial) else schedule
-    return isinstance(function, Reference) and function.pair in context.allowed.pairs
-
-
-_SPACES: Final = ("observation_space", "action_space")
-_FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
-_CALLABLES: Final = (Reference, Function, Partial, Schedule, Instance, Node, CarriedClass)
 
 
 def rebuild_data(context: RebuildContext) -> dict[str, Any]:
@@ -192,10 +84,10 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in thaw(context.archive.data).items():
         if key in options.supplied_at_load:
-            context.report("translated", "null: the value is supplied when SB3 loads it", key=key)
+            context.translate(key, "null: the value is supplied when SB3 loads it")
             result = None
         elif key in context.assigned:
-            context.report("translated", "another value was assigned", key=key)
+            context.translate(key, "another value was assigned")
             result = context.assigned[key]
             _note_policy_arguments(context, key)
         else:
@@ -207,15 +99,17 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
             made[changes.RENAMED.get(key, key)] = result
     for key, value in context.assigned.items():
         if key not in made:
-            context.report("translated", "was assigned", key=key)
+            context.translate(key, "was assigned")
             made[key] = value
             _note_policy_arguments(context, key)
     made.update(dict.fromkeys(options.supplied_at_load - made.keys()))
     if options.policy_class is not None and "policy_class" not in made:
         made["policy_class"] = rebuild_policy_class(context, "policy_class", None)
-    check_data(context, made)
-    if context.has_defaults:
-        _add_defaults(context, made)
+    _check_data(context, made)
+    if context.has_defaults:  # other keys than SB3's own identify no algorithm
+        for key, value in context.family.defaults.items():
+            if key in context.archive.data:
+                made.setdefault(key, value)
     _add_missing(context, made)
     return made
 
@@ -237,16 +131,12 @@ def _find_handler(context: RebuildContext, key: str) -> Callable[[RebuildContext
         return _HANDLERS[key]
     if changes.RENAMED.get(key) in context.archive.data:
         return _drop_renamed
-    if key in changes.REMOVED or (key in changes.A2C_OF_0_6 and _is_a2c_of_0_6(context)):
+    is_a2c_of_0_6 = context.algorithm == "A2C" and changes.MARK_OF_0_6 in context.archive.data
+    if key in changes.REMOVED or (key in changes.A2C_OF_0_6 and is_a2c_of_0_6):
         return _drop_removed
     if key in EXCLUDED:
         return _drop_excluded
-    return rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain
-
-
-def _is_a2c_of_0_6(context: RebuildContext) -> bool:
-    """Return whether it is of the release in which A2C was a subclass of PPO and saved its keys."""
-    return context.algorithm == "A2C" and changes.MARK_OF_0_6 in context.archive.data
+    return _rebuild_schedule if key in SCHEDULE_KEYS else _rebuild_plain
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -259,42 +149,37 @@ def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
     is_known = key in known_keys(context.algorithm) or key in changes.RENAMED
     try:
         meaning = context.decode(key)
-        result = encode_value(meaning, context.target) if isinstance(value, Serialized) else value
+        result = context.encode(meaning) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message)
     found = _list_parts(meaning)
-    if any(isinstance(part, _CALLABLES) for part in found):
+    if any(isinstance(part, CALLABLES) for part in found):
         return context.handle_unknown(key, value, "something that can be called, where SB3 has a plain value")
-    if is_private(key) or any(map(is_private, iter_texts(meaning))):
+    if is_private((key, meaning)):
         return context.drop(key, PRIVATE)
     if key not in TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
         instead = describe_default(context.algorithm, key) if is_known else None
         return context.drop(key, "it contains a text of the author, where SB3 has none", instead)
-    if not is_known and any(isinstance(part, Value) or _is_byte_array(part) for part in found):
+    if not is_known and any(_may_be_text(part) for part in found):
         return context.drop(key, "an object, or an array of bytes, under a key that SB3 does not have")
     name = changes.RENAMED.get(key)
     if name is not None:
-        context.report("translated", f"is {name} now", key=key)
+        context.translate(key, f"is {name} now")
     elif isinstance(value, Serialized):
-        context.report("translated", _describe(meaning), key=key)
+        context.translate(key, show(meaning))
     else:
-        message = "" if is_known else "not a key of SB3: it becomes an attribute of the agent"
-        context.report("kept", message, key=key)
+        context.keep(key, "" if is_known else "not a key of SB3: it becomes an attribute of the agent")
     return result
 
 
-def _is_byte_array(part: object) -> bool:
-    """Return whether a part is an array that could encode a text."""
-    return isinstance(part, ArrayInfo) and part.dtype in ("|u1", "|i1")
+def _may_be_text(part: object) -> bool:
+    """Return whether a part is an object, or an array that could encode a text."""
+    return isinstance(part, Value) or (isinstance(part, ArrayInfo) and part.dtype in ("|u1", "|i1"))
 
 
 def _list_parts(value: object) -> list[object]:
     """Return a value and everything in it, except the parts of arrays, names and the like."""
     return list(iter_parts(value, (ArrayInfo, Reference, EnumMember, DType)))
-
-
-def _describe(meaning: object, key: str | None = None) -> str:
-    return escape(render_line(meaning, key), 200)
 
 
 def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
@@ -305,7 +190,7 @@ def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # n
         message = f"HER's goals cannot be separated from the observation: {context.why_no_her_observation}"
         return context.drop(key, message, "a plain replay buffer", is_finding=True)
     if key in changes.HER_KEPT and context.her_observation is not None:
-        context.report("translated", changes.REMOVED[key], key=key)
+        context.translate(key, changes.REMOVED[key])
         return DROPPED
     return context.drop(key, changes.REMOVED[key])
 
@@ -330,10 +215,8 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     except UnsupportedError as error:
         return context.drop(key, error.message, instead)
     if _contains_code(meaning):
-        return context.drop(key, _describe(meaning, key), instead)
-    context.report(
-        "translated", f"left out: SB3 creates it from {RECREATED[key]}; was {_describe(meaning, key)}", key=key
-    )
+        return context.drop(key, show(meaning, key), instead)
+    context.translate(key, f"left out: SB3 creates it from {RECREATED[key]}; was {show(meaning, key)}")
     return DROPPED
 
 
@@ -343,29 +226,27 @@ def _refuse_unknown(context: RebuildContext, key: str, value: object) -> None:
         return
     try:
         meaning = context.decode(key)
+        why = show(meaning) if _contains_code(meaning) else ""
     except UnsupportedError as error:
-        context.refused.append(f"{escape(key)}: {error.message}")
-        return
-    if _contains_code(meaning):
-        context.refused.append(f"{escape(key)}: {_describe(meaning, key)}")
+        why = error.message
+    if why:
+        context.refused.append(f"{escape(key)}: {why}")
 
 
 def _contains_code(meaning: object) -> bool:
     """Return whether a value contains code, unless it is a schedule that SB3 has a class for."""
     if isinstance(find_meaning(meaning).schedule, (ConstantSchedule, LinearSchedule)):
         return False
-    return any(_is_code(part) for part in _list_parts(meaning))
-
-
-def _is_code(part: object) -> bool:
-    is_function = isinstance(part, Function) and part.schedule is None
-    return is_function or isinstance(part, (Node, CarriedClass, CarriedObject))
+    return any(
+        isinstance(part, (Node, CarriedClass, CarriedObject)) or (isinstance(part, Function) and part.schedule is None)
+        for part in _list_parts(meaning)
+    )
 
 
 def _rebuild_tensorboard_log(context: RebuildContext, key: str, value: object) -> Any:
     is_kept = context.options.keep_system_info and isinstance(value, str) and not ADDRESS.search(value)
     if value is None or is_kept:
-        context.report("kept", "", key=key)
+        context.keep(key)
         return value
     context.drop(key, "a path of the author's logs", "null: no logs")
     return None
@@ -379,21 +260,21 @@ def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
     try:
         meaning = context.decode(key)
         if not isinstance(meaning, Space):
-            message = f"{_describe(meaning)} is not a known space"
+            message = f"{show(meaning)} is not a known space"
             raise UnsupportedError(message)
-        result = encode_value(meaning, context.target)
+        result = context.encode(meaning)
     except UnsupportedError as error:
         if context.options.on_unknown == "keep":
             return context.handle_unknown(key, value, error.message)
         message = f"{key}: {error.message}; SB3 loads no agent without it"
         raise UnsupportedError(message, entry="data") from None
     if key == "observation_space" and context.her_observation is not None:
-        message = f"the Dict space of observation and goals, which HER concatenated before SB3 {changes.DICT_SPACES}"
-        context.report("translated", message, key=key)
-        return encode_value(context.her_observation.space, context.target)
+        since = changes.DICT_SPACES
+        context.translate(key, f"the Dict space of observation and goals, which HER concatenated before SB3 {since}")
+        return context.encode(context.her_observation.space)
     form = "a space of gymnasium instead of gym" if meaning.library == "gym" else "encoded again"
     random = "" if meaning.random is None else "; with a new random generator"
-    context.report("translated", f"{_describe(meaning)}: {form}{random}", key=key)
+    context.translate(key, f"{show(meaning)}: {form}{random}")
     return result
 
 
@@ -401,17 +282,19 @@ def _rebuild_train_freq(context: RebuildContext, key: str, value: object) -> Any
     """Return ``train_freq``, which includes ``n_episodes_rollout``."""
     episodes = context.archive.data.get("n_episodes_rollout")
     if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
-        context.report("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 accepts a tuple, JSON has lists
-        return encode_value(TrainFreq(value[0], EnumMember(_FREQUENCY_UNIT, value[1])), context.target)
+        context.translate(key, f"every {value[0]} {value[1]}")  # SB3 accepts a tuple, JSON has lists
+        return context.encode(TrainFreq(value[0], EnumMember(FREQUENCY_UNIT, value[1])))
     if value is None:
         return context.handle_unknown(key, value, "expected a number of steps or episodes", "every step")
     if type(value) is not int or type(episodes) is not int:
         return _rebuild_plain(context, key, value)
     unit, frequency = ("episode", episodes) if episodes > 0 else ("step", value)
-    meaning = TrainFreq(frequency, EnumMember(_FREQUENCY_UNIT, unit))
-    message = f"{_describe(meaning)}, from train_freq {value} and n_episodes_rollout {episodes}"
-    context.report("translated", message, key=key)
-    return encode_value(meaning, context.target)
+    meaning = TrainFreq(frequency, EnumMember(FREQUENCY_UNIT, unit))
+    context.translate(key, f"{show(meaning)}, from train_freq {value} and n_episodes_rollout {episodes}")
+    return context.encode(meaning)
+
+
+FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
 
 
 def _rebuild_target_update_interval(context: RebuildContext, key: str, value: object) -> Any:
@@ -420,8 +303,7 @@ def _rebuild_target_update_interval(context: RebuildContext, key: str, value: ob
     since, until = changes.DIVIDED_INTERVAL.get(context.algorithm, (changes.UNKNOWN, changes.UNKNOWN))
     source = find_source_release(context.archive)
     if since <= source < until and type(value) is int and type(count) is int and count > 1:
-        message = f"{value * count}: SB3 {source} saved it divided by its {count} environments"
-        context.report("translated", message, key=key)
+        context.translate(key, f"{value * count}: SB3 {source} saved it divided by its {count} environments")
         return value * count
     return _rebuild_plain(context, key, value)
 
@@ -429,23 +311,24 @@ def _rebuild_target_update_interval(context: RebuildContext, key: str, value: ob
 def _rebuild_entropy_coefficient(context: RebuildContext, key: str, value: Any) -> Any:
     """Return ``ent_coef``: a number, or ``auto`` with an initial value where the algorithm learns it."""
     meaning = context.decode_or_none(key)
-    default = describe_default(context.algorithm, key)
-    if context.algorithm not in ENTROPY_LEARNERS:
-        if isinstance(meaning, (int, float, ArrayInfo)):
-            return _rebuild_plain(context, key, value)
-        return context.handle_unknown(key, value, "expected a number", default, was=meaning)
-    fixed = fixed_coefficient(meaning)
+    is_learner = context.algorithm in ENTROPY_LEARNERS
+    fixed = fixed_coefficient(meaning) if is_learner else None
     if fixed is not None and isinstance(meaning, str):
-        context.report("translated", f"{fixed}, the number of the text", key=key)
+        context.translate(key, f"{fixed}, the number of the text")
         return fixed
-    if fixed is not None or initial_coefficient(meaning) is not None:
+    if is_learner:
+        is_fit = fixed is not None or initial_coefficient(meaning) is not None
+    else:
+        is_fit = isinstance(meaning, (int, float, ArrayInfo))
+    if is_fit:
         return _rebuild_plain(context, key, value)
-    message = "expected a number of at least 0 or auto"
-    if not isinstance(value, Serialized):  # wrong, not unknown: the default's optimizer and tensor are made for auto
-        if context.options.on_unknown == "error":
-            context.refused.append(f"{key}: {message}")
-        return context.drop(key, message, default, was=meaning)
-    return context.handle_unknown(key, value, message, default, was=meaning)
+    message = "expected a number of at least 0 or auto" if is_learner else "expected a number"
+    default = describe_default(context.algorithm, key)
+    if isinstance(value, Serialized) or not is_learner:
+        return context.handle_unknown(key, value, message, default, was=meaning)
+    if context.options.on_unknown == "error":  # wrong, not unknown: the default's optimizer and tensor are for auto
+        context.refused.append(f"{key}: {message}")
+    return context.drop(key, message, default, was=meaning)
 
 
 def _rebuild_target_entropy(context: RebuildContext, key: str, value: Any) -> Any:
@@ -456,7 +339,7 @@ def _rebuild_target_entropy(context: RebuildContext, key: str, value: Any) -> An
     space = context.decode_or_none("action_space")
     number = -float(math.prod(space.shape)) if isinstance(space, Space) and space.distribution == "gaussian" else 0.0
     if meaning == "auto":
-        context.report("translated", f"{number}, the value of auto", key=key)
+        context.translate(key, f"{number}, the value of auto")
     else:
         context.drop(key, "expected a number or auto", str(number), was=meaning)
     return number
@@ -470,83 +353,108 @@ def _rebuild_env_count(context: RebuildContext, key: str, value: object) -> Any:
     return 1
 
 
-# -- what later releases need -------------------------------------------------------------------------
+# -- schedules ----------------------------------------------------------------------------------------
 
 
-def _add_defaults(context: RebuildContext, made: dict[str, Any]) -> None:
-    """Set what was dropped to the values that SB3 uses instead: other keys than SB3's own identify no algorithm."""
-    for key, value in ALGORITHMS[context.algorithm].defaults.items():
-        if key in context.archive.data and key not in made:
-            made[key] = value
+class _ComputedError(UnsupportedError):
+    """A schedule is understood, and SB3 has no class for it; the message has the nearest one."""
 
 
-def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:
-    """Add the keys and arguments that later releases need so that they do the same."""
-    if context.required_arguments and "policy_kwargs" not in made:
-        context.policy_arguments = add_required_arguments(context, {})
-        made["policy_kwargs"] = encode_value(context.policy_arguments, context.target)
-    if context.her_observation is not None:
-        made["replay_buffer_class"] = encode_value(Reference(*HER_BUFFER), context.target)
-        made["replay_buffer_kwargs"] = _make_her_kwargs(context)
-        message = f"HerReplayBuffer, which HER is since SB3 {changes.DICT_SPACES}"
-        context.report("translated", message, key="replay_buffer_class")
-        context.report("translated", escape(str(made["replay_buffer_kwargs"])), key="replay_buffer_kwargs")
-    if made.get("optimize_memory_usage") is True:
-        arguments = made.get("replay_buffer_kwargs")
-        if (arguments is None or type(arguments) is dict) and "handle_timeout_termination" not in (arguments or {}):
-            made["replay_buffer_kwargs"] = {**(arguments or {}), "handle_timeout_termination": False}
-            since = f"since SB3 {changes.DICT_SPACES}, and the only behaviour before"
-            message = f"False: required with optimize_memory_usage {since}"
-            context.report("translated", message, key="replay_buffer_kwargs/handle_timeout_termination")
+def _rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
+    """Return a number if a schedule is constant, else SB3's own schedule, or one that is allowed."""
+    number = find_default(context.algorithm, key)
+    default = "no clipping" if number is None else str(number)
+    if key == "learning_rate":
+        default = f"{default}, the default of {context.algorithm}"
+    try:
+        meaning = context.decode(key)
+        if key == "clip_range_vf" and type(meaning) in (int, float) and meaning == 0:
+            meaning = ConstantSchedule(0.0)
+        if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
+            if key != "clip_range":  # SB3 takes any number there
+                _check_rate(meaning)
+            context.keep(key)
+            return meaning
+        return _encode_schedule(context, key, context.allowed.replace_names(key, meaning))
+    except _ComputedError as error:
+        return context.handle_unknown(key, value, error.message, default)
+    except UnsupportedError as error:
+        rate = context.last_learning_rate
+        last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
+        message = f"{error.message}{last}; {context.options.advice.set_value(key)}"
+        return context.handle_unknown(key, value, message, default)
 
 
-def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
-    """Return HerReplayBuffer's arguments, from the keys of an archive of HER."""
-    given = {name: context.archive.decode(name) for name in changes.HER_KEPT if name in context.archive.data}
-    made: dict[str, Any] = {}
-    if type(given.get("n_sampled_goal")) is int:
-        made["n_sampled_goal"] = given["n_sampled_goal"]
-    if "goal_selection_strategy" in given:
-        value = given["goal_selection_strategy"]
-        made["goal_selection_strategy"] = policy_and_buffers.rebuild_goal_strategy(
-            context, "goal_selection_strategy", value
-        )
-    return made
+def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
+    inner = unwrap(meaning)
+    function = inner.function if isinstance(inner, Partial) else inner
+    if isinstance(function, Reference) and function.pair in context.allowed.pairs:
+        return context.keep_allowed(key, meaning)
+    found = find_meaning(meaning)
+    _check_meaning(context, key, found, meaning)
+    how = FROM_BYTECODE if found.is_from_bytecode else ""
+    written: Any = found.schedule
+    # ARS calls the schedule without a check, and PPO refuses the number 0 but not a schedule of it
+    may_be_number = key != "delta_std_schedule" and not (key == "clip_range_vf" and getattr(written, "value", 1) == 0)
+    if isinstance(written, ConstantSchedule) and may_be_number:
+        form = "a function" if isinstance(meaning, Function) or how else "an object"
+        context.translate(key, f"a number instead of {form}{how and ', '}{how}")
+        return written.value
+    published = meaning.schedule if isinstance(meaning, Function) else None
+    if isinstance(published or meaning, FloatSchedule) or (how and key in WRAPPED):
+        written = FloatSchedule(written)
+    result = context.encode(written)
+    context.translate(key, f"{show(found.schedule)}{how and f' ({how})'}")
+    return result
 
 
-_HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
-    **dict.fromkeys(_SPACES, _rebuild_space),
-    **dict.fromkeys(RECREATED, _drop_recreated),
-    "policy_class": rebuild_policy_class,
-    "policy_kwargs": rebuild_policy_kwargs,
-    "tensorboard_log": _rebuild_tensorboard_log,
-    "train_freq": _rebuild_train_freq,
-    "ent_coef": _rebuild_entropy_coefficient,
-    "target_entropy": _rebuild_target_entropy,
-    "n_envs": _rebuild_env_count,
-    "target_update_interval": _rebuild_target_update_interval,
-    "replay_buffer_class": policy_and_buffers.rebuild_buffer_class,
-    "rollout_buffer_class": policy_and_buffers.rebuild_buffer_class,
-    "replay_buffer_kwargs": policy_and_buffers.rebuild_buffer_kwargs,
-    "rollout_buffer_kwargs": policy_and_buffers.rebuild_buffer_kwargs,
-    "action_noise": policy_and_buffers.rebuild_action_noise,
-}
-_DROPPING_HANDLERS: Final = frozenset(
-    {_drop_recreated, _drop_removed, _drop_renamed, _drop_excluded, _rebuild_tensorboard_log}
-)
-"""Handlers whose result never contains the value of a blob."""
+def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> None:
+    """Check that SB3 has a schedule for what was found, and accepts its numbers.
 
+    :raises UnsupportedError: when it has not, or when the schedule is not understood
+    """
+    schedule, advice = found.schedule, context.options.advice
+    if isinstance(schedule, ComputedSchedule):
+        message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
+        nearest = find_nearest(schedule)
+        if nearest is not None:
+            message += f"; the nearest is {advice.set_schedule(key, nearest)}"
+        raise _ComputedError(message)
+    if schedule is None:
+        reason = f" ({escape(found.reason, 100)})" if found.reason else ""
+        message = f"{describe_unknown(unwrap(meaning), 'a schedule', advice)}{reason}"
+        raise UnsupportedError(message)
+    if isinstance(schedule, ConstantSchedule):
+        _check_rate(schedule.value)
+    elif isinstance(schedule, InterpolatedSchedule):
+        _check_rate(schedule.sample(1.0))
+    else:
+        _check_rate(schedule.start)  # torch checks the first one only
+        if not math.isfinite(schedule.end) or not 0 < schedule.end_fraction < math.inf:
+            message = f"expected finite numbers in a linear schedule, got {escape(repr(schedule))}"
+            raise UnsupportedError(message)
+
+
+def _check_rate(value: float | None) -> None:
+    """Check that torch accepts a number as a learning rate.
+
+    :raises UnsupportedError: when it is negative, infinite or NaN
+    """
+    if value is not None and not 0 <= value < math.inf:
+        message = f"expected a number of at least 0, got {value}"
+        raise UnsupportedError(message)
+
+
+# -- what SB3's load needs ----------------------------------------------------------------------------
 
 _REQUIRED: Final = ("policy_class", "observation_space", "action_space")
 """Keys that SB3's ``load`` reads, without a default."""
-_DEFAULTED: Final = ("verbose", "n_envs")
-"""Keys that SB3's ``load`` reads, for which the constructor's default is added."""
 _NOT_ONLY_NUMBERS: Final = frozenset({"ent_coef", "train_freq"})
 """Keys whose default is a number, but whose value may be an object."""
 _DECIDE_ON_NOISE: Final = ("use_sde", "policy_kwargs", "policy_class", "action_space")
 
 
-def check_data(context: RebuildContext, made: dict[str, Any]) -> None:
+def _check_data(context: RebuildContext, made: dict[str, Any]) -> None:
     """Drop the values that the schema refuses, and add or refuse what is missing; each with a finding.
 
     :param made: the new ``data``, changed in place
@@ -561,9 +469,9 @@ def check_data(context: RebuildContext, made: dict[str, Any]) -> None:
         if key not in made:
             message = f"{key}: it is missing, and SB3 loads no agent without it"
             raise UnsupportedError(message, entry=DATA_ENTRY)
-    for key in _DEFAULTED:
+    for key in ("verbose", "n_envs"):  # load reads them, and the constructor has defaults
         if key not in made:
-            made[key] = ALGORITHMS[context.algorithm].defaults[key]
+            made[key] = context.family.defaults[key]
             if not any(row.key == key and row.entry == DATA_ENTRY for row in context.rows):
                 message = "it is missing, and SB3's load needs it"
                 context.drop(key, message, describe_default(context.algorithm, key), is_finding=True)
@@ -582,7 +490,7 @@ def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterato
         is_checked = key in made and key not in context.options.supplied_at_load
         if is_checked and not (keeps and isinstance(made[key], Serialized)):
             yield key, problem.message
-    for key, default in ALGORITHMS[context.algorithm].defaults.items():
+    for key, default in context.family.defaults.items():
         is_number = type(default) in (bool, int, float) and key not in _NOT_ONLY_NUMBERS
         if is_number and isinstance(made.get(key), Serialized) and not keeps and key not in context.assigned:
             yield key, "expected a single number, got an object"
@@ -597,7 +505,7 @@ def _drop_value(context: RebuildContext, made: dict[str, Any], key: str, message
         message = f"{key}: {message}; SB3 loads no agent without it"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     del made[key]
-    names = {key, *(old for old, new in RENAMED.items() if new == key and old in context.archive.data)}
+    names = {key, *(old for old, new in changes.RENAMED.items() if new == key and old in context.archive.data)}
     replaced = [row for row in context.rows if row.entry == DATA_ENTRY and row.key in names]
     context.rows = [row for row in context.rows if row not in replaced]
     shown = next((row.key for row in replaced if row.key), key)
@@ -627,3 +535,58 @@ def _check_gsde(context: RebuildContext, made: dict[str, Any]) -> None:
         message = f"use_sde: {message}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     _drop_value(context, made, "use_sde", message)
+
+
+def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:
+    """Add the keys and arguments that later releases need so that they do the same."""
+    if context.required_arguments and "policy_kwargs" not in made:
+        context.policy_arguments = add_required_arguments(context, {})
+        made["policy_kwargs"] = context.encode(context.policy_arguments)
+    if context.her_observation is not None:
+        made["replay_buffer_class"] = context.encode(Reference(*HER_BUFFER))
+        made["replay_buffer_kwargs"] = _make_her_kwargs(context)
+        context.translate("replay_buffer_class", f"HerReplayBuffer, which HER is since SB3 {changes.DICT_SPACES}")
+        context.translate("replay_buffer_kwargs", escape(str(made["replay_buffer_kwargs"])))
+    if made.get("optimize_memory_usage") is True:
+        arguments = made.get("replay_buffer_kwargs")
+        if (arguments is None or type(arguments) is dict) and "handle_timeout_termination" not in (arguments or {}):
+            made["replay_buffer_kwargs"] = {**(arguments or {}), "handle_timeout_termination": False}
+            since = f"since SB3 {changes.DICT_SPACES}, and the only behaviour before"
+            message = f"False: required with optimize_memory_usage {since}"
+            context.translate("replay_buffer_kwargs/handle_timeout_termination", message)
+
+
+def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
+    """Return HerReplayBuffer's arguments, from the keys of an archive of HER."""
+    given = {name: context.archive.decode(name) for name in changes.HER_KEPT if name in context.archive.data}
+    made: dict[str, Any] = {}
+    if type(given.get("n_sampled_goal")) is int:
+        made["n_sampled_goal"] = given["n_sampled_goal"]
+    key = "goal_selection_strategy"
+    if key in given:
+        made[key] = rebuild_goal_strategy(context, key, given[key])
+    return made
+
+
+_HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
+    "observation_space": _rebuild_space,
+    "action_space": _rebuild_space,
+    **dict.fromkeys(RECREATED, _drop_recreated),
+    "policy_class": rebuild_policy_class,
+    "policy_kwargs": rebuild_policy_kwargs,
+    "tensorboard_log": _rebuild_tensorboard_log,
+    "train_freq": _rebuild_train_freq,
+    "ent_coef": _rebuild_entropy_coefficient,
+    "target_entropy": _rebuild_target_entropy,
+    "n_envs": _rebuild_env_count,
+    "target_update_interval": _rebuild_target_update_interval,
+    "replay_buffer_class": rebuild_buffer_class,
+    "rollout_buffer_class": rebuild_buffer_class,
+    "replay_buffer_kwargs": rebuild_buffer_kwargs,
+    "rollout_buffer_kwargs": rebuild_buffer_kwargs,
+    "action_noise": rebuild_action_noise,
+}
+_DROPPING_HANDLERS: Final = frozenset(
+    {_drop_recreated, _drop_removed, _drop_renamed, _drop_excluded, _rebuild_tensorboard_log}
+)
+"""Handlers whose result never contains the value of a blob."""

@@ -1,12 +1,23 @@
 """``policy.pth`` for the target: tensors under the names of today, and what they require of the arguments.
 
 In: the old state dict. Out: a ``Network``: each new tensor with the name that it had, so that ``optimizers`` can move
-its state the same way (REBUILDING.md 15.3). Example, an actor-critic policy of SB3 1.6 with one shared layer::
+its state the same way (REBUILDING.md 15.3); and whether SB3 can load the new weights: their names and shapes against
+the network that it makes. Example, an actor-critic policy of SB3 1.6 with one shared layer::
 
     mlp_extractor.shared_net.0.weight    ->  mlp_extractor.policy_net.0.weight
                                              mlp_extractor.value_net.0.weight   (a copy: they are trained apart)
     mlp_extractor.policy_net.0.weight    ->  mlp_extractor.policy_net.2.weight  (1 is the activation)
     features_extractor.cnn.0.weight      ->  the same, and as pi_features_extractor..., vf_features_extractor...
+
+HER before SB3 1.1 was an algorithm that wrapped another one, and concatenated its observations (REBUILDING.md 15.4).
+Since then it is a replay buffer, and the observations are a Dict with the goals. The old layers received ``observation
++ desired_goal``; the Dict has the parts in the order ``achieved_goal, desired_goal, observation``. So the columns of
+each first layer are reordered, and those of the achieved goal, which it never received, are zero: the same function.
+Example, 3 numbers of observation (o) and 2 of goal (g): a row of a first layer of SAC's critic, which also receives one
+action (a)::
+
+    before  o0 o1 o2 g0 g1 a0
+    after   0  0  g0 g1 o0 o1 o2 a0
 """
 
 from __future__ import annotations
@@ -41,6 +52,7 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
 
+# -- tensors, without numpy ---------------------------------------------------------------------------
 
 _CPU: Final = "cpu"
 
@@ -56,30 +68,51 @@ def make_scalar(value: float) -> TensorInfo:
     return TensorInfo("float32", (), (), 0, make_storage(struct.pack("<f", value), "float32"))
 
 
-class StorageCopies:
-    """Copies of tensors in new storages on the CPU, read when they are written; shared memory stays shared."""
+class Copies:
+    """Copies in new storages on the CPU, read when they are written; what shares memory still does."""
 
     def __init__(self) -> None:
-        self._storages: dict[int, tuple[Storage, Storage]] = {}
-        """The copy by the ``id()`` of the storage, and the storage itself, so that no other gets its ``id()``."""
+        self._made: dict[int, tuple[Any, Any]] = {}
+        """The copy by the ``id()`` of the original, and the original, so that no other gets its ``id()``."""
 
-    def copy(self, info: TensorInfo) -> TensorInfo:
+    def copy_tensor(self, info: TensorInfo) -> TensorInfo:
         """Return a copy of a tensor."""
-        return info._replace(storage=self._copy_storage(info.storage))
+        old = info.storage
+        if id(old) not in self._made:
+            new = Storage(old.key, old.dtype, old.numel, _CPU, old.byte_order, lambda _: old.bytes(), "")
+            self._made[id(old)] = new, old
+        return info._replace(storage=self._made[id(old)][0])
 
-    def _copy_storage(self, storage: Storage) -> Storage:
-        if id(storage) not in self._storages:
-            copy = Storage(
-                storage.key, storage.dtype, storage.numel, _CPU, storage.byte_order, lambda _: storage.bytes(), ""
-            )
-            self._storages[id(storage)] = copy, storage
-        return self._storages[id(storage)][0]
+    def move(self, value: Any) -> Any:
+        """Return a tree with every tensor on the CPU, and numpy's scalars as Python numbers."""
+        if id(value) not in self._made:
+            made = self._move(value)
+            if made is value:
+                return value
+            self._made[id(value)] = made, value
+        return self._made[id(value)][0]
+
+    def _move(self, value: Any) -> Any:
+        if type(value) in (dict, OrderedDict):
+            made = type(value)((key, self.move(part)) for key, part in value.items())
+            if hasattr(value, "_metadata"):
+                made._metadata = value._metadata  # noqa: SLF001 -- torch's own name
+            return made
+        if type(value) in (list, tuple):
+            return type(value)([self.move(part) for part in value])
+        if isinstance(value, TensorInfo):
+            moved = value if value.storage.location == _CPU else self.copy_tensor(value)
+            return moved._replace(state=None)
+        if isinstance(value, (SparseTensor, QuantizedTensor)):
+            return type(value)(*(self.move(part) for part in value))
+        if isinstance(value, ArrayInfo) and value.is_scalar:
+            return value.to_numpy().item()
+        return Device(_CPU) if isinstance(value, Device) else value
 
 
 def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
     """Return a matrix with the given columns.
 
-    :param info: a contiguous matrix
     :param columns: the numbers of old columns; None for zeros
     :raises UnsupportedError: when it is not a contiguous little-endian matrix
     """
@@ -93,53 +126,15 @@ def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInf
         raise UnsupportedError(message)
     data = info.storage.bytes()[info.offset * size :]
     made = bytearray()
-    for row in range(rows):
-        line = data[row * width * size : (row + 1) * width * size]
+    for start in range(0, rows * width, width):
         for column in columns:
-            made += bytes(size) if column is None else line[column * size : (column + 1) * size]
-    return info._replace(
-        shape=(rows, len(columns)),
-        strides=(len(columns), 1),
-        offset=0,
-        storage=make_storage(bytes(made), info.dtype),
-    )
+            at = 0 if column is None else (start + column) * size
+            made += bytes(size) if column is None else data[at : at + size]
+    storage = make_storage(bytes(made), info.dtype)
+    return info._replace(shape=(rows, len(columns)), strides=(len(columns), 1), offset=0, storage=storage)
 
 
-class CpuCopies:
-    """Copies of trees with every tensor on the CPU, and numpy's scalars as Python numbers; shared memory stays so."""
-
-    def __init__(self) -> None:
-        self._storages = StorageCopies()
-        self._made: dict[int, tuple[Any, Any]] = {}
-        """The copy by the ``id()`` of the original, and the original, so that no other gets its ``id()``."""
-
-    def copy(self, value: Any) -> Any:
-        """Return the copy of a tree."""
-        known = self._made.get(id(value))
-        if known is not None:
-            return known[0]
-        made = self._copy(value)
-        if made is not value:
-            self._made[id(value)] = made, value
-        return made
-
-    def _copy(self, value: Any) -> Any:
-        if type(value) in (dict, OrderedDict):
-            made = type(value)((key, self.copy(part)) for key, part in value.items())
-            if hasattr(value, "_metadata"):
-                made._metadata = value._metadata  # noqa: SLF001 -- torch's own name
-            return made
-        if type(value) in (list, tuple):
-            return type(value)([self.copy(part) for part in value])
-        if isinstance(value, TensorInfo):
-            moved = value if value.storage.location == _CPU else self._storages.copy(value)
-            return moved._replace(state=None)
-        if isinstance(value, (SparseTensor, QuantizedTensor)):
-            return type(value)(*(self.copy(part) for part in value))
-        if isinstance(value, ArrayInfo) and value.is_scalar:
-            return value.to_numpy().item()
-        return Device(_CPU) if isinstance(value, Device) else value
-
+# -- HER before SB3 1.1 -------------------------------------------------------------------------------
 
 _FIRST_LAYER: Final = re.compile(
     r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"
@@ -148,7 +143,6 @@ _FIRST_LAYER: Final = re.compile(
 _FIRST_LAYERS_OF_BARE_ACTOR: Final = frozenset({"actor.mu.weight", "actor.log_std.weight"})
 """First layers of SAC's actor when it has no hidden ones."""
 _MAX_CHOICES: Final = 1_000_000
-_FLOAT_DTYPES: Final = ("<f4", "<f8")
 _KEYS: Final = ("achieved_goal", "desired_goal", "observation")
 """The keys of the Dict space, in gymnasium's order."""
 
@@ -215,42 +209,36 @@ def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
     found = _split_space(space, observation_size, desired_size, parts)
     if found is None or goal_size != desired_size:
         return None, "its last observation does not fit its space"
-    observation, desired, achieved, columns = found
+    spaces, columns = found
     names = unwrap_policy(archive).state_dict.tensors()
     is_bare = "actor.mu.weight" in names and "actor.latent_pi.0.weight" not in names
     if is_bare and "actor.log_std" in names:
         return None, "its exploration noise depends on the observation itself"
-    spaces: dict[str, Space] = dict(zip(_KEYS, (achieved, desired, observation)))
-    return HerObservation(DictSpace("gymnasium", spaces, None), *columns, is_bare, {}), ""
+    made: dict[str, Space] = dict(zip(_KEYS, spaces))
+    return HerObservation(DictSpace("gymnasium", made, None), *columns, is_bare, {}), ""
 
 
 def _split_space(
     space: object, observation: int, goal: int, last: list[ArrayInfo]
-) -> tuple[Space, Space, Space, tuple[int, int]] | None:
-    """Return the spaces of observation, desired and achieved goal, and the columns of the first two.
+) -> tuple[tuple[Space, ...], tuple[int, int]] | None:
+    """Return the spaces in the order of the keys, and the columns of the observation and of a goal.
 
     :param observation: items of the observation
     :param goal: items of a goal
     :param last: the parts of the last observation, in the order of the keys
     """
-    columns = observation, goal
-    if isinstance(space, Box) and space.shape == (observation + goal,):
-        end = observation + goal
-        return (
-            _slice_box(space, 0, observation, last[2]),
-            _slice_box(space, observation, end, last[1]),
-            _slice_box(space, observation, end, last[0]),
-            columns,
-        )
-    if isinstance(space, MultiBinary) and space.shape == (observation + goal,):
-        bits, *goals = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (observation, goal, goal))
-        return bits, goals[0], goals[1], columns
+    end = observation + goal
+    if isinstance(space, Box) and space.shape == (end,):
+        cuts = (observation, end), (observation, end), (0, observation)
+        return tuple(_slice_box(space, *cut, part) for cut, part in zip(cuts, last)), (observation, goal)
+    if isinstance(space, MultiBinary) and space.shape == (end,):
+        bits = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (goal, goal, observation))
+        return tuple(bits), (observation, goal)
     if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
         sizes = [size for size in unpack_items(space.nvec) if isinstance(size, int) and 0 < size < _MAX_CHOICES]
-        if len(sizes) != 2:
-            return None
-        choices = [Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[0], sizes[1], sizes[1])]
-        return choices[0], choices[1], choices[2], (sizes[0], sizes[1])
+        if len(sizes) == 2:
+            choices = (Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[1], sizes[1], sizes[0]))
+            return tuple(choices), (sizes[0], sizes[1])
     return None
 
 
@@ -258,9 +246,7 @@ def _slice_box(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
     """Return a part of a Box, in the dtype of the environment's own part if that can hold the bounds."""
     low, high = (_slice_array(bound, start, stop, bound.dtype) for bound in (space.low, space.high))
     dtype = space.dtype
-    if last.dtype in _FLOAT_DTYPES or (
-        last.dtype[1] in "iu" and all(_has_small_integers(bound) for bound in (low, high))
-    ):
+    if last.dtype in ("<f4", "<f8") or (last.dtype[1] in "iu" and _has_small_integers(low, high)):
         dtype = last.dtype
         low, high = (_slice_array(bound, 0, stop - start, dtype) for bound in (low, high))
     below, above = (
@@ -270,9 +256,9 @@ def _slice_box(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
     return Box("gymnasium", low.shape, dtype, low, high, None, below, above)
 
 
-def _has_small_integers(bound: ArrayInfo) -> bool:
-    """Return whether any integer dtype can hold the items of a bound."""
-    return all(math.isfinite(value) and value in range(128) for value in unpack_items(bound))
+def _has_small_integers(*bounds: ArrayInfo) -> bool:
+    """Return whether any integer dtype can hold the items of bounds."""
+    return all(math.isfinite(item) and item in range(128) for bound in bounds for item in unpack_items(bound))
 
 
 def _slice_array(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:
@@ -280,6 +266,8 @@ def _slice_array(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInf
     part = whole[start:stop].astype(dtype)
     return ArrayInfo(dtype, part.shape, "C", part.tobytes(), is_scalar=False)
 
+
+# -- the network --------------------------------------------------------------------------------------
 
 _SHARED: Final = f"{changes.SHARED_LAYERS}."
 _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))
@@ -289,8 +277,6 @@ _ACTOR_AND_CRITIC_EXTRACTORS: Final = (f"actor.{_EXTRACTOR}", f"critic.{_EXTRACT
 _LAYER: Final = re.compile(r"([0-9]{1,4})\.(.+)")
 _BUFFERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
 """Last parts of the names of tensors that are not parameters: those of batch norm and of CrossQ's renorm."""
-_OLD_CNN: Final = (changes.OLD_FILTERS[2], changes.OLD_FILTERS[1], 3, 3)
-"""The third layer of the NatureCNN with fewer filters."""
 
 
 class Tensor(Record):
@@ -329,9 +315,7 @@ def rebuild_network(
 ) -> Network:
     """Return the policy's tensors under the names of the target.
 
-    :param state_dict: of the policy
     :param kind: of the algorithm's family
-    :param target: the release of SB3
     :param her: the parts of an observation of HER before SB3 1.1
     :param has_sb3_policy: whether the policy class of the result is SB3's own
     :raises UnsupportedError: when the target does not have such a network
@@ -364,25 +348,26 @@ def rebuild_network(
     if her is not None:
         tensors = [tensor._replace(info=her.widen(tensor.name, tensor.info)) for tensor in tensors]
         notes.append("columns of first layers are in the order of the Dict space; those of the achieved goal are zero")
-    made = tuple(tensors)
     return Network(
-        made,
+        tuple(tensors),
         _rename_metadata(tree, target, renamed),
         net_arch,
-        _find_old_default_net_arch(made) if kind == "critics" else None,
+        _find_old_default_net_arch(tensors) if kind == "critics" else None,
         kind == "critics" and _shares_extractor(tree),
         tuple(notes),
     )
 
 
 def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: bool) -> None:
+    _, second, third = changes.OLD_FILTERS
+    old_cnn = (third, second, 3, 3)  # the third layer of the NatureCNN with fewer filters
     message = ""
     if any(part.startswith(f"{changes.NOISE_LAYERS}.") for name in tree for part in (name, name.partition(".")[2])):
         message = f"its exploration noise has its own layers ({changes.NOISE_ARGUMENT}), which SB3 2 does not support"
     elif has_sb3_policy and any(
-        name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == _OLD_CNN for name, info in tree.items()
+        name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == old_cnn for name, info in tree.items()
     ):
-        filters = f"{changes.OLD_FILTERS[2]} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
+        filters = f"{third} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
         message = f"its NatureCNN is that of SB3 {changes.FIRST}: the third layer has {filters}"
     if message:
         raise UnsupportedError(message, entry=POLICY_ENTRY)
@@ -403,9 +388,6 @@ def _describe_renamed(tree: dict[str, TensorInfo], target: Release) -> Iterator[
             yield f"{old} is {new} since SB3 {row.since if row.is_in(target) else row.until}"
 
 
-# -- shared layers ------------------------------------------------------------------------------------
-
-
 def _split_shared_layers(
     tensors: list[Tensor], tree: dict[str, TensorInfo]
 ) -> tuple[list[Tensor], dict[str, list[int]]]:
@@ -413,17 +395,17 @@ def _split_shared_layers(
     matches = (_LAYER.fullmatch(name.removeprefix(_SHARED)) for name in tree if name.startswith(_SHARED))
     last = max((int(match[1]) for match in matches if match), default=-1)
     offset = last + 2  # an activation follows the last shared layer
-    shared = [tensor for tensor in tensors if tensor.name.startswith(_SHARED)]
     made: list[Tensor] = []
     net_arch: dict[str, list[int]] = {}
-    copies = StorageCopies()
-    for index, (branch, prefix) in enumerate(_BRANCHES):
+    copies = Copies()
+    for branch, prefix in _BRANCHES:
         layers = [
             tensor._replace(
                 name=prefix + tensor.name.removeprefix(_SHARED),
-                info=copies.copy(tensor.info) if index else tensor.info,
+                info=copies.copy_tensor(tensor.info) if net_arch else tensor.info,  # the second branch has copies
             )
-            for tensor in shared
+            for tensor in tensors
+            if tensor.name.startswith(_SHARED)
         ]
         layers += _move_layers([tensor for tensor in tensors if tensor.name.startswith(prefix)], prefix, offset)
         weights = [layer.info for layer in layers if layer.name.endswith(".weight")]
@@ -434,9 +416,8 @@ def _split_shared_layers(
         made += layers
     prefixes = (_SHARED, *(prefix for _, prefix in _BRANCHES))
     at = next(index for index, tensor in enumerate(tensors) if tensor.name.startswith(prefixes))
-    others = [tensor for tensor in tensors if not tensor.name.startswith(prefixes)]
-    position = sum(not tensor.name.startswith(prefixes) for tensor in tensors[:at])
-    return [*others[:position], *made, *others[position:]], net_arch
+    rest = [tensor for tensor in tensors[at:] if not tensor.name.startswith(prefixes)]
+    return [*tensors[:at], *made, *rest], net_arch
 
 
 def _move_layers(tensors: list[Tensor], prefix: str, offset: int) -> Iterator[Tensor]:
@@ -449,10 +430,7 @@ def _move_layers(tensors: list[Tensor], prefix: str, offset: int) -> Iterator[Te
         yield tensor._replace(name=f"{prefix}{int(match[1]) + offset}.{match[2]}")
 
 
-# -- features extractors ------------------------------------------------------------------------------
-
-
-def _find_old_default_net_arch(tensors: tuple[Tensor, ...]) -> dict[str, list[int]] | None:
+def _find_old_default_net_arch(tensors: list[Tensor]) -> dict[str, list[int]] | None:
     """Return ``net_arch`` when actor and critics have no hidden layers, once the default for images."""
     names = [tensor.name for tensor in tensors]
     is_bare = not any(name.startswith(("actor.latent_pi.", "actor.mu.2.", "critic.qf0.2.")) for name in names)
@@ -499,7 +477,6 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
     """Return the versions of the modules under their new names; torch assumes the oldest for a missing one.
 
     :param tree: the old state dict, with torch's ``_metadata``
-    :param target: the release of SB3
     :param renamed: prefixes that have other names now
     """
     metadata = getattr(tree, "_metadata", None)
@@ -521,14 +498,8 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
     return made
 
 
-# -- the order of an optimizer ------------------------------------------------------------------------
-
-
 def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tensor]:
-    """Return the tensors that are parameters, each once, in the order of torch's ``Module.parameters()``.
-
-    :param prefix: the prefix of the module
-    """
+    """Return the tensors of a module that are parameters, each once, in the order of torch's ``parameters()``."""
     seen = set()
     found = []
     for tensor in tensors:
@@ -541,6 +512,8 @@ def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tenso
             found.append(tensor)
     return found
 
+
+# -- whether SB3 can load it --------------------------------------------------------------------------
 
 _MAX_MISMATCHES: Final = 3
 _DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
@@ -565,7 +538,7 @@ def check_weights(
         return None
     try:
         actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
-        match = compare_network(_make_agent(context, data), actual)
+        match = compare_network(_make_agent(context, policy, data), actual)
     except NetworkError as error:
         raise UnsupportedError(_advise(context, f"SB3 cannot make its network: {error.message}")) from None
     except SbformatError as error:
@@ -580,18 +553,16 @@ def check_weights(
     return match
 
 
-def _make_agent(context: RebuildContext, data: Mapping[str, Any]) -> Agent:
+def _make_agent(context: RebuildContext, policy: Reference, data: Mapping[str, Any]) -> Agent:
     """Return what decides on the network of the result.
 
-    :param data: of the result
     :raises UnsupportedError: when a part is not known
     """
-    space = context.decode("observation_space") if context.her_observation is None else context.her_observation.space
+    her, arguments = context.her_observation, context.policy_arguments or {}
+    space = context.decode("observation_space") if her is None else her.space
     use_sde = data.get("use_sde")
     if isinstance(use_sde, Serialized):  # copied unchanged
         use_sde = context.decode("use_sde")
-    policy: Any = context.sb3_policy
-    arguments: Any = context.policy_arguments
     actions = context.decode("action_space")
     if not isinstance(space, Space) or not isinstance(actions, Space):
         message = "one of its spaces is not known"

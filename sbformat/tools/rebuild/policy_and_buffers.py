@@ -1,4 +1,10 @@
-"""``policy_class`` for the target: SB3's own class by its name of today, or a custom one that is allowed."""
+"""Policies, buffers and action noise of ``data`` for the target: classes with arguments (REBUILDING.md 15.1, 15.2).
+
+In: the keys ``policy_class``, ``policy_kwargs``, ``*_buffer_class``, ``*_buffer_kwargs`` and ``action_noise``, and what
+the stored layers require. Out: what ``data`` of the result contains for them, without removed arguments and without
+what SB3 would call. Some defaults changed between releases, so an archive that used a default then needs an explicit
+argument now: ``context.required_arguments`` collects those, from the layers and from the optimizer's options.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +20,9 @@ from sbformat.known.table import current_name, find
 from sbformat.known.types import EnumMember, Instance, Partial, Reference
 from sbformat.nets.sb3 import POLICIES
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild.optimizers import ADAM, OPTIMIZERS, fits_option, is_number
 from sbformat.tools.rebuild.rebuild_context import DROPPED, find_source_release
-from sbformat.tools.rebuild.rebuild_report import GOAL_STRATEGIES
+from sbformat.tools.rebuild.rebuild_report import GOAL_STRATEGIES, show
 from sbformat.tools.rebuild.trusted import (
     CLASS_ARGUMENTS,
     EXTRACTORS,
@@ -26,9 +31,7 @@ from sbformat.tools.rebuild.trusted import (
     check_plain,
     check_role,
     describe_unknown,
-    encode_value,
     is_private,
-    iter_texts,
     list_buffers,
 )
 from sbformat.values.render import render_line
@@ -40,39 +43,37 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.network import Network
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
 
+# -- the policy's class -------------------------------------------------------------------------------
+
 
 def rebuild_policy_class(context: RebuildContext, key: str, value: object) -> Any:
-    """Return the policy class, as ``data`` contains it.
+    """Return the policy class: SB3's own by its name of today, or a custom one that is allowed.
 
-    :param value: as the archive has it
     :raises UnsupportedError: for an unknown class, when SB3 has no policy for the observations
     """
     chosen = context.options.policy_class
     if chosen is not None:
-        context.report("translated", f"{chosen}, as requested", key=key)
-        if chosen.pair in context.family.policies.values():
-            return encode_value(chosen, context.target)
-        return encode_value(context.allowed.require(key, chosen.pair), context.target, foreign=context.allowed.pairs)
+        context.translate(key, f"{chosen}, as requested")
+        is_sb3s = chosen.pair in context.family.policies.values()
+        return context.encode_allowed(chosen if is_sb3s else context.allowed.require(key, chosen.pair))
     known = context.original_sb3_policy
-    if context.her_observation is not None and known is not None:
-        pair = context.family.policies["MultiInputPolicy"]
-        context.report("translated", f"{'.'.join(pair)}, for the Dict space of observation and goals", key=key)
-        return encode_value(Reference(*pair), context.target)
-    if known is not None:
-        before = context.decode(key)
-        message = str(known) if known == before else f"{escape(str(before), 200)} is {known} now"
-        if context.preset is not None:
-            message = f"{known}, to which {escape(str(before), 200)} passes arguments, and nothing else"
-        context.report("translated", message, key=key)
-        return encode_value(known, context.target)
-    return _handle_unknown_class(context, key, value)
+    if known is None:
+        return _rebuild_unknown_class(context, key, value)
+    before = context.decode(key)
+    if context.her_observation is not None:
+        known = Reference(*context.family.policies["MultiInputPolicy"])
+        context.translate(key, f"{known}, for the Dict space of observation and goals")
+    elif context.preset is not None:
+        context.translate(key, f"{known}, to which {show(before)} passes arguments, and nothing else")
+    else:
+        context.translate(key, str(known) if known == before else f"{escape(str(before), 200)} is {known} now")
+    return context.encode(known)
 
 
-def _handle_unknown_class(context: RebuildContext, key: str, value: object) -> Any:
+def _rebuild_unknown_class(context: RebuildContext, key: str, value: object) -> Any:
     meaning = context.decode_or_none(key)
-    if isinstance(meaning, (Global, Reference)) and meaning in context.allowed:
-        allowed = context.allowed.replace_names(key, meaning)
-        return context.keep_allowed(key, allowed, escape(str(meaning)))
+    if context.is_allowed_name(meaning):
+        return context.keep_allowed(key, meaning)
     why = describe_unknown(meaning, "a policy", context.options.advice)
     if context.options.on_unknown == "keep":
         return context.handle_unknown(key, value, why)
@@ -85,21 +86,12 @@ def _handle_unknown_class(context: RebuildContext, key: str, value: object) -> A
     if context.options.on_unknown == "error":
         context.refused.append(f"{key}: {why}")
     context.drop(key, why, str(standard), was=meaning, is_finding=True)
-    return encode_value(standard, context.target)
+    return context.encode(standard)
 
 
-_CLASS_OF: Final = {
-    "features_extractor_kwargs": "features_extractor_class",
-    "optimizer_kwargs": "optimizer_class",
-}
-"""Arguments that SB3 passes to a class, and the argument that is this class."""
+# -- arguments of the policy that are required --------------------------------------------------------
+
 _KEY: Final = "policy_kwargs"
-_EXTRACTORS: Final = ("features_extractor", changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR)
-"""The names of features extractors."""
-_NUMBERS: Final = frozenset(
-    {"log_std_init", "clip_mean", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
-)
-"""Arguments that are numbers and do not decide on a shape."""
 
 
 def find_kept_modules(context: RebuildContext) -> tuple[str, ...]:
@@ -116,10 +108,9 @@ def find_kept_modules(context: RebuildContext) -> tuple[str, ...]:
     else:
         is_known = extractor is None and (_KEY not in context.archive.data or context.decode_or_none(_KEY) is not None)
     is_kept = context.options.on_unknown == "keep" or extractor in context.allowed
-    return _EXTRACTORS if _KEY in context.options.supplied_at_load or (is_kept and not is_known) else ()
-
-
-# -- arguments that are required ----------------------------------------------------------------------
+    if _KEY in context.options.supplied_at_load or (is_kept and not is_known):
+        return ("features_extractor", changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR)
+    return ()
 
 
 def require_network_arguments(context: RebuildContext, network: Network) -> None:
@@ -147,29 +138,34 @@ def add_required_arguments(context: RebuildContext, kept: dict[str, Any]) -> dic
     if not context.has_sb3_policy:
         return kept
     for name, (value, why) in context.required_arguments.items():
-        context.report("translated", f"{escape(render_line(value), 200)}: {why}", key=f"policy_kwargs/{name}")
+        context.translate(f"{_KEY}/{name}", f"{show(value)}: {why}")
     return {**kept, **{name: value for name, (value, _) in context.required_arguments.items()}}
 
 
-# -- the arguments of the archive ---------------------------------------------------------------------
+# -- arguments of the policy in the archive -----------------------------------------------------------
+
+
+def decode_arguments(context: RebuildContext, key: str, *, with_names: bool = False) -> dict[Any, Any]:
+    """Return the arguments that a key of ``data`` has.
+
+    :param with_names: whether they have to have names
+    :raises UnsupportedError: when they cannot be decoded, or are something else
+    """
+    meaning = context.decode(key)
+    if type(meaning) is not dict or (with_names and any(type(name) is not str for name in meaning)):
+        message = f"expected a dict of arguments, got {show(meaning)}"
+        raise UnsupportedError(message)
+    return meaning
 
 
 def rebuild_policy_kwargs(context: RebuildContext, key: str, value: object) -> Any:
-    """Return the policy's arguments, as ``data`` contains them.
-
-    :param value: as the archive has it
-    """
+    """Return the policy's arguments, as ``data`` contains them."""
     try:
-        meaning = context.decode(key)
-        if type(meaning) is not dict or any(type(name) is not str for name in meaning):
-            message = f"expected a dict of arguments, got {escape(render_line(meaning), 200)}"
-            raise UnsupportedError(message)
+        meaning = decode_arguments(context, key, with_names=True)
     except UnsupportedError as error:
         result = context.handle_unknown(key, value, error.message, "the policy's defaults")
         context.policy_arguments = None if result is not DROPPED else add_required_arguments(context, {})
-        if context.policy_arguments is None:
-            return result
-        return encode_value(context.policy_arguments, context.target)
+        return result if context.policy_arguments is None else context.encode(context.policy_arguments)
     meaning = context.allowed.replace_names(key, meaning)
     if context.options.on_unknown == "keep" and (why := _find_unknown(context, meaning)):
         context.policy_arguments = None
@@ -177,11 +173,11 @@ def rebuild_policy_kwargs(context: RebuildContext, key: str, value: object) -> A
     count = len(context.rows)
     kept = add_required_arguments(context, _rebuild_arguments(context, key, meaning))
     context.policy_arguments = kept
-    result = encode_value(kept, context.target, foreign=context.allowed.pairs)
+    result = context.encode_allowed(kept)
     if len(context.rows) == count and not isinstance(value, Serialized):
-        context.report("kept", "", key=key)
+        context.keep(key)
     else:
-        context.report("translated", escape(render_line(kept), 200), key=key)
+        context.translate(key, show(kept))
     return result
 
 
@@ -222,8 +218,7 @@ def _rebuild_arguments(context: RebuildContext, key: str, meaning: dict[str, Any
         if owner in meaning and owner not in kept and kept.pop(name, None) is not None:
             context.drop(place, f"the {owner} that they are for is dropped", was=meaning[name])
         elif name in kept:
-            accepted = _list_accepted(context, kept.get(owner), name)
-            kept[name] = _rebuild_class_arguments(context, place, kept[name], accepted)
+            kept[name] = _rebuild_class_arguments(context, place, kept[name], _list_accepted(context, kept, name))
     return {name: part for name, part in kept.items() if part is not DROPPED}
 
 
@@ -233,24 +228,22 @@ def _rebuild_argument(context: RebuildContext, place: str, name: str, value: obj
         return context.drop(place, "SB3 sets the device when it loads", is_finding=False)
     if context.has_sb3_policy and name not in _list_argument_names(context):
         if name == changes.NOISE_ARGUMENT and value is not None:
-            message = f"policy_kwargs: {name} gives the exploration noise its own layers, which SB3 2 does not support"
+            message = f"{_KEY}: {name} gives the exploration noise its own layers, which SB3 2 does not support"
             raise UnsupportedError(message, entry="data")
         message = f"not an argument of {context.algorithm}'s policies in SB3 {context.target}"
         return context.drop(place, message, was=value, is_finding=not (value is None or name == "use_sde"))
     if name == "squash_output" and value is not True and _always_squashes(context):
         since = changes.ARS_SQUASHES_IF_ASKED
         if not _acts_within_one(context):
-            message = f"policy_kwargs: squash_output is False, but ARS squashed anyway and did not scale before {since}"
+            message = f"{_KEY}: squash_output is False, but ARS squashed anyway and did not scale before {since}"
             raise UnsupportedError(message, entry="data")
-        context.report("translated", f"True: MlpPolicy of ARS ignored it before SB3 {since}, and squashed", key=place)
+        context.translate(place, f"True: MlpPolicy of ARS ignored it before SB3 {since}, and squashed")
         return True
     try:
         _check_argument(context, name, value)
     except UnsupportedError as error:
         return context.handle_unknown(place, DROPPED, error.message, "the policy's default", was=value)
-    if any(map(is_private, iter_texts((name, value)))):
-        return context.drop(place, PRIVATE)
-    return value
+    return context.drop(place, PRIVATE) if is_private((name, value)) else value
 
 
 def _list_argument_names(context: RebuildContext) -> frozenset[str]:
@@ -277,6 +270,12 @@ def _acts_within_one(context: RebuildContext) -> bool:
     return set(low) == {-1} and set(high) == {1}
 
 
+_NUMBERS: Final = frozenset(
+    {"log_std_init", "clip_mean", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
+)
+"""Arguments that are numbers and do not decide on a shape."""
+
+
 def _check_argument(context: RebuildContext, name: str, value: object) -> None:
     """Check that an argument is known in its role, and can be encoded.
 
@@ -293,16 +292,23 @@ def _check_argument(context: RebuildContext, name: str, value: object) -> None:
     else:
         check_plain(value, allowed, is_foreign=not context.has_sb3_policy or name in _CLASS_OF)
         if name in _NUMBERS and context.has_sb3_policy and not is_number(value):
-            message = f"expected a number, got {escape(render_line(value), 200)}"
+            message = f"expected a number, got {show(value)}"
             raise UnsupportedError(message)
-    encode_value(value, context.target, foreign=allowed)
+    context.encode_allowed(value)
 
 
 # -- arguments of a class -----------------------------------------------------------------------------
 
+_CLASS_OF: Final = {
+    "features_extractor_kwargs": "features_extractor_class",
+    "optimizer_kwargs": "optimizer_class",
+}
+"""Arguments that SB3 passes to a class, and the argument that is this class."""
 
-def _list_accepted(context: RebuildContext, owner: object, name: str) -> Mapping[str, Any] | None:
+
+def _list_accepted(context: RebuildContext, kept: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return the arguments that a class accepts with their defaults, None for a flag; None when it is not known."""
+    owner = kept.get(_CLASS_OF[name])
     owner = owner.function if isinstance(owner, Partial) else owner
     pair = current_name(owner.pair) if isinstance(owner, Reference) else None
     policy = context.sb3_policy
@@ -324,61 +330,46 @@ def _rebuild_class_arguments(
         return context.drop(place, "expected a dict of arguments", "none", was=given)
     kept = {}
     for name, value in given.items():
+        inner = f"{place}/{escape(str(name), 80)}"
         if name not in accepted:
-            message = "the class has no such argument"
+            context.drop(inner, "the class has no such argument", was=value)
         elif not fits_option(name, value, accepted[name]):
-            message = f"expected a value like {accepted[name]}"
+            context.drop(inner, f"expected a value like {accepted[name]}", was=value)
         else:
             kept[name] = value
-            continue
-        context.drop(f"{place}/{escape(str(name), 80)}", message, was=value)
     return kept
 
 
-_NOISE_PARTS: Final = ("_noises", "noises", "_base_noise", "base_noise")
-"""Attributes of noise that are noise themselves."""
-_MAX_NOISE_DEPTH: Final = 4
+# -- buffers ------------------------------------------------------------------------------------------
 
 
 def rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> Any:
-    """Return a class that SB3 has for the algorithm, or one that is allowed; else SB3 chooses one.
-
-    :param value: as the archive has it
-    """
+    """Return a class that SB3 has for the algorithm, or one that is allowed; else SB3 chooses one."""
     if value is None:
-        context.report("kept", "", key=key)
+        context.keep(key)
         return None
     try:
         meaning = context.decode(key)
-        if isinstance(meaning, (Global, Reference)) and meaning in context.allowed:
-            allowed = context.allowed.replace_names(key, meaning)
-            return context.keep_allowed(key, allowed, escape(str(meaning)))
+        if context.is_allowed_name(meaning):
+            return context.keep_allowed(key, meaning)
         pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
-        is_dict = context.her_observation is not None or isinstance(
-            context.decode_or_none("observation_space"), DictSpace
-        )
-        if pair not in list_buffers(key, context.algorithm, is_dict=is_dict):
+        has_keys = isinstance(context.decode_or_none("observation_space"), DictSpace)
+        if pair not in list_buffers(key, context.algorithm, is_dict=context.her_observation is not None or has_keys):
             raise UnsupportedError(describe_unknown(meaning, "a buffer of such observations", context.options.advice))
         if pair == NSTEP_BUFFER:  # SB3 warns of one that it did not choose itself
-            context.report("translated", "null: SB3 chooses it for n_steps > 1", key=key)
+            context.translate(key, "null: SB3 chooses it for n_steps > 1")
             return None
-        result = encode_value(meaning, context.target)
+        result = context.encode(meaning)
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message, "the buffer that SB3 chooses")
-    context.report("translated", escape(render_line(meaning), 200), key=key)
+    context.translate(key, show(meaning))
     return result
 
 
 def rebuild_buffer_kwargs(context: RebuildContext, key: str, value: object) -> Any:
-    """Return the arguments of a buffer without those that it does not accept.
-
-    :param value: as the archive has it
-    """
+    """Return the arguments of a buffer without those that it does not accept."""
     try:
-        meaning = context.decode(key)
-        if type(meaning) is not dict:
-            message = f"expected a dict of arguments, got {escape(render_line(meaning), 200)}"
-            raise UnsupportedError(message)
+        meaning = decode_arguments(context, key)
     except UnsupportedError as error:
         result = context.handle_unknown(key, value, error.message, "none")
         return {} if result is DROPPED else result
@@ -393,34 +384,31 @@ def rebuild_buffer_kwargs(context: RebuildContext, key: str, value: object) -> A
             context.drop(place, "the buffer has no such argument", was=part)
         elif name == "goal_selection_strategy" and accepted is not None:
             kept[name] = rebuild_goal_strategy(context, place, part)
-        elif any(map(is_private, iter_texts((name, part)))):
+        elif is_private((name, part)):
             context.drop(place, PRIVATE)
         else:
-            _keep_plain(context, place, kept, name, part, is_foreign=accepted is None)
-    is_same = kept == meaning
-    context.report("kept" if is_same else "translated", "" if is_same else "the arguments of today", key=key)
-    return encode_value(kept, context.target, foreign=context.allowed.pairs)
-
-
-def _keep_plain(
-    context: RebuildContext, place: str, kept: dict[Any, Any], name: object, part: object, *, is_foreign: bool
-) -> None:
-    """Keep an argument that contains nothing that can be called, except what is allowed."""
-    try:
-        check_plain(part, context.allowed.pairs, is_foreign=is_foreign)
-        encode_value(part, context.target, foreign=context.allowed.pairs)
-        kept[name] = part
-    except UnsupportedError as error:
-        context.drop(place, error.message, was=part)
+            try:
+                check_plain(part, context.allowed.pairs, is_foreign=accepted is None)
+                context.encode_allowed(part)
+                kept[name] = part
+            except UnsupportedError as error:
+                context.drop(place, error.message, was=part)
+    if kept == meaning:
+        context.keep(key)
+    else:
+        context.translate(key, "the arguments of today")
+    return context.encode_allowed(kept)
 
 
 def _list_buffer_arguments(context: RebuildContext, key: str) -> Collection[str] | None:
     """Return the arguments that the buffer accepts; None for an allowed class, whose arguments are not known."""
     owner = key.replace("_kwargs", "_class")
     meaning = context.decode_or_none(owner)
-    if isinstance(meaning, (Global, Reference)) and meaning in context.allowed:
-        return None
-    if owner in context.options.supplied_at_load or context.options.on_unknown == "keep":
+    if (
+        context.is_allowed_name(meaning)
+        or owner in context.options.supplied_at_load
+        or context.options.on_unknown == "keep"
+    ):
         return None
     if owner == "rollout_buffer_class":
         return ()
@@ -444,48 +432,46 @@ def rebuild_goal_strategy(context: RebuildContext, place: str, value: object) ->
 
 # -- action noise -------------------------------------------------------------------------------------
 
+_NOISE_PARTS: Final = ("_noises", "noises", "_base_noise", "base_noise")
+"""Attributes of noise that are noise themselves."""
+_MAX_NOISE_DEPTH: Final = 4
+
 
 def rebuild_action_noise(context: RebuildContext, key: str, value: object) -> Any:
-    """Return noise of SB3 that consists of numbers.
-
-    :param value: as the archive has it
-    """
+    """Return noise of SB3 that consists of numbers."""
     if value is None:
-        context.report("kept", "", key=key)
+        context.keep(key)
         return None
     try:
         meaning = context.decode(key)
         _check_noise(meaning, _MAX_NOISE_DEPTH)
-        result = encode_value(meaning, context.target)
+        result = context.encode(meaning)
     except UnsupportedError as error:
         return context.handle_unknown(key, value, error.message, "no noise")
-    context.report("translated", escape(render_line(meaning), 200), key=key)
+    context.translate(key, show(meaning))
     return result
 
 
 def _check_noise(value: object, depth: int) -> None:
-    """Check that noise consists of numbers, or of noise.
+    """Check that noise consists of numbers, or of noise that is nested up to a depth.
 
-    :param depth: how deep noise may be nested
     :raises UnsupportedError: when it is, or contains, something else
     """
     if not isinstance(value, Instance) or find(value.type.pair).kind != "noise" or not depth:
-        message = f"{escape(render_line(value), 200)} is not known as action noise"
+        message = f"{show(value)} is not known as action noise"
         raise UnsupportedError(message)
     for name, part in value.attributes.items():
-        noises = part if isinstance(part, list) else [part]
         if name in _NOISE_PARTS:
-            for noise in noises:
+            for noise in part if isinstance(part, list) else [part]:
                 _check_noise(noise, depth - 1)
-        elif not _is_number(name, part):
-            shown = escape(render_line(part), 100)
-            message = f"{escape(str(name), 80)} of {escape(render_line(value), 100)}: expected a number, got {shown}"
+        elif not _is_noise_number(name, part):
+            of, shown = (escape(render_line(shown), 100) for shown in (value, part))
+            message = f"{escape(str(name), 80)} of {of}: expected a number, got {shown}"
             raise UnsupportedError(message)
 
 
-def _is_number(name: object, part: object) -> bool:
+def _is_noise_number(name: object, part: object) -> bool:
     if name in ("_dtype", "dtype"):
-        if not isinstance(part, Reference) or not part.name.startswith(("float", "int")):
-            return False
-        return "number" in find(part.pair).uses
+        is_name = isinstance(part, Reference) and part.name.startswith(("float", "int"))
+        return is_name and "number" in find(part.pair).uses  # type: ignore[attr-defined]
     return part is None or type(part) in (bool, int, float) or (isinstance(part, ArrayInfo) and part.dtype[1] in "biuf")

@@ -1,7 +1,16 @@
-"""The report of a rebuild: a row for each key of ``data`` and each entry (REBUILDING.md 15)."""
+"""The report of a rebuild: a row for each key of ``data`` and each entry (REBUILDING.md 15).
+
+In: rows, which the handlers of keys and entries add, and the two archives. Out: a :class:`RebuildReport`, whose rows
+have the values before and after. Beside it is what keys of ``data`` are to the algorithms of SB3, and what it uses
+without them (REBUILDING.md 15.2).
+
+Sources: SB3 and sb3-contrib 2.0 to 2.9, ``common/base_class.py``, ``common/*_policy_algorithm.py``, and the
+constructors of every algorithm.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
@@ -9,14 +18,11 @@ from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import HER_KEPT, REMOVED, RENAMED
-from sbformat.known.spaces import Space
-from sbformat.known.types import Reference
-from sbformat.pkl.tree import Global
 from sbformat.schema import known_keys
 from sbformat.values.render import ValueRenderer, render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.pkl.names import Pair
@@ -122,17 +128,7 @@ class RebuildReport(Record):
         return render(self)
 
 
-def find_standard_policy(policies: Mapping[str, Pair], space: object) -> Reference | None:
-    """Return the policy class that SB3 itself has for an observation space, or None.
-
-    :param policies: the policy classes of an algorithm, by SB3's short names
-    """
-    kind = "Mlp"
-    if isinstance(space, Space):
-        kind = "MultiInput" if space.has_keys else "Cnn" if space.is_image() else "Mlp"
-    pair = next((pair for alias, pair in policies.items() if alias.startswith(kind)), None)
-    return None if pair is None else Reference(*pair)
-
+# -- what SB3 uses without a key ----------------------------------------------------------------------
 
 _SCHEDULES: Final[Mapping[str, float | None]] = {"clip_range": 0.2, "clip_range_vf": None, "delta_std_schedule": 0.05}
 
@@ -209,86 +205,73 @@ def is_hyperparameter(key: str, algorithm: str) -> bool:
     )
 
 
-# -- buffers ------------------------------------------------------------------------------------------
-
 GOAL_STRATEGIES: Final = ("future", "final", "episode")
 """The names of ``GoalSelectionStrategy``, by value."""
 
 
-_LINE: Final = 200
-"""Characters of a value in one line."""
+# -- the values of rows -------------------------------------------------------------------------------
+
 _MISSING: Final = object()
 
 
+def show(value: object, key: str | None = None) -> str:
+    """Return a value in one line of a message.
+
+    :param key: of ``data``, which decides whether functions are examined as schedules
+    """
+    return escape(render_line(value, key), 200)
+
+
 def add_values(rows: Iterable[Row], original: Archive, result: Archive, algorithm: str) -> tuple[Row, ...]:
-    """Return rows with the values that they are about.
+    """Return rows with the values that they are about, before and after; a row that already has one keeps it.
 
     :param rows: those on keys of ``data`` get values; ``new_key`` has to be set where the key of the result is another
         one, unless it was SB3 that renamed it
     :param original: the archive that was rebuilt, whose ``data`` has the keys of the rows
     :param result: the archive that was made
-    :param algorithm: of the result
     """
-    reader = _ValueReader(original, result, algorithm)
-    return tuple(reader.add(row) if row.entry == DATA_ENTRY and row.key is not None else row for row in rows)
+    renderer = ValueRenderer()
 
-
-class _ValueReader:
-    def __init__(self, original: Archive, result: Archive, algorithm: str) -> None:
-        self._original = original
-        self._result = result
-        self._algorithm = algorithm
-        self._renderer = ValueRenderer()
-        self._decoded: dict[tuple[int, str], object] = {}
-
-    def add(self, row: Row) -> Row:
-        """Return a row on a key of ``data`` with its values."""
+    def add(row: Row) -> Row:
         key = row.key or ""
-        new_key = row.new_key or self._find_new_key(key)
-        old, new = self._look_up(self._original, key), self._look_up(self._result, new_key)
-        default = find_default(self._algorithm, key) if row.action == "dropped" and new is _MISSING else _MISSING
-        is_settled = row.new is not None
+        new_key = row.new_key or key
+        if not row.new_key and key not in result.data:
+            moved = f"replay_buffer_kwargs/{key}" if key in HER_KEPT else RENAMED.get(key, key)
+            new_key = key if _look_up(new_values, moved) is _MISSING else moved
+        old, new = _look_up(old_values, key), _look_up(new_values, new_key)
+        has_default = row.action == "dropped" and new is _MISSING
+        made = find_default(algorithm, key) if has_default else new
         return row._replace(
-            was=_render(old, key) if row.was is None else row.was,
-            now=_render(new, new_key) if row.now is None else row.now,
-            old=self._render(old, key) if row.old is None else row.old,
-            new=row.new if is_settled else self._render(default if new is _MISSING else new, new_key),
+            was=show(old, key) if row.was is None and old is not _MISSING else row.was,
+            now=show(new, new_key) if row.now is None and new is not _MISSING else row.now,
+            old=renderer.render(old, key) if row.old is None and old is not _MISSING else row.old,
+            new=renderer.render(made, new_key) if row.new is None and made is not _MISSING else row.new,
             new_key=new_key if new_key != key else None,
-            is_hyperparameter=is_hyperparameter(new_key.partition("/")[0], self._algorithm),
+            is_hyperparameter=is_hyperparameter(new_key.partition("/")[0], algorithm),
         )
 
-    def _find_new_key(self, key: str) -> str:
-        """Return the key in the result; the same one unless SB3 renamed it."""
-        moved = f"replay_buffer_kwargs/{key}" if key in HER_KEPT else RENAMED.get(key, key)
-        is_moved = moved != key and key not in self._result.data and self._look_up(self._result, moved) is not _MISSING
-        return moved if is_moved else key
-
-    def _render(self, value: object, key: str) -> Any:
-        return None if value is _MISSING else self._renderer.render(value, key)
-
-    def _look_up(self, archive: Archive, place: str) -> object:
-        """Return a value of ``data``, or one below it, or ``_MISSING``."""
-        key, _, rest = place.partition("/")
-        found = self._decode(archive, key)
-        while rest:
-            if isinstance(found, dict) and rest in found:
-                return found[rest]
-            name, _, rest = rest.partition("/")
-            found = found.get(name, _MISSING) if isinstance(found, dict) else _MISSING
-        return found
-
-    def _decode(self, archive: Archive, key: str) -> object:
-        place = id(archive), key
-        if place not in self._decoded:
-            try:
-                self._decoded[place] = archive.decode(key) if key in archive.data else _MISSING
-            except SbformatError:
-                self._decoded[place] = _MISSING
-        return self._decoded[place]
+    old_values, new_values = _decode_at_first_use(original), _decode_at_first_use(result)
+    return tuple(add(row) if row.entry == DATA_ENTRY and row.key is not None else row for row in rows)
 
 
-def _render(value: object, key: str) -> str | None:
-    """Return a value in one line."""
-    if value is _MISSING:
-        return None
-    return escape(str(value) if isinstance(value, (Global, Reference)) else render_line(value, key), _LINE)
+def _decode_at_first_use(archive: Archive) -> Callable[[str], object]:
+    @cache
+    def decode(key: str) -> object:
+        try:
+            return archive.decode(key) if key in archive.data else _MISSING
+        except SbformatError:
+            return _MISSING
+
+    return decode
+
+
+def _look_up(values: Callable[[str], object], place: str) -> object:
+    """Return a value of ``data``, or one below it, or ``_MISSING``."""
+    key, _, rest = place.partition("/")
+    found = values(key)
+    while rest:
+        if isinstance(found, dict) and rest in found:
+            return found[rest]
+        name, _, rest = rest.partition("/")
+        found = found.get(name, _MISSING) if isinstance(found, dict) else _MISSING
+    return found
