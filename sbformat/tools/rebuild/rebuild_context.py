@@ -24,7 +24,7 @@ from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show
+from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show, show_name
 from sbformat.tools.rebuild.trusted import Allowed, encode_value
 from sbformat.values.render import render_json
 
@@ -294,7 +294,7 @@ class RebuildContext:
 
     def keep_allowed(self, key: str, value: object) -> Any:
         """Return a value with allowed names as ``data`` contains it, and report that the loader imports it."""
-        shown = show(value)
+        shown = show_name(value)
         result = self.encode_allowed(self.allowed.replace_names(key, value))
         self.keep(key, f"{shown} is allowed: the loader imports it")
         return result
@@ -310,7 +310,7 @@ class RebuildContext:
         """
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
-        shown = None if was is None else show(was, key)
+        shown = None if was is None else show_name(was, key)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 

@@ -18,6 +18,8 @@ from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import HER_KEPT, REMOVED, RENAMED
+from sbformat.known.types import Reference
+from sbformat.pkl.tree import Global
 from sbformat.schema import known_keys
 from sbformat.values.render import ValueRenderer, render_line
 
@@ -222,6 +224,11 @@ def show(value: object, key: str | None = None) -> str:
     return escape(render_line(value, key), 200)
 
 
+def show_name(value: object, key: str | None = None) -> str:
+    """Return the name of a class or function, known or not, and any other value as :func:`show` does."""
+    return escape(str(value), 200) if isinstance(value, (Global, Reference)) else show(value, key)
+
+
 def add_values(rows: Iterable[Row], original: Archive, result: Archive, algorithm: str) -> tuple[Row, ...]:
     """Return rows with the values that they are about, before and after; a row that already has one keeps it.
 
@@ -242,8 +249,8 @@ def add_values(rows: Iterable[Row], original: Archive, result: Archive, algorith
         has_default = row.action == "dropped" and new is _MISSING
         made = find_default(algorithm, key) if has_default else new
         return row._replace(
-            was=show(old, key) if row.was is None and old is not _MISSING else row.was,
-            now=show(new, new_key) if row.now is None and new is not _MISSING else row.now,
+            was=show_name(old, key) if row.was is None and old is not _MISSING else row.was,
+            now=show_name(new, new_key) if row.now is None and new is not _MISSING else row.now,
             old=renderer.render(old, key) if row.old is None and old is not _MISSING else row.old,
             new=renderer.render(made, new_key) if row.new is None and made is not _MISSING else row.new,
             new_key=new_key if new_key != key else None,

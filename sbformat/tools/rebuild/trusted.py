@@ -39,7 +39,7 @@ from sbformat.nets.activations import ACTIVATIONS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Node
 from sbformat.tools.rebuild.optimizers import OPTIMIZERS, fits_option
-from sbformat.tools.rebuild.rebuild_report import Required, show
+from sbformat.tools.rebuild.rebuild_report import Required, show, show_name
 from sbformat.values import encode
 
 if TYPE_CHECKING:
@@ -292,8 +292,8 @@ def describe_unknown(value: object, role: str, advice: Advice) -> str:
         return f"{shown} is not known as {role}"
     harm = describe_harm(name.pair)
     if harm:
-        return f"{show(name)} {harm}"
-    return f"{show(name)} is not known as {role}: SB3 would import and call it; {advice.allow(str(name))}"
+        return f"{show_name(name)} {harm}"
+    return f"{show_name(name)} is not known as {role}: SB3 would import and call it; {advice.allow(str(name))}"
 
 
 def _find_function(value: object) -> Any:
