@@ -28,6 +28,7 @@ Worked example, PPO2 with two shared layers::
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -44,14 +45,16 @@ from sbformat.constants import (
     SB2_PARAMETERS_ENTRY,
 )
 from sbformat.data import Serialized
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS, OPTIMIZERS
-from sbformat.known.changes import A2C_OF_0_6
+from sbformat.known.changes import A2C_OF_0_6, NEWEST
 from sbformat.limits import Budget
+from sbformat.nets.arguments import Agent
 from sbformat.nets.entropy import FIXED, fixed_coefficient
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.sb2_agents import read_agent
+from sbformat.nets.sb3 import make_policy
 from sbformat.policies.model import Given
 from sbformat.pth import StateDict
 from sbformat.schema import known_keys
@@ -66,6 +69,7 @@ from sbformat.tools.rebuild.sb2.hyperparameters import (
     convert_dqn_keys,
     convert_ppo1_keys,
     convert_ppo2_keys,
+    convert_recurrent_keys,
     convert_sac_keys,
     convert_td3_keys,
     convert_trpo_keys,
@@ -74,7 +78,6 @@ from sbformat.tools.rebuild.sb2.networks import (
     convert_actor_critic,
     convert_ddpg,
     convert_q_network,
-    convert_recurrent_keys,
     convert_sac,
     convert_td3,
 )
@@ -194,13 +197,26 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
     made = Archive(FileEntries({}, budget), "sb3", budget).with_entries({DATA_ENTRY: dump_data(data)})
     made = made.replace(
         parameters={
-            _POLICY: StateDict.from_arrays(OrderedDict(network.arrays)),
+            _POLICY: StateDict.from_arrays(_name_arrays(network, keys)),
             **{name: StateDict.from_arrays(empty) for name in OPTIMIZERS[network.algorithm]},
         },
         pytorch_variables=StateDict.from_arrays(_make_variables(network, keys)),
     )
     rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
     return Conversion(network.algorithm, agent.algorithm, made, decoded, keys.settings, rows, tuple(undecodable))
+
+
+def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.ndarray]:
+    """Return the arrays by the names of the tree of modules that SB3 makes, which has them in the same order."""
+    names = ("policy_class", "observation_space", "action_space", "policy_kwargs")
+    values: list[Any] = [keys.settings[name].value for name in names]
+    policy, *others = values
+    agent = Agent(policy.pair, *others, False, NEWEST)  # noqa: FBT003 -- use_sde: SB2 has no such noise
+    try:
+        found = [made.name for made in make_policy(agent).parameters() if not made.same_as]
+    except SbformatError:  # the rebuild refuses it, with the reason
+        found = []
+    return OrderedDict(zip(chain(found, map(str, count())), network.arrays))
 
 
 def _make_variables(network: ConvertedNetwork, keys: Keys) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from sbformat.tools.rebuild.rebuild_context import FOR_REBUILD, Advice
 from sbformat.tools.rebuild.rebuild_report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
 
@@ -97,9 +97,9 @@ class ConvertedNetwork(Record):
     policy_kwargs: Mapping[str, object]
     """Arguments of the policy where they are not SB3's defaults: values as :func:`sbformat.values.decode` returns them,
     so a class is a ``Reference("torch.nn.modules.activation", "ReLU")``."""
-    arrays: Mapping[str, np.ndarray]
-    """``policy.pth``: every tensor of the policy by SB3's name, float32. An actor-critic's ``features_extractor`` is
-    under that name alone: the names of its two branches are added later."""
+    arrays: Sequence[np.ndarray]
+    """``policy.pth``: every tensor of the policy, float32, in the order of SB3's state dict; one with several names is
+    there once."""
     variables: Mapping[str, np.ndarray] = {}
     """``pytorch_variables.pth``: ``log_ent_coef``, float32, shape (1,)."""
     rows: tuple[Row, ...] = ()

@@ -234,6 +234,25 @@ def convert_acktr_keys(agent: Sb2Agent, keys: Keys) -> None:
     keys.set("normalize_advantage", is_continuous, None, "ACKTR normalizes advantages of continuous actions")
 
 
+def convert_recurrent_keys(agent: Sb2Agent, keys: Keys) -> None:
+    """Complete the hyper-parameters of an agent with an LSTM.
+
+    With one epoch of one batch, the policy is the one that collected the batch. Then the ratio of PPO's loss is 1, its
+    gradient is that of A2C, and nothing is clipped.
+    """
+    if agent.algorithm != "A2C":
+        return
+    message = "SB3 has no A2C with an LSTM"
+    keys.report_algorithm(message, "RecurrentPPO, with one epoch of one batch: the same steps of the policy")
+    keys.set("n_epochs", 1, None, "A2C takes one step for each batch")
+    steps, count = keys.get("n_steps"), keys.get("n_envs", 1)
+    if type(steps) is int and type(count) is int:
+        keys.set("batch_size", steps * count, None, f"n_steps {steps} * n_envs {count}: one batch")
+    keys.set("clip_range", 0.2, None, "nothing is clipped in the first step of a batch")
+    keys.set("clip_range_vf", None, None, "A2C does not clip the value function")
+    keys.set("target_kl", None, None, "A2C does not stop an update early")
+
+
 # -- TRPO, GAIL ---------------------------------------------------------------------------------------
 
 
