@@ -209,9 +209,9 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
 def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.ndarray]:
     """Return the arrays by the names of the tree of modules that SB3 makes, which has them in the same order."""
     names = ("policy_class", "observation_space", "action_space", "policy_kwargs")
-    values: list[Any] = [keys.settings[name].value for name in names]
-    policy, *others = values
-    agent = Agent(policy.pair, *others, False, NEWEST)  # noqa: FBT003 -- use_sde: SB2 has no such noise
+    values: dict[str, Any] = {name: keys.settings[name].value for name in names}
+    values["policy_class"] = values["policy_class"].pair
+    agent = Agent(**values, use_sde=False, release=NEWEST)
     try:
         found = [made.name for made in make_policy(agent).parameters() if not made.same_as]
     except SbformatError:  # the rebuild refuses it, with the reason
