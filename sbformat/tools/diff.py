@@ -1,4 +1,8 @@
-"""``diff``: compare two archives, entry by entry, down to the tensor and the key of ``data``."""
+"""``diff``: compare two archives, entry by entry, down to the tensor and the key of ``data``.
+
+In: two archives, what to compare, a tolerance. Out: a :class:`DiffReport`. ``data`` is compared key by key, state dicts
+tensor by tensor, everything else by its bytes, as is what cannot be decoded.
+"""
 
 from __future__ import annotations
 
@@ -42,118 +46,7 @@ if TYPE_CHECKING:
     from sbformat.reader import ArchiveLike
 
 
-class Tolerance(Record):
-    """``|new - old| <= atol + rtol * |old|``; two NaN are close, and an infinity only to itself."""
-
-    rtol: float = 0.0
-    atol: float = 0.0
-
-    @property
-    def is_exact(self) -> bool:
-        """Return whether nothing but equal numbers is close."""
-        return not self.rtol and not self.atol
-
-    def is_close(self, old: float, new: float) -> bool:
-        """Return whether two numbers count as equal.
-
-        >>> Tolerance(rtol=0.1).is_close(10.0, 11.0)
-        True
-        """
-        try:
-            one, other = float(old), float(new)
-        except OverflowError:  # an integer of more than 300 digits
-            return old == new
-        if not (math.isfinite(one) and math.isfinite(other)):
-            return one == other or (math.isnan(one) and math.isnan(other))
-        return abs(other - one) <= self.atol + self.rtol * abs(one)
-
-    def is_close_json(self, old: Any, new: Any) -> bool:
-        """Return whether two values of ``data`` differ in nothing but numbers that are close.
-
-        Numbers of another type are not close: SB3 may treat ``1`` and ``1.0`` differently.
-        """
-        todo = [(old, new)]
-        while todo:
-            one, other = todo.pop()
-            if type(one) is not type(other):
-                return False
-            if isinstance(one, dict):
-                if list(one) != list(other):
-                    return False
-                todo += zip(one.values(), other.values())
-            elif isinstance(one, list):
-                if len(one) != len(other):
-                    return False
-                todo += zip(one, other)
-            elif type(one) in (int, float):
-                if not self.is_close(one, other):
-                    return False
-            elif one != other:
-                return False
-        return True
-
-
-def make_tolerance(rtol: float, atol: float) -> Tolerance:
-    """Return the tolerance of two arguments.
-
-    :raises TypeError: when one is not a number
-    :raises ValueError: when one is negative or not finite
-    """
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        require_type(value, (int, float), f"{name} to be a number")
-        if not (math.isfinite(value) and value >= 0):
-            message = f"expected {name} to be a finite number of 0 or more, got {value}"
-            raise ValueError(message)
-    return Tolerance(float(rtol), float(atol))
-
-
-WEIGHTS: Final = "weights"
-OPTIMIZERS: Final = "optimizers"
-SYSTEM: Final = "system"
-GROUPS: Final = (WEIGHTS, OPTIMIZERS, DATA_ENTRY, SYSTEM)
-"""``weights``: the state dicts but those of optimizers; ``system``: the version and the system info."""
-
-
-def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive) -> tuple[str, ...]:
-    """Return the names of the entries to compare: those that only the first has, then those of the second.
-
-    :param only: groups, or entries with or without ``.pth``; None for all
-    :raises MissingEntryError: when neither archive has one of them
-    :raises TypeError: when a name is not a str
-    :raises ValueError: when there is none
-    """
-    names = (*(name for name in old.contents if name not in new.contents), *new.contents)
-    if only is None:
-        return names
-    members = _list_members(names, {*old.state_dicts, *new.state_dicts})
-    selected: set[str] = set()
-    parts = (only,) if isinstance(only, str) else require_names(only, "only")
-    if not parts:
-        message = "expected at least one name in only; None compares everything"
-        raise ValueError(message)
-    for part in parts:
-        if not members.get(part):
-            present = [name for name, found in members.items() if found]
-            raise MissingEntryError(part, present=present, what="part of either archive")
-        selected.update(members[part])
-    return tuple(name for name in names if name in selected)
-
-
-def _list_members(names: tuple[str, ...], state_dicts: set[str]) -> dict[str, tuple[str, ...]]:
-    """Return the entries of each part by its name: of groups, and of entries under both of their names."""
-    optimizers = {name for name in state_dicts if OPTIMIZER_WORD in name}
-    groups = {
-        WEIGHTS: state_dicts - optimizers,
-        OPTIMIZERS: optimizers,
-        DATA_ENTRY: {DATA_ENTRY},
-        SYSTEM: {VERSION_ENTRY, SYSTEM_INFO_ENTRY},
-    }
-    members = {group: tuple(name for name in names if name in found) for group, found in groups.items()}
-    for name in names:
-        members.setdefault(name, (name,))
-        members.setdefault(name.removesuffix(PTH_SUFFIX), (name,))
-    return members
-
+__all__ = ["GROUPS", "Change", "ChangeKind", "DiffReport", "StateDictComparison", "UnreadableEntry", "diff"]
 
 ChangeKind: TypeAlias = Literal[
     "added", "removed", "value", "type", "dtype", "shape", "flags", "order", "structure", "bytes"
@@ -260,67 +153,311 @@ class DiffReport(Record):
         return render_output(title, [changes or render_paragraph("What was compared is equal."), unreadable])
 
 
-_SHOWN_: Final = 60
+# -- what is compared, and how closely -----------------------------------------------------------------
+
+
+class Tolerance(Record):
+    """``|new - old| <= atol + rtol * |old|``; two NaN are close, and an infinity only to itself."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing but equal numbers is close."""
+        return not self.rtol and not self.atol
+
+    def is_close(self, old: float, new: float) -> bool:
+        """Return whether two numbers count as equal.
+
+        >>> Tolerance(rtol=0.1).is_close(10.0, 11.0)
+        True
+        """
+        try:
+            one, other = float(old), float(new)
+        except OverflowError:  # an integer of more than 300 digits
+            return old == new
+        if not (math.isfinite(one) and math.isfinite(other)):
+            return one == other or (math.isnan(one) and math.isnan(other))
+        return abs(other - one) <= self.atol + self.rtol * abs(one)
+
+    def is_close_json(self, old: Any, new: Any) -> bool:
+        """Return whether two values of ``data`` differ in nothing but numbers that are close.
+
+        Numbers of another type are not close: SB3 may treat ``1`` and ``1.0`` differently.
+        """
+        todo = [(old, new)]
+        while todo:
+            one, other = todo.pop()
+            if type(one) is not type(other):
+                return False
+            if isinstance(one, dict):
+                if list(one) != list(other):
+                    return False
+                todo += zip(one.values(), other.values())
+            elif isinstance(one, list):
+                if len(one) != len(other):
+                    return False
+                todo += zip(one, other)
+            elif type(one) in (int, float):
+                if not self.is_close(one, other):
+                    return False
+            elif one != other:
+                return False
+        return True
+
+
+WEIGHTS: Final = "weights"
+OPTIMIZERS: Final = "optimizers"
+SYSTEM: Final = "system"
+GROUPS: Final = (WEIGHTS, OPTIMIZERS, DATA_ENTRY, SYSTEM)
+"""``weights``: the state dicts but those of optimizers; ``system``: the version and the system info."""
+
+
+def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive) -> tuple[str, ...]:
+    """Return the names of the entries to compare: those that only the first has, then those of the second.
+
+    :param only: groups, or entries with or without ``.pth``; None for all
+    :raises MissingEntryError: when neither archive has one of them
+    :raises TypeError: when a name is not a str
+    :raises ValueError: when there is none
+    """
+    names = (*(name for name in old.contents if name not in new.contents), *new.contents)
+    if only is None:
+        return names
+    members = _list_members(names, {*old.state_dicts, *new.state_dicts})
+    selected: set[str] = set()
+    parts = (only,) if isinstance(only, str) else require_names(only, "only")
+    if not parts:
+        message = "expected at least one name in only; None compares everything"
+        raise ValueError(message)
+    for part in parts:
+        if not members.get(part):
+            present = [name for name, found in members.items() if found]
+            raise MissingEntryError(part, present=present, what="part of either archive")
+        selected.update(members[part])
+    return tuple(name for name in names if name in selected)
+
+
+def _list_members(names: tuple[str, ...], state_dicts: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the entries of each part by its name: of groups, and of entries under both of their names."""
+    optimizers = {name for name in state_dicts if OPTIMIZER_WORD in name}
+    groups = {
+        WEIGHTS: state_dicts - optimizers,
+        OPTIMIZERS: optimizers,
+        DATA_ENTRY: {DATA_ENTRY},
+        SYSTEM: {VERSION_ENTRY, SYSTEM_INFO_ENTRY},
+    }
+    members = {group: tuple(name for name in names if name in found) for group, found in groups.items()}
+    for name in names:
+        members.setdefault(name, (name,))
+        members.setdefault(name.removesuffix(PTH_SUFFIX), (name,))
+    return members
+
+
+# -- entries ------------------------------------------------------------------------------------------
+
+_CHARACTERS_PER_ROW: Final = 256
+"""Characters of a location that count as one more reported row."""
+
+
+def diff(
+    old: ArchiveLike,
+    new: ArchiveLike,
+    *,
+    only: Iterable[str] | str | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    progress: Callable[[int], None] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> DiffReport:
+    """Compare two archives: hyperparameters by value, tensors bit for bit, everything else by its bytes.
+
+    Entries that cannot be decoded are compared by their bytes, and listed in ``unreadable``. ::
+
+        for change in sbformat.diff("before.zip", "after.zip", only=["weights"], rtol=1e-5).changes:
+            print(change.entry, change.loc, change.message, change.relative_change)
+
+    :param old: the first archive, or what :func:`sbformat.read` takes
+    :param new: the second one
+    :param only: what to compare: ``weights`` (the state dicts but those of optimizers), ``optimizers``, ``data``,
+        ``system`` (the version and the system info), and names of entries; None compares everything
+    :param rtol: numbers count as equal where ``|new - old| <= atol + rtol * |old|``: elements of tensors, numbers of
+        ``data``, and numbers of state dicts, such as a learning rate
+    :param atol: the absolute part of that tolerance; with both 0, tensors are compared bit for bit
+    :param progress: called with the size of each entry of the second archive when it was compared
+    :param limits: for reading
+    :raises OSError: when a path cannot be opened
+    :raises MissingEntryError: when neither archive has what ``only`` names
+    :raises ValueError: for a tolerance that is negative or not finite
+    :raises LimitError: for more changes than ``reported_values`` allows
+    :raises SbformatError: when one of them is not an archive
+    """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        require_type(value, (int, float), f"{name} to be a number")
+        if not (math.isfinite(value) and value >= 0):
+            message = f"expected {name} to be a finite number of 0 or more, got {value}"
+            raise ValueError(message)
+    tolerance = Tolerance(float(rtol), float(atol))
+    old, new = (read(source, limits=limits, on_unknown="inert") for source in (old, new))
+    comparison = _Comparison(old, new, tolerance)
+    budget = Budget(old.limits)
+    changes: list[Change] = []
+    for name in select_entries(only, old, new):
+        for change in comparison.compare_entry(name):
+            budget.spend("reported_values", 1 + len(change.loc) // _CHARACTERS_PER_ROW)
+            changes.append(change)
+        if progress is not None and name in new.entries:
+            progress(new.entries[name].size)
+    return DiffReport(tuple(changes), tuple(comparison.state_dicts), tuple(comparison.unreadable), comparison.close)
+
+
+class _Comparison:
+    """Two archives, and what is reported of them besides changes."""
+
+    def __init__(self, old: Archive, new: Archive, tolerance: Tolerance) -> None:
+        self._old = old
+        self._new = new
+        self._tolerance = tolerance
+        self._renderer = ValueRenderer()
+        self.state_dicts: list[StateDictComparison] = []
+        self.unreadable: list[UnreadableEntry] = []
+        self.close = 0
+
+    def compare_entry(self, name: str) -> Iterator[Change]:
+        """Yield the changes of an entry."""
+        old, new = self._old, self._new
+        if name not in new.contents:
+            yield Change(name, "", "removed", "the second archive does not contain this entry")
+            return
+        if name not in old.contents:
+            yield Change(name, "", "added", "the first archive does not contain this entry")
+            return
+        try:
+            yield from self._compare_decoded(name)
+        except SbformatError as error:
+            self._find_unreadable(name)
+            if old.raw(name) != new.raw(name):
+                yield Change(name, "", "bytes", f"the bytes differ, and at least one side cannot be decoded: {error}")
+
+    def _compare_decoded(self, name: str) -> Iterator[Change]:
+        old, new = self._old, self._new
+        if name == DATA_ENTRY:
+            yield from self._compare_data(old.data, new.data)
+        elif name in old.state_dicts and name in new.state_dicts:
+            comparer = _StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
+            yield from comparer.changes()
+            self.close += comparer.count_close()
+            with contextlib.suppress(LimitError):  # too many values to count, none of which differs
+                self.state_dicts.append(comparer.summarize())
+        else:
+            left, right = old.raw(name), new.raw(name)
+            if left != right and name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+                yield from _compare_text(name, old, new)
+            elif left != right:
+                yield Change(name, "", "bytes", f"{len(left):,} bytes became {len(right):,} other bytes")
+            self._find_unreadable(name)
+
+    def _find_unreadable(self, name: str) -> None:
+        """List an entry for each side that cannot decode it."""
+        sides: tuple[tuple[Side, Archive], ...] = (("first", self._old), ("second", self._new))
+        for side, archive in sides:
+            try:
+                _decode_all(name, archive)
+            except SbformatError as error:
+                self.unreadable.append(UnreadableEntry(name, side, error.outcome, str(error)))
+
+    def _compare_data(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+        """Compare objects key by key, their order included; a list is compared as a whole."""
+        todo = [iter([("", old, new)])]
+        while todo:
+            for loc, left, right in todo[-1]:
+                if isinstance(left, dict) and isinstance(right, dict):
+                    if [key for key in left if key in right] != [key for key in right if key in left]:
+                        yield Change(DATA_ENTRY, loc, "order", "the order of the keys differs")
+                    todo.append(self._unequal_members(loc, left, right))
+                    break
+                first, second = (_describe_json(value, loc, self._renderer) for value in (left, right))
+                kind: ChangeKind = "value" if type(left) is type(right) else "type"
+                is_change = first is not None and second is not None
+                message = _describe_json_change(left, right, first, second) if is_change else ""  # type: ignore[arg-type]
+                yield _make_change(DATA_ENTRY, loc, first, second, kind, message)
+            else:
+                todo.pop()
+
+    def _unequal_members(
+        self, loc: str, left: Mapping[str, Any], right: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the members of two objects that are not equal, each with its location."""
+        for key in {**left, **right}:
+            one, other = left.get(key, _ABSENT), right.get(key, _ABSENT)
+            if one is not _ABSENT and other is not _ABSENT:
+                if equal_json(one, other):
+                    continue
+                if not self._tolerance.is_exact and self._tolerance.is_close_json(one, other):
+                    self.close += 1
+                    continue
+            yield f"{loc}/{_escape_key(key)}", one, other
+
+
+def _decode_all(name: str, archive: Archive) -> None:
+    """Decode an entry with all its tensors.
+
+    :raises SbformatError: when that fails
+    """
+    if name in archive.state_dicts:
+        state_dict = archive.state_dict(name)
+        budget = state_dict.new_budget()
+        from sbformat.pth.arrays import storage_array
+
+        for storage in state_dict.storages():
+            storage_array(storage, budget)
+    elif name == DATA_ENTRY:
+        _ = archive.data
+    else:
+        archive.stored_entries.verify(name)
+
+
+# -- values -------------------------------------------------------------------------------------------
+
+_SHOWN: Final = 60
 _TEXT: Final = 1000
 """Characters of a version or a field of the system info."""
 _NAMED: Final = 3
 """Parts of a description that are named."""
-_ABSENT_: Final = object()
+_ABSENT: Final = object()
 
 
-def describe_change(left: str, right: str) -> str:
-    """Return what happened to a value, in words."""
-    return f"{left} became {right}" if left != right else f"{left} became a different one"
+class _Description(Record):
+    """A value of one side."""
+
+    text: str
+    """A few words."""
+    value: Any
+    """The value as JSON, without the bytes of what is serialized."""
 
 
-def compare_data(
-    old: Mapping[str, Any], new: Mapping[str, Any], tolerance: Tolerance, *, on_close: Callable[[], None] = lambda: None
-) -> Iterator[Change]:
-    """Compare objects key by key, their order included; a list is compared as a whole.
+def _make_change(
+    entry: str,
+    loc: str,
+    old: _Description | None,
+    new: _Description | None,
+    kind: ChangeKind = "value",
+    message: str = "",
+) -> Change:
+    """Return the change of a value; None for a side that has none.
 
-    :param on_close: called for each member that differs by no more than the tolerance
+    :param message: by default that the one became the other
     """
-    renderer = ValueRenderer()
-    todo = [iter([("", old, new)])]
-    while todo:
-        for loc, left, right in todo[-1]:
-            if isinstance(left, dict) and isinstance(right, dict):
-                if [key for key in left if key in right] != [key for key in right if key in left]:
-                    yield Change(DATA_ENTRY, loc, "order", "the order of the keys differs")
-                todo.append(_unequal_members(loc, left, right, tolerance, on_close))
-                break
-            yield _compare_values(loc, left, right, renderer)
-        else:
-            todo.pop()
+    if old is None:
+        return Change(entry, loc, "added", f"is now {new.text if new else ''}", new=new.value if new else None)
+    if new is None:
+        return Change(entry, loc, "removed", f"was {old.text}", old=old.value)
+    return Change(entry, loc, kind, message or _describe_change(old.text, new.text), old=old.value, new=new.value)
 
 
-def _unequal_members(
-    loc: str, left: Mapping[str, Any], right: Mapping[str, Any], tolerance: Tolerance, on_close: Callable[[], None]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the members of two objects that are not equal, each with its location."""
-    for key in {**left, **right}:
-        one, other = left.get(key, _ABSENT_), right.get(key, _ABSENT_)
-        if one is not _ABSENT_ and other is not _ABSENT_:
-            if equal_json(one, other):
-                continue
-            if not tolerance.is_exact and tolerance.is_close_json(one, other):
-                on_close()
-                continue
-        yield f"{loc}/{_escape_key(key)}", one, other
-
-
-def _compare_values(loc: str, left: object, right: object, renderer: ValueRenderer) -> Change:
-    """Return the change of a value of ``data`` that was added or removed, or differs."""
-    if left is _ABSENT_:
-        added = _describe_json(right, loc, renderer)
-        return Change(DATA_ENTRY, loc, "added", f"is now {added.text}", new=added.value)
-    if right is _ABSENT_:
-        removed = _describe_json(left, loc, renderer)
-        return Change(DATA_ENTRY, loc, "removed", f"was {removed.text}", old=removed.value)
-    old, new = _describe_json(left, loc, renderer), _describe_json(right, loc, renderer)
-    kind: ChangeKind = "value" if type(left) is type(right) else "type"
-    message = _describe_json_change(left, right, old, new)
-    return Change(DATA_ENTRY, loc, kind, message, old=old.value, new=new.value)
+def _describe_change(left: str, right: str) -> str:
+    return f"{left} became {right}" if left != right else f"{left} became a different one"
 
 
 def _escape_key(key: str) -> str:
@@ -332,12 +469,12 @@ def _describe_json_change(left: object, right: object, first: _Description, seco
     """Describe two values of ``data`` that differ; those that read the same, by where they differ."""
     old, new = first.text, second.text
     if not isinstance(left, Serialized) or not isinstance(right, Serialized):
-        return describe_change(old, new)
+        return _describe_change(old, new)
     if left.pickle != right.pickle and first.value == second.value and _is_same_value(left, right):
         sizes = f"{len(left.pickle):,} and {len(right.pickle):,} bytes"
         return f"{old.rpartition(', pickled in ')[0] or old}: same value, pickled differently ({sizes})"
     if old != new:
-        return describe_change(old, new)
+        return _describe_change(old, new)
     if left.pickle != right.pickle:
         return f"{old}: other bytes in the pickle"
     names = [repr(escape(key)) for key in {**left.hints, **right.hints} if left.hints.get(key) != right.hints.get(key)]
@@ -359,18 +496,12 @@ def _is_same_value(left: Serialized, right: Serialized) -> bool:
     return one == other and len(libraries) == 1
 
 
-class _Description(Record):
-    """A value of ``data``, without the bytes of a serialized value."""
-
-    text: str
-    """A few words."""
-    value: Any
-    """The value as JSON."""
-
-
-def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Description:
+def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Description | None:
+    """Return a value of ``data``; None where there is none."""
+    if value is _ABSENT:
+        return None
     if not isinstance(value, Serialized):
-        return _Description(escape(json.dumps(value), _SHOWN_), renderer.render(value))
+        return _Description(escape(json.dumps(value), _SHOWN), renderer.render(value))
     size = f"{len(value.pickle):,} bytes"
     try:
         decoded = decode(value)
@@ -383,64 +514,39 @@ def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Descrip
     return _Description(text, renderer.render(decoded, loc[1:]))
 
 
-def compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:
+def _compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:
     """Yield the changes of the version or the system info, whose bytes differ."""
-    found = False
+    left: Mapping[str, str] = {}
+    right: Mapping[str, str] = {}
     if name == VERSION_ENTRY:
-        versions = str(old.stable_baselines3_version), str(new.stable_baselines3_version)
-        if versions[0] != versions[1]:
-            found = True
-            message = f"{escape(versions[0])} became {escape(versions[1])}"
-            yield Change(name, "", "value", message, old=_shorten(versions[0]), new=_shorten(versions[1]))
+        left, right = ({"": str(archive.stable_baselines3_version)} for archive in (old, new))
     elif old.system_info and new.system_info:
         left, right = old.system_info.fields, new.system_info.fields
-        for key in {**left, **right}:
-            if left.get(key) != right.get(key):
-                found = True
-                yield _describe_field_change(name, key, left.get(key), right.get(key))
-    if not found:
+    differing = [key for key in {**left, **right} if left.get(key) != right.get(key)]
+    for key in differing:
+        one, other = (
+            None if key not in fields else _Description(escape(fields[key]), escape(fields[key], _TEXT))
+            for fields in (left, right)
+        )
+        message = f"{one.text} became {other.text}" if one and other else ""
+        yield _make_change(
+            name, f"/{_escape_key(key)}" if key or name != VERSION_ENTRY else "", one, other, "value", message
+        )
+    if not differing:
         yield Change(name, "", "bytes", "white space differs, or lines that are not fields do")
 
 
-def _describe_field_change(name: str, key: str, left: str | None, right: str | None) -> Change:
-    loc = f"/{_escape_key(key)}"
-    if left is None:
-        return Change(name, loc, "added", f"is now {escape(right or '')}", new=_shorten(right or ""))
-    if right is None:
-        return Change(name, loc, "removed", f"was {escape(left)}", old=_shorten(left))
-    message = f"{escape(left)} became {escape(right)}"
-    return Change(name, loc, "value", message, old=_shorten(left), new=_shorten(right))
+# -- state dicts --------------------------------------------------------------------------------------
 
-
-def _shorten(text: str) -> str:
-    return escape(text, _TEXT)
-
-
-_SHOWN: Final = 60
-_TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
-_TORCH_NAMES: Final = (DTypeName, Layout, MemoryFormat)
 _FLAGS: Final = ("requires_grad", "is_parameter")
 _ITEMS: Final = 16
 """Elements of a tensor that are listed; a larger one is described by its dtype and shape."""
-_ABSENT: Final = object()
 
 
-class _Row(Record):
-    """One difference of two values at one path."""
-
-    kind: ChangeKind
-    message: str
-    numbers: Difference | None = None
-    old: Any = None
-    new: Any = None
-
-
-class StateDictsComparer:
+class _StateDictsComparer:
     """The comparison of two state dicts: its changes, and afterwards its summary.
 
     :param name: of the entry
-    :param old: the state dict of the first archive
-    :param new: that of the second
     :param tolerance: numbers that are close count as equal
     """
 
@@ -463,74 +569,76 @@ class StateDictsComparer:
 
     def _compare(self) -> Iterator[Change]:
         left, right = ({leaf.path: leaf.value for leaf in side.leaves()} for side in (self._old, self._new))
-        found = False
         for path in {**left, **right}:
-            for row in self._compare_leaves(path, left, right):
-                found = True
-                yield _make_change(self._name, path, row)
+            yield from self._compare_leaves(path, left.get(path, _ABSENT), right.get(path, _ABSENT))
         if [path for path in left if path in right] != [path for path in right if path in left]:
-            found = True
             yield Change(self._name, "", "order", "the order of the tensors and values differs")
-        if not found and not (self._close and self._have_equal_containers()):
+        if not self._rows and not (self._close and self._equal(self._old.tree, self._new.tree, compares_numbers=False)):
             message = "the containers differ: another type of dict or list, or another _metadata"
             yield Change(self._name, "", "structure", message)
 
-    def _have_equal_containers(self) -> bool:
-        """Return whether state dicts, in which some numbers are close, differ in nothing else."""
+    def _equal(self, left: Any, right: Any, *, compares_numbers: bool = True) -> bool:
         from sbformat.pth.compare import equal
 
-        return equal(self._old.tree, self._new.tree, *self._budgets, compares_numbers=False)
+        return equal(left, right, *self._budgets, compares_numbers=compares_numbers)
 
-    def _compare_leaves(self, path: str, lefts: Mapping[str, Any], rights: Mapping[str, Any]) -> Iterator[_Row]:
-        from sbformat.pth.compare import equal
-
-        left, right = lefts.get(path, _ABSENT), rights.get(path, _ABSENT)
-        if left is _ABSENT:
-            yield _Row("added", f"is now {_describe_leaf(right)}", new=_render_leaf(right))
-        elif right is _ABSENT:
-            yield _Row("removed", f"was {_describe_leaf(left)}", old=_render_leaf(left))
-        elif equal(left, right, *self._budgets):
+    def _compare_leaves(self, path: str, left: Any, right: Any) -> Iterator[Change]:
+        is_in_both = left is not _ABSENT and right is not _ABSENT
+        if is_in_both and self._equal(left, right):
             return
-        elif type(left) is type(right) and isinstance(left, TensorInfo):
+        if is_in_both and type(left) is type(right) and isinstance(left, TensorInfo):
             yield from self._compare_tensors(path, left, right)
-        elif type(left) is float and not self._tolerance.is_exact and self._tolerance.is_close(left, right):
+        elif (
+            is_in_both
+            and type(left) is float
+            and not self._tolerance.is_exact
+            and self._tolerance.is_close(left, right)
+        ):
             self._close.add(path)
         else:
-            kind: ChangeKind = "value" if type(left) is type(right) else "type"
-            message = describe_change(_describe_leaf(left), _describe_leaf(right))
-            yield _Row(kind, message, None, _render_leaf(left), _render_leaf(right))
+            old, new = (
+                None if value is _ABSENT else _Description(_describe_leaf(value), _render_leaf(value))
+                for value in (left, right)
+            )
+            yield _make_change(self._name, path, old, new, "value" if type(left) is type(right) else "type")
 
-    def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[_Row]:
+    def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[Change]:
         """Yield everything in which two tensors that are not equal differ."""
-        from sbformat.pth.compare import equal
         from sbformat.pth.differences import difference
 
-        values = _render_leaf(left), _render_leaf(right)
+        change = Change(self._name, path, "flags", "", old=_render_leaf(left), new=_render_leaf(right))
         if left.shape != right.shape:
-            yield _Row("shape", f"{_render_shape(left.shape)} became {_render_shape(right.shape)}", None, *values)
+            shapes = f"{_render_shape(left.shape)} became {_render_shape(right.shape)}"
+            yield change._replace(kind="shape", message=shapes)
         if left.dtype != right.dtype:
-            yield _Row("dtype", f"{left.dtype} became {right.dtype}", None, *values)
+            yield change._replace(kind="dtype", message=f"{left.dtype} became {right.dtype}")
         differing = 0
         if left.shape == right.shape and left.dtype == right.dtype:
             found = difference(left, right, *self._budgets, rtol=self._tolerance.rtol, atol=self._tolerance.atol)
             differing = found.differing
-            if found.differing and not (found.beyond or self._tolerance.is_exact):
+            if differing and not (found.beyond or self._tolerance.is_exact):
                 self._close.add(path)
-            elif found.differing:
-                items = (
-                    {**value, **_render_items(info, budget)}
-                    for value, info, budget in zip(values, (left, right), self._budgets)
+            elif differing:
+                yield change._replace(
+                    kind="value",
+                    message=self._describe_difference(found, left.numel),
+                    old={**change.old, **_render_items(left, self._budgets[0])},
+                    new={**change.new, **_render_items(right, self._budgets[1])},
+                    max_abs_difference=found.largest,
+                    l2_difference=found.l2,
+                    relative_change=found.relative_change(),
+                    differing=found.beyond,
+                    numel=found.numel,
                 )
-                yield _Row("value", self._describe_difference(found, left.numel), found, *items)
         flags = [
             f"{flag} {getattr(left, flag)} became {getattr(right, flag)}"
             for flag in _FLAGS
             if getattr(left, flag) != getattr(right, flag)
         ]
         if flags:
-            yield _Row("flags", ", ".join(flags), None, *values)
-        elif (not differing or path in self._close) and not equal(left.state, right.state, *self._budgets):
-            yield _Row("flags", "the attributes differ", None, *values)
+            yield change._replace(message=", ".join(flags))
+        elif (not differing or path in self._close) and not self._equal(left.state, right.state):
+            yield change._replace(message="the attributes differ")
 
     def _describe_difference(self, found: Difference, numel: int) -> str:
         if found.largest is None:
@@ -569,20 +677,6 @@ class StateDictsComparer:
         )
 
 
-def _make_change(name: str, path: str, row: _Row) -> Change:
-    change = Change(name, path, row.kind, row.message, old=row.old, new=row.new)
-    found = row.numbers
-    if found is None:
-        return change
-    return change._replace(
-        max_abs_difference=found.largest,
-        l2_difference=found.l2,
-        relative_change=found.relative_change(),
-        differing=found.beyond,
-        numel=found.numel,
-    )
-
-
 def _render_leaf(value: Any) -> Any:
     """Return a value of a state dict as JSON: a tensor by its dtype, shape and flags."""
     if isinstance(value, TensorInfo):
@@ -611,14 +705,14 @@ def _describe_leaf(value: Any) -> str:
     """Describe a value of a state dict in a few words."""
     if isinstance(value, TensorInfo):
         return f"a {'parameter' if value.is_parameter else 'tensor'} {value.dtype} {_render_shape(value.shape)}"
-    if isinstance(value, _TENSORS):
+    if isinstance(value, (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)):
         shape = (value.int_repr if isinstance(value, QuantizedTensor) else value).shape
         return f"a {type(value).__name__} {_render_shape(shape)}"
     if isinstance(value, (str, int, float, complex)) or value is None:
         if isinstance(value, int) and value.bit_length() > _SHOWN:
             return f"an integer of {value.bit_length()} bits"
         return escape(repr(value[: _SHOWN + 1] if isinstance(value, str) else value), _SHOWN)
-    if isinstance(value, _TORCH_NAMES):
+    if isinstance(value, (DTypeName, Layout, MemoryFormat)):
         return f"torch.{escape(value.name, _SHOWN)}"
     if isinstance(value, Device):
         return f"the device {escape(str(value.type), _SHOWN)}{'' if value.index is None else f':{value.index}'}"
@@ -629,133 +723,3 @@ def _describe_leaf(value: Any) -> str:
 
 
 __all__ = ["GROUPS", "Change", "ChangeKind", "DiffReport", "StateDictComparison", "UnreadableEntry", "diff"]
-
-_CHARACTERS_PER_ROW: Final = 256
-"""Characters of a location that count as one more reported row."""
-
-
-def diff(
-    old: ArchiveLike,
-    new: ArchiveLike,
-    *,
-    only: Iterable[str] | str | None = None,
-    rtol: float = 0.0,
-    atol: float = 0.0,
-    progress: Callable[[int], None] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> DiffReport:
-    """Compare two archives: hyperparameters by value, tensors bit for bit, everything else by its bytes.
-
-    Entries that cannot be decoded are compared by their bytes, and listed in ``unreadable``. ::
-
-        for change in sbformat.diff("before.zip", "after.zip", only=["weights"], rtol=1e-5).changes:
-            print(change.entry, change.loc, change.message, change.relative_change)
-
-    :param old: the first archive, or what :func:`sbformat.read` takes
-    :param new: the second one
-    :param only: what to compare: ``weights`` (the state dicts but those of optimizers), ``optimizers``, ``data``,
-        ``system`` (the version and the system info), and names of entries; None compares everything
-    :param rtol: numbers count as equal where ``|new - old| <= atol + rtol * |old|``: elements of tensors, numbers of
-        ``data``, and numbers of state dicts, such as a learning rate
-    :param atol: the absolute part of that tolerance; with both 0, tensors are compared bit for bit
-    :param progress: called with the size of each entry of the second archive when it was compared
-    :param limits: for reading
-    :raises OSError: when a path cannot be opened
-    :raises MissingEntryError: when neither archive has what ``only`` names
-    :raises ValueError: for a tolerance that is negative or not finite
-    :raises LimitError: for more changes than ``reported_values`` allows
-    :raises SbformatError: when one of them is not an archive
-    """
-    tolerance = make_tolerance(rtol, atol)
-    old, new = (read(source, limits=limits, on_unknown="inert") for source in (old, new))
-    comparison = _Comparison(old, new, tolerance)
-    budget = Budget(old.limits)
-    changes: list[Change] = []
-    for name in select_entries(only, old, new):
-        for change in comparison.compare_entry(name):
-            budget.spend("reported_values", 1 + len(change.loc) // _CHARACTERS_PER_ROW)
-            changes.append(change)
-        if progress is not None and name in new.entries:
-            progress(new.entries[name].size)
-    return DiffReport(tuple(changes), tuple(comparison.state_dicts), tuple(comparison.unreadable), comparison.close)
-
-
-class _Comparison:
-    """Two archives, and what is reported of them besides changes."""
-
-    def __init__(self, old: Archive, new: Archive, tolerance: Tolerance) -> None:
-        self._old = old
-        self._new = new
-        self._tolerance = tolerance
-        self.state_dicts: list[StateDictComparison] = []
-        self.unreadable: list[UnreadableEntry] = []
-        self.close = 0
-
-    def _count_close(self, count: int = 1) -> None:
-        self.close += count
-
-    def compare_entry(self, name: str) -> Iterator[Change]:
-        """Yield the changes of an entry."""
-        old, new = self._old, self._new
-        if name not in new.contents:
-            yield Change(name, "", "removed", "the second archive does not contain this entry")
-            return
-        if name not in old.contents:
-            yield Change(name, "", "added", "the first archive does not contain this entry")
-            return
-        try:
-            yield from self._compare_decoded(name)
-        except SbformatError as error:
-            self._find_unreadable(name)
-            if old.raw(name) != new.raw(name):
-                yield Change(name, "", "bytes", f"the bytes differ, and at least one side cannot be decoded: {error}")
-
-    def _compare_decoded(self, name: str) -> Iterator[Change]:
-        old, new = self._old, self._new
-        if name == DATA_ENTRY:
-            yield from compare_data(old.data, new.data, self._tolerance, on_close=self._count_close)
-        elif name in old.state_dicts and name in new.state_dicts:
-            comparer = StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
-            yield from comparer.changes()
-            self._count_close(comparer.count_close())
-            with contextlib.suppress(LimitError):  # too many values to count, none of which differs
-                self.state_dicts.append(comparer.summarize())
-        else:
-            yield from self._compare_bytes(name)
-            self._find_unreadable(name)
-
-    def _compare_bytes(self, name: str) -> Iterator[Change]:
-        left, right = self._old.raw(name), self._new.raw(name)
-        if left == right:
-            return
-        if name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
-            yield from compare_text(name, self._old, self._new)
-        else:
-            yield Change(name, "", "bytes", f"{len(left):,} bytes became {len(right):,} other bytes")
-
-    def _find_unreadable(self, name: str) -> None:
-        """List an entry for each side that cannot decode it."""
-        sides: tuple[tuple[Side, Archive], ...] = (("first", self._old), ("second", self._new))
-        for side, archive in sides:
-            try:
-                _decode(name, archive)
-            except SbformatError as error:
-                self.unreadable.append(UnreadableEntry(name, side, error.outcome, str(error)))
-
-
-def _decode(name: str, archive: Archive) -> None:
-    """Decode an entry with all its tensors.
-
-    :raises SbformatError: when that fails
-    """
-    if name in archive.state_dicts:
-        state_dict = archive.state_dict(name)
-        budget = state_dict.new_budget()
-        from sbformat.pth.arrays import storage_array
-
-        for storage in state_dict.storages():
-            storage_array(storage, budget)
-    elif name == DATA_ENTRY:
-        _ = archive.data
-    else:
-        archive.stored_entries.verify(name)

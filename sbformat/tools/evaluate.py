@@ -1,4 +1,11 @@
-"""``evaluate``: run an agent in an environment of gymnasium, without torch."""
+"""``evaluate``: episodes of an agent in an environment of gymnasium, counted as ``evaluate_policy`` of SB3 does.
+
+In: a policy or an archive, and an environment. Out: an :class:`EvaluationReport`; torch is not needed. One environment,
+episode after episode. Observations go through the wrappers that the agent was trained with: stacked frames here;
+normalization and the transposing of images are part of the policy. rl-zoo normalizes frames before it stacks them, so
+that statistics of a single frame are applied here. Rewards are those of the environment, not normalized ones (SB3
+``common/evaluation.py``, behind a ``Monitor``).
+"""
 
 from __future__ import annotations
 
@@ -30,21 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["EvaluationReport", "evaluate"]
 
 
-_HOW_TO_INSTALL = "pip install 'sbformat[gym]'"
+def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int | None) -> Any:
+    """Return an environment of gymnasium.
 
-
-def make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int | None) -> Any:
-    """Make an environment.
-
-    :param env_id: as ``gymnasium.make`` takes it: ``CartPole-v1``
-    :param arguments: for its constructor
     :param max_steps: the time limit, instead of the registered one
     :raises UnsupportedError: when gymnasium is not installed, or does not make the environment
     """
     try:
         import gymnasium
     except ModuleNotFoundError:
-        message = f"to run an environment, gymnasium is needed: {_HOW_TO_INSTALL}"
+        message = "to run an environment, gymnasium is needed: pip install 'sbformat[gym]'"
         raise UnsupportedError(message) from None
     limit = {} if max_steps is None else {"max_episode_steps": max_steps}
     try:
@@ -55,7 +57,6 @@ def make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int |
 
 
 ChannelsOrder: TypeAlias = Literal["first", "last"]
-ORDERS: Final = get_args(ChannelsOrder)
 
 
 class FrameStack:
@@ -280,10 +281,9 @@ def evaluate(
     :raises TypeError: for an argument of the wrong type, and for a vectorized environment
     :raises ValueError: for an argument with a value that it cannot have
     """
-    _check_numbers(episodes=episodes, frame_stack=frame_stack, max_steps=max_steps)
-    _check_arguments(source, env, vecnormalize, env_kwargs)
-    _check_order(channels_order, frame_stack)
-    made = make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
+    numbers = {"episodes": episodes, "frame_stack": frame_stack, "max_steps": max_steps}
+    _check_arguments(source, env, vecnormalize, env_kwargs, channels_order, **numbers)
+    made = _make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
     try:
         wrapper = _Wrapper(made, frame_stack, channels_order)
         policy = _load(source, vecnormalize, wrapper, limits)
@@ -321,7 +321,10 @@ def _load(source: Policy | ArchiveLike, vecnormalize: Any, wrapper: _Wrapper, li
     return load_policy(archive, vecnormalize=vecnormalize, limits=limits)
 
 
-def _check_numbers(**numbers: object) -> None:
+def _check_arguments(
+    source: object, env: object, vecnormalize: object, env_kwargs: object, order: object, **numbers: object
+) -> None:
+    """Check the arguments of :func:`evaluate`."""
     for name, value in numbers.items():
         if isinstance(value, bool):
             message = f"expected {name} to be a number, got {value}"
@@ -331,31 +334,21 @@ def _check_numbers(**numbers: object) -> None:
             if value < 1:  # type: ignore[operator]
                 message = f"expected {name} to be at least 1, got {value}"
                 raise ValueError(message)
-
-
-def _check_arguments(source: object, env: object, vecnormalize: object, env_kwargs: object) -> None:
     if isinstance(source, Policy) and vecnormalize is not None:
         message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
         raise TypeError(message)
     if hasattr(env, "num_envs"):
-        message = (
-            f"expected one environment, got {type(env).__name__}, which is vectorized: pass the environment inside it"
-        )
+        name = type(env).__name__
+        message = f"expected one environment, got {name}, which is vectorized: pass the environment inside it"
         raise TypeError(message)
     if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
-        message = (
-            f"expected an id of gymnasium{' with env_kwargs' if env_kwargs else ' or an environment'}, got {env!r:.100}"
-        )
+        expected = "with env_kwargs" if env_kwargs else "or an environment"
+        message = f"expected an id of gymnasium {expected}, got {env!r:.100}"
         raise TypeError(message)
-
-
-def _check_order(order: object, frame_stack: object) -> None:
-    if order is None:
-        return
-    if order not in ORDERS:
+    if order is not None and order not in get_args(ChannelsOrder):
         message = f"expected 'first' or 'last' as channels_order, got {order!r:.100}"
         raise ValueError(message)
-    if frame_stack is None:
+    if order is not None and numbers["frame_stack"] is None:
         message = "channels_order: expected frame_stack with it, the number of frames"
         raise ValueError(message)
 

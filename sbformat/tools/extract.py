@@ -1,4 +1,9 @@
-"""``extract``: write the tensors of an archive to a ``.safetensors``, ``.npz`` or ``.npy`` file."""
+"""``extract``: write the tensors of an archive to a ``.safetensors``, ``.npz`` or ``.npy`` file.
+
+In: an archive, the name of an entry, patterns. Out: the file, and an :class:`ExtractReport`. Besides the tensors of its
+state dicts, an archive may have numbers that belong to them: a replay buffer has its position and its episodes beside
+the arrays, statistics of VecNormalize have counts and settings: without these, the arrays cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import functools
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
     from sbformat.reader import ArchiveLike
 
+
+_Makers: TypeAlias = "dict[str, Callable[[], Any]]"
 
 ALL: Final = "*"
 """The pattern that selects all tensors."""
@@ -91,15 +98,13 @@ def _index(candidates: Sequence[Candidate], *, with_labels: bool) -> dict[str, l
 ALL_ENTRIES: Final = "all"
 STATISTICS: Final = "statistics"
 """The statistics of a bundle; also the name of the only state dict of a ``vecnormalize.pkl``."""
-_EPISODES: Final = ("episode_env", "episode_start", "episode_length", "episode_end")
-_COUNT: Final = "count"
 
 
 class Part(Record):
     """What can be extracted of one state dict, or of the statistics of a bundle."""
 
     name: str
-    arrays: dict[str, Callable[[], Any]]
+    arrays: _Makers
     """Functions that make the arrays, by the path of the tensor."""
     labels: Mapping[str, str]
     """Names in the output, of paths that have another name there."""
@@ -145,12 +150,10 @@ def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
 
 def _list_state_dict(archive: Archive, name: str, kind: str) -> Part:
     state_dict = archive.state_dict(name)
-    arrays: dict[str, Callable[[], Any]] = {
-        path: functools.partial(state_dict.stream, path) for path in state_dict.tensors()
-    }
+    arrays: _Makers = {path: functools.partial(state_dict.stream, path) for path in state_dict.tensors()}
     others = [leaf for leaf in state_dict.leaves() if leaf.path not in arrays and leaf.value not in ({}, [])]
     facts: dict[str, Any] = {}
-    beside: dict[str, Callable[[], Any]] = {}
+    beside: _Makers = {}
     if archive.format == "replay-buffer":
         beside, facts = _list_replay_buffer(archive)
     elif archive.format in ("vecnormalize", "running-mean-std"):
@@ -175,7 +178,7 @@ def _name_variables(archive: Archive, state_dict: StateDict, kind: str) -> dict[
     return {segment(key): re.sub(":0(?=#|$)", "", key) for key in state_dict}
 
 
-def _list_replay_buffer(archive: Archive) -> tuple[dict[str, Callable[[], Any]], dict[str, Any]]:
+def _list_replay_buffer(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
     """Return what a replay buffer contains besides its arrays: as arrays, and as JSON; empty for a class of a user."""
     from sbformat.formats.replay_buffer import ENDS, is_of_sb3, replay_buffer_of
 
@@ -186,10 +189,9 @@ def _list_replay_buffer(archive: Archive) -> tuple[dict[str, Callable[[], Any]],
             raise
         return {}, {}
     episodes = functools.cache(buffer.episode_table)
-    arrays: dict[str, Callable[[], Any]] = {
-        **{name: functools.partial(_get, buffer.scalars, name) for name in buffer.scalars()},
-        **{name: functools.partial(_get, episodes, name.removeprefix("episode_")) for name in _EPISODES},
-    }
+    arrays = _return_each(buffer.scalars())
+    for name in ("env", "start", "length", "end"):
+        arrays[f"episode_{name}"] = functools.partial(lambda column: episodes()[column], name)
     facts = {
         "class": str(buffer.type), "pos": buffer.pos, "full": buffer.full, "buffer_size": buffer.buffer_size,
         "n_envs": buffer.n_envs, "optimize_memory_usage": buffer.optimize_memory_usage,
@@ -198,27 +200,19 @@ def _list_replay_buffer(archive: Archive) -> tuple[dict[str, Callable[[], Any]],
     return arrays, {"replay_buffer": facts}
 
 
-def _get(table: Callable[[], Mapping[str, Any]], name: str) -> Any:
-    return table()[name]
-
-
 # -- statistics ---------------------------------------------------------------------------------------
 
 
-def _list_counts(leaves: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+def _list_counts(leaves: Mapping[str, Any]) -> _Makers:
     """Return the numbers of samples, which the pickle has as Python numbers."""
     from sbformat.formats.vecnormalize.arrays import make_number
 
-    made: dict[str, Callable[[], Any]] = {}
-    for path, value in leaves.items():
-        if path.rpartition("/")[2] == _COUNT and type(value) in (int, float):
-            array = make_number(value)
-            if array is not None:
-                made[path] = functools.partial(_identity, array)
-    return made
+    counts = {path: value for path, value in leaves.items() if path.rpartition("/")[2] == "count"}
+    made = {path: make_number(value) for path, value in counts.items() if type(value) in (int, float)}
+    return _return_each({path: array for path, array in made.items() if array is not None})
 
 
-def _list_settings(archive: Archive) -> tuple[dict[str, Callable[[], Any]], dict[str, Any]]:
+def _list_settings(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
     """Return the settings of a VecNormalize: as arrays, and as JSON.
 
     SB2's files of a mean and a variance have none, and those of a class of a user may not be what SB3 has.
@@ -232,8 +226,7 @@ def _list_settings(archive: Archive) -> tuple[dict[str, Callable[[], Any]], dict
         value = read_vecnormalize(archive)
     except SbformatError:
         return {}, {}
-    arrays = {name: functools.partial(_identity, array) for name, array in make_settings(value).items()}
-    return {**arrays}, {"vecnormalize": describe_settings(value)}
+    return _return_each(make_settings(value)), {"vecnormalize": describe_settings(value)}
 
 
 def _list_bundled_statistics(archive: Archive) -> Part:
@@ -241,12 +234,11 @@ def _list_bundled_statistics(archive: Archive) -> Part:
     from sbformat.formats.vecnormalize.entries import read_entries
 
     value = read_entries(archive)
-    arrays = {name: functools.partial(_identity, array) for name, array in make_arrays(value).items()}
-    return Part(STATISTICS, {**arrays}, {}, {"vecnormalize": describe_settings(value)}, 0)
+    return Part(STATISTICS, _return_each(make_arrays(value)), {}, {"vecnormalize": describe_settings(value)}, 0)
 
 
-def _identity(value: Any) -> Any:
-    return value
+def _return_each(arrays: Mapping[str, Any]) -> _Makers:
+    return {name: functools.partial(lambda made: made, array) for name, array in arrays.items()}
 
 
 __all__ = ["ExtractReport", "extract"]

@@ -164,7 +164,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         format=archive.format,
         stable_baselines3_version=try_to(lambda: archive.stable_baselines3_version, VERSION_ENTRY),
         algorithm=archive.algorithm if data is not None and archive.format not in (*OBJECTS, "policy-file") else None,
-        policy_class=_find_policy_class(data) if data is not None else None,
+        policy_class=None if data is None else class_reference(data.get("policy_class", data.get("policy"))),  # of SB2
         system_info=system_info.fields if system_info is not None else None,
         data=data,
         hyperparameters=archive.hyperparameters() if data is not None else None,
@@ -204,11 +204,6 @@ def _is_normalized(archive: Archive) -> bool:
     from sbformat.formats.normalized import is_surely_normalized
 
     return is_surely_normalized(archive)
-
-
-def _find_policy_class(data: dict[str, Any]) -> str | None:
-    """Return the dotted name of the policy class; Stable Baselines 2 stored it under ``policy``."""
-    return class_reference(data.get("policy_class", data.get("policy")))
 
 
 def _describe_state_dict(name: str, archive: Archive, budget: Budget) -> StateDictReport:

@@ -96,7 +96,7 @@ class _Converters(Record):
     """How the agents of an algorithm are converted."""
 
     network: Callable[[Sb2Agent], ConvertedNetwork]
-    keys: Callable[[Sb2Agent, Keys], None]
+    keys: Callable[[Keys], None]
 
 
 CONVERSIONS: Final = {
@@ -163,13 +163,13 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
             raise UnsupportedError(refused, entry=DATA_ENTRY)
         network = conversion.network(agent)
         keys = Keys(agent, advice)
-        conversion.keys(agent, keys)
+        conversion.keys(keys)
         if network.algorithm == "RecurrentPPO":
-            convert_recurrent_keys(agent, keys)
+            convert_recurrent_keys(keys)
     except UnsupportedError as error:
         message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None
-    convert_common_keys(agent, network, keys)
+    convert_common_keys(network, keys)
     _add_defaults(network, keys)
     return _assemble(agent, network, keys)
 
