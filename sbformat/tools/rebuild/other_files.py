@@ -1,8 +1,11 @@
-"""``rebuild_policy``: a file of ``policy.save()`` of any release, for today's SB3 (REBUILDING.md 15.9).
+"""Files beside archives, of any release, for today's SB3: of ``policy.save()``, and statistics of VecNormalize.
 
-In: the torch file of ``{"state_dict": ..., "data": ...}``; ``data`` has the arguments of the policy's constructor.
-Out: the same dict with the weights under the names of the target, and with the arguments that its class accepts,
-encoded again: spaces of gymnasium instead of gym, classes by their names of today, and no pickle of the original.
+``rebuild_policy`` (REBUILDING.md 15.9). In: the torch file of ``{"state_dict": ..., "data": ...}``; ``data`` has the
+arguments of the policy's constructor. Out: the same dict with the weights under the names of the target, and with the
+arguments that its class accepts, encoded again: spaces of gymnasium instead of gym, classes by their names of today,
+and no pickle of the original.
+
+``rebuild_vecnormalize`` (STATISTICS.md 17.4). In: statistics of SB3 or SB2. Out: those that the target loads.
 """
 
 from __future__ import annotations
@@ -41,13 +44,9 @@ if TYPE_CHECKING:
     from sbformat.known.types import Instance
     from sbformat.pkl.names import Pair
     from sbformat.tools.rebuild.network import Network
-    from sbformat.tools.rebuild.rebuild_report import Action
 
 
-_SCHEDULE: Final = "lr_schedule"
 _SPACES: Final = ("observation_space", "action_space")
-_BASE: Final = ("stable_baselines3.common.policies", "BasePolicy")
-_NET_ARCH: Final = "net_arch"
 
 
 class RebuiltPolicy(Record):
@@ -98,12 +97,13 @@ def _rebuild_arguments(
     archive: Archive, pair: Pair, network: Network, release: Release, rows: list[Row]
 ) -> dict[str, Any]:
     """Return the arguments of the policy's constructor as trees, and add a row for each."""
-    accepted = POLICIES[pair].argument_names(release) | {"use_sde", *_SPACES, _SCHEDULE}
+    accepted = POLICIES[pair].argument_names(release) | {"use_sde", *_SPACES, "lr_schedule"}
     made: dict[str, Any] = {}
     row = partial(Row, DATA_ENTRY)
     for name in archive.data:
-        if name == _SCHEDULE:
-            made[name] = Call("REDUCE", Global("builtins", "getattr"), (Global(*_BASE), "_dummy_schedule"))
+        if name == "lr_schedule":
+            base = Global("stable_baselines3.common.policies", "BasePolicy")
+            made[name] = Call("REDUCE", Global("builtins", "getattr"), (base, "_dummy_schedule"))
             rows.append(row(name, "kept", "the placeholder of a policy without an algorithm"))
             continue
         value = archive.decode(name)
@@ -113,7 +113,7 @@ def _rebuild_arguments(
                 raise UnsupportedError(message, entry=DATA_ENTRY)
             rows.append(row(name, "dropped", f"{pair[1]} does not have this argument, and it is None"))
             continue
-        if name == _NET_ARCH and network.net_arch is not None:
+        if name == "net_arch" and network.net_arch is not None:
             value = network.net_arch
             rows.append(row(name, "translated", f"{render_line(value)}: the layers of both networks, none shared"))
         else:
@@ -124,10 +124,6 @@ def _rebuild_arguments(
     return made
 
 
-KIND: Final = "VecNormalize"
-"""The class that loads the result, reported as the algorithm."""
-_SPACES_: Final = ("observation_space", "action_space")
-_STATISTICS: Final = ("obs_rms", "ret_rms")
 _SETTINGS: Final = (
     "clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward", "num_envs",
 )  # fmt: skip
@@ -171,36 +167,30 @@ def rebuild_vecnormalize(
         value, changed = _drop_unwritable_spaces(read_entries(found), release)
         rows = [Row(SETTINGS_ENTRY, None, "translated", "a pickle of SB3's VecNormalize")]
         rows += [_space_row(SETTINGS_ENTRY, name, None, value) for name in changed]
-    return RebuiltStatistics(value, RebuildReport(KIND, None, release.version, tuple(rows), ()))
+    return RebuiltStatistics(value, RebuildReport("VecNormalize", None, release.version, tuple(rows), ()))
 
 
 def _rebuild_parts(parts: dict[str, Instance], release: Release) -> tuple[VecNormalize, list[Row]]:
+    """Return statistics of a pickle of SB3, or of the pickles of SB2, and the rows about them."""
     value, _ = _drop_unwritable_spaces(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
-        return value, [
-            _add_values(_attribute_row(name, part, parts[WHOLE_FILE], value), part, value)
-            for name, part in parts[WHOLE_FILE].attributes.items()
-        ]
+        whole = parts[WHOLE_FILE]
+        return value, [_describe_attribute(name, part, whole, value) for name, part in whole.attributes.items()]
     rows = [Row(name, None, "translated", f"{name.removesuffix('.pkl')} of SB3's VecNormalize") for name in parts]
-    settings = (
-        f"clip_obs {value.clip_obs}, clip_reward {value.clip_reward}, gamma {value.gamma}, epsilon {value.epsilon}"
-    )
-    rows += [
-        Row(next(iter(parts)), name, "dropped", "SB2 saved no spaces with its statistics", _INSTEAD)
-        for name in _SPACES_
-    ]
-    rows.append(Row(next(iter(parts)), "settings", "translated", f"SB2's defaults, which it does not save: {settings}"))
-    for name in _STATISTICS:
+    row = partial(Row, next(iter(parts)))
+    rows += [row(name, "dropped", "SB2 saved no spaces with its statistics", _INSTEAD) for name in _SPACES]
+    settings = ", ".join(f"{name} {getattr(value, name)}" for name in _SETTINGS[:4])
+    rows.append(row("settings", "translated", f"SB2's defaults, which it does not save: {settings}"))
+    for name, what in (("obs_rms", "norm_obs"), ("ret_rms", "norm_reward")):
         if getattr(value, name) is None:
-            what = "norm_obs" if name == "obs_rms" else "norm_reward"
-            rows.append(Row(next(iter(parts)), what, "translated", f"false: {name} is missing"))
+            rows.append(row(what, "translated", f"false: {name} is missing"))
     return value, rows
 
 
 def _drop_unwritable_spaces(value: VecNormalize, release: Release) -> tuple[VecNormalize, list[str]]:
     """Leave out spaces that the target cannot load; return the rest, and the names of those."""
     lost = []
-    for name in _SPACES_:
+    for name in _SPACES:
         try:
             encode(getattr(value, name), release)
         except UnsupportedError:
@@ -209,38 +199,41 @@ def _drop_unwritable_spaces(value: VecNormalize, release: Release) -> tuple[VecN
     return replace(value, **without), lost
 
 
-def _add_values(row: Row, part: object, value: VecNormalize) -> Row:
-    """Return the row of a setting or a space with its values."""
-    if row.key in _SPACES_ and isinstance(part, Space):
-        found = getattr(value, row.key)
+def _describe_attribute(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
+    """Return the row of an attribute; that of a setting or a space has the values."""
+    row = _attribute_row(name, part, whole, value)
+    if name in _SPACES and isinstance(part, Space):
         row = row._replace(was=render_line(part), old=render_json(part))
-        return row if found is None else row._replace(now=render_line(found), new=render_json(found))
-    if row.key in _SETTINGS and (part is None or isinstance(part, (bool, int, float))):
-        found = getattr(value, row.key)
-        return row._replace(was=render_line(part), now=render_line(found), old=part, new=render_json(found))
-    return row
+    elif name in _SETTINGS and (part is None or isinstance(part, (bool, int, float))):
+        row = row._replace(was=render_line(part), old=part)
+    else:
+        return row
+    found = getattr(value, name)
+    if found is None and name in _SPACES:
+        return row
+    return row._replace(now=render_line(found), new=render_json(found))
 
 
 def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
-    """Return the row of an attribute."""
+    row = partial(Row, WHOLE_FILE, name)
     if name in _OF_ENVIRONMENT:
-        return _make_row(name, "dropped", "it belongs to the wrapped environment", "that of the next environment")
-    if name in _SPACES_:
+        return row("dropped", "it belongs to the wrapped environment", "that of the next environment")
+    if name in _SPACES:
         return _space_row(WHOLE_FILE, name, part, value)
     if name == "obs_spaces":
         if value.observation_space is not None and value.observation_space.has_keys:
             return _space_row(WHOLE_FILE, name, whole.attributes.get("observation_space"), value)
-        return _make_row(name, "dropped", "only a Dict space has parts")
+        return row("dropped", "only a Dict space has parts")
     if name in _RENAMED:
         today, how = _RENAMED[name]
         if today in whole.attributes:
-            return _make_row(name, "dropped", f"there is also {today}, its new name")
-        return _make_row(name, "translated", how) if part is not None else _make_row(name, "dropped", "it is empty")
+            return row("dropped", f"there is also {today}, its new name")
+        return row("dropped", "it is empty") if part is None else row("translated", how)
     if name in ("old_obs", "old_reward") and part is not None and getattr(value, name) is None:
-        return _make_row(name, "dropped", "it does not consist of arrays", "nothing until the next reset")
-    if name in _STATISTICS and part is not None and library_of(whole) != "stable_baselines3":
-        return _make_row(name, "translated", "SB3's RunningMeanStd, with the same numbers")
-    return _make_row(name, "kept", "")
+        return row("dropped", "it does not consist of arrays", "nothing until the next reset")
+    if name in ("obs_rms", "ret_rms") and part is not None and library_of(whole) != "stable_baselines3":
+        return row("translated", "SB3's RunningMeanStd, with the same numbers")
+    return row("kept", "")
 
 
 def _space_row(entry: str, name: str, part: Any, value: VecNormalize) -> Row:
@@ -252,7 +245,3 @@ def _space_row(entry: str, name: str, part: Any, value: VecNormalize) -> Row:
         return Row(entry, name, "translated", "a space of gymnasium instead of gym", None)
     is_random = getattr(part, "random", None) is not None
     return Row(entry, name, "kept", "without its random generator" if is_random else "")
-
-
-def _make_row(name: str, action: Action, message: str, instead: str | None = None) -> Row:
-    return Row(WHOLE_FILE, name, action, message, instead)

@@ -8,10 +8,11 @@ weights against the network that SB3 makes, and starts the optimizers. So everyt
 (schedules, spaces, ``--set``) holds for those of SB2.
 
 1. :mod:`sbformat.nets.sb2_agents` reads the agent: its algorithm, policy, spaces, and its parameters by name.
-2. :mod:`.algorithms` has, for each algorithm of SB2, the function that converts its network, and the one that converts
-   its hyper-parameters; both are in the modules of its family.
-3. :mod:`.convert` calls them and assembles the archive.
-4. :mod:`.merge` makes one report: each key of SB2's ``data`` has a row, with SB2's name.
+2. ``CONVERSIONS`` has, for each algorithm of SB2, the function that converts its network (:mod:`.networks`), and the
+   one that converts its hyper-parameters (:mod:`.hyperparameters`). ``convert_agent`` calls them and assembles the
+   archive.
+3. ``merge_reports`` makes one report of the conversion and of the rebuild: each key of SB2's ``data`` has a row, with
+   SB2's name.
 
 Invariants: a network is converted exactly or refused: the same outputs for the same observations, up to the rounding
 of float32; every key and every parameter of SB2 that is not in the result has a row.
@@ -83,7 +84,7 @@ from sbformat.tools.rebuild.sb2.networks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sbformat.tools.rebuild.rebuild_report import Action
     from sbformat.tools.rebuild.sb2.conversion import ConvertedNetwork, Setting
@@ -92,24 +93,17 @@ if TYPE_CHECKING:
 __all__ = ["Conversion", "convert_agent", "merge_reports"]
 
 
-class _Converters(Record):
-    """How the agents of an algorithm are converted."""
-
-    network: Callable[[Sb2Agent], ConvertedNetwork]
-    keys: Callable[[Keys], None]
-
-
 CONVERSIONS: Final = {
-    "A2C": _Converters(convert_actor_critic, convert_a2c_keys),
-    "ACKTR": _Converters(convert_actor_critic, convert_acktr_keys),
-    "DDPG": _Converters(convert_ddpg, convert_ddpg_keys),
-    "DQN": _Converters(convert_q_network, convert_dqn_keys),
-    "GAIL": _Converters(convert_actor_critic, convert_trpo_keys),
-    "PPO1": _Converters(convert_actor_critic, convert_ppo1_keys),
-    "PPO2": _Converters(convert_actor_critic, convert_ppo2_keys),
-    "SAC": _Converters(convert_sac, convert_sac_keys),
-    "TD3": _Converters(convert_td3, convert_td3_keys),
-    "TRPO": _Converters(convert_actor_critic, convert_trpo_keys),
+    "A2C": (convert_actor_critic, convert_a2c_keys),
+    "ACKTR": (convert_actor_critic, convert_acktr_keys),
+    "DDPG": (convert_ddpg, convert_ddpg_keys),
+    "DQN": (convert_q_network, convert_dqn_keys),
+    "GAIL": (convert_actor_critic, convert_trpo_keys),
+    "PPO1": (convert_actor_critic, convert_ppo1_keys),
+    "PPO2": (convert_actor_critic, convert_ppo2_keys),
+    "SAC": (convert_sac, convert_sac_keys),
+    "TD3": (convert_td3, convert_td3_keys),
+    "TRPO": (convert_actor_critic, convert_trpo_keys),
 }
 """By the name of the algorithm; HER is converted as the algorithm that it wraps."""
 
@@ -118,8 +112,6 @@ REFUSED: Final = {
 }
 """Why the agents of an algorithm are not converted."""
 
-
-_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _WORKS: Final = (
     "sbformat.load_policy runs its policy, sbformat export writes it as ONNX or C, read_parameters reads its weights"
 )
@@ -135,15 +127,25 @@ class Conversion(Record):
     original: str
     """The algorithm of SB2."""
     archive: Archive
-    """With SB3's entries; values of ``data`` that JSON does not have are in ``decoded`` alone."""
-    decoded: Mapping[str, object]
-    """The meanings of the values of ``data``."""
+    """With SB3's entries; values of ``data`` that JSON does not have are in ``settings`` alone."""
     settings: Mapping[str, Setting]
-    """Where each key of ``data`` comes from."""
+    """The keys of ``data``: their meanings, and where each comes from."""
     rows: tuple[Row, ...]
     """What is dropped: keys and parameters."""
-    undecodable: tuple[str, ...]
-    """Keys whose values cannot be decoded, each with the reason."""
+
+    @property
+    def decoded(self) -> dict[str, object]:
+        """The meanings of the values of ``data``."""
+        return {key: setting.value for key, setting in self.settings.items()}
+
+    @property
+    def undecodable(self) -> list[str]:
+        """Keys whose values cannot be decoded, each with the reason."""
+        return [
+            f"{setting.source}: {setting.value.reason}"
+            for setting in self.settings.values()
+            if isinstance(setting.value, Undecodable)
+        ]
 
 
 def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: Advice = FOR_REBUILD) -> Conversion:
@@ -157,13 +159,13 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
     """
     agent = Sb2Agent(read_agent(archive, Given(policy_class=policy_class)), archive, decode_all(archive), set())
     try:
-        conversion = CONVERSIONS.get(agent.model.learner)
-        if conversion is None:
+        if agent.model.learner not in CONVERSIONS:
             refused = REFUSED.get(agent.algorithm, f"{quote(agent.algorithm)} of SB2 is not converted")
             raise UnsupportedError(refused, entry=DATA_ENTRY)
-        network = conversion.network(agent)
+        convert_network, convert_keys = CONVERSIONS[agent.model.learner]
+        network = convert_network(agent)
         keys = Keys(agent, advice)
-        conversion.keys(keys)
+        convert_keys(keys)
         if network.algorithm == "RecurrentPPO":
             convert_recurrent_keys(keys)
     except UnsupportedError as error:
@@ -185,25 +187,28 @@ def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
 
 
 def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:
-    decoded = {key: setting.value for key, setting in keys.settings.items()}
-    undecodable = [
-        f"{setting.source}: {setting.value.reason}"
-        for setting in keys.settings.values()
-        if isinstance(setting.value, Undecodable)
-    ]
-    data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in decoded.items()}
+    values = {key: setting.value for key, setting in keys.settings.items()}
+    data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in values.items()}
     budget = Budget(agent.archive.limits)
     empty: dict[str, Any] = {"state": {}, "param_groups": []}
+    variables: Mapping[str, np.ndarray] = network.variables
+    fixed = fixed_coefficient(values.get(ENTROPY_KEY))
+    if network.algorithm in ENTROPY_LEARNERS and fixed is not None:  # SB3 also saves a coefficient that is fixed
+        variables = {FIXED: np.asarray(fixed, dtype=np.float32)}
     made = Archive(FileEntries({}, budget), "sb3", budget).with_entries({DATA_ENTRY: dump_data(data)})
     made = made.replace(
         parameters={
-            _POLICY: StateDict.from_arrays(_name_arrays(network, keys)),
+            POLICY_ENTRY.removesuffix(PTH_SUFFIX): StateDict.from_arrays(_name_arrays(network, keys)),
             **{name: StateDict.from_arrays(empty) for name in OPTIMIZERS[network.algorithm]},
         },
-        pytorch_variables=StateDict.from_arrays(_make_variables(network, keys)),
+        pytorch_variables=StateDict.from_arrays(dict(variables)),
     )
     rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
-    return Conversion(network.algorithm, agent.algorithm, made, decoded, keys.settings, rows, tuple(undecodable))
+    return Conversion(network.algorithm, agent.algorithm, made, keys.settings, rows)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str) or value == {}
 
 
 def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.ndarray]:
@@ -219,50 +224,29 @@ def _name_arrays(network: ConvertedNetwork, keys: Keys) -> OrderedDict[str, np.n
     return OrderedDict(zip(chain(found, map(str, count())), network.arrays))
 
 
-def _make_variables(network: ConvertedNetwork, keys: Keys) -> dict[str, np.ndarray]:
-    """Return the variables of the result: SB3 also saves an entropy coefficient that is fixed."""
-    setting = keys.settings.get(ENTROPY_KEY)
-    fixed = None if setting is None else fixed_coefficient(setting.value)
-    if network.algorithm in ENTROPY_LEARNERS and fixed is not None:
-        return {FIXED: np.asarray(fixed, dtype=np.float32)}
-    return dict(network.variables)
-
-
-def _report_unused(agent: Sb2Agent) -> list[Row]:
-    """Return a row for each scope with parameters that no converter read or reported."""
+def _report_unused(agent: Sb2Agent) -> Iterator[Row]:
+    """Yield a row for each scope with parameters that no converter read or reported."""
     scopes: dict[str, list[str]] = {}
     for name in agent.parameters:
         if name not in agent.used:
             scopes.setdefault(name.rpartition("/")[0] or name, []).append(name)
-    agent.used.update(name for names in scopes.values() for name in names)
-    return [_report_scope(scope, names) for scope, names in scopes.items()]
+    for scope, names in scopes.items():
+        is_copy = all("#" in name for name in names)
+        message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
+        is_finding = not is_copy and scope not in names
+        yield Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)
 
 
-def _report_scope(scope: str, names: list[str]) -> Row:
-    is_copy = all("#" in name for name in names)
-    message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
-    is_finding = not is_copy and scope not in names
-    return Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)
+def _report_entries(archive: Archive) -> Iterator[Row]:
+    """Yield the rows of the entries of a zip other than ``data`` and ``parameters``."""
+    for name in archive.entries if archive.format == "sb2-zip" else ():
+        if name == SB2_PARAMETER_LIST_ENTRY:
+            yield Row(name, None, "translated", f"the names are those of the tensors of {POLICY_ENTRY}")
+        elif name not in (DATA_ENTRY, SB2_PARAMETERS_ENTRY):
+            yield Row(name, None, "dropped", "SB3 has no such entry")
 
 
-def _report_entries(archive: Archive) -> list[Row]:
-    """Return the rows of the entries of a zip other than ``data`` and ``parameters``."""
-    if archive.format != "sb2-zip":
-        return []
-    names = [name for name in archive.entries if name not in (DATA_ENTRY, SB2_PARAMETERS_ENTRY)]
-    return [
-        Row(name, None, "translated", f"the names are those of the tensors of {POLICY_ENTRY}")
-        if name == SB2_PARAMETER_LIST_ENTRY
-        else Row(name, None, "dropped", "SB3 has no such entry")
-        for name in names
-    ]
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str) or value == {}
-
-
-_FRESH: Final = "a fresh state: SB2 does not save that of its optimizers"
+# -- the report ---------------------------------------------------------------------------------------
 
 
 def merge_reports(conversion: Conversion, rows: Sequence[Row], assigned: Collection[str]) -> tuple[Row, ...]:
@@ -276,7 +260,11 @@ def merge_reports(conversion: Conversion, rows: Sequence[Row], assigned: Collect
     for row in (*merged, *(_note_assigned(row, assigned) for row in conversion.rows)):
         earlier = made.get((row.entry, row.key))
         made[row.entry, row.key] = row if earlier is None else _combine(earlier, row)
-    silent = {(DATA_ENTRY, key) for key, setting in conversion.settings.items() if _is_bookkeeping(setting)}
+    silent = {  # what SB3 would set by itself, and does not train with
+        (DATA_ENTRY, key)
+        for key, setting in conversion.settings.items()
+        if setting.source is None and not setting.note and key != "policy_kwargs"
+    }
     kept = [row for place, row in made.items() if place not in silent or row.action == "dropped"]
     return (*kept, *_merge_entries(rows))
 
@@ -294,27 +282,19 @@ def _combine(row: Row, other: Row) -> Row:
     return other._replace(action=action, message=message, is_finding=row.is_finding or other.is_finding)
 
 
-def _is_bookkeeping(setting: Setting) -> bool:
-    """Return whether a key is one that SB3 would set by itself, and does not train with."""
-    return setting.source is None and not setting.note and setting.key != "policy_kwargs"
-
-
 def _merge_row(conversion: Conversion, row: Row) -> Row:
     """Return the row of a key with SB2's name for it, and how the value follows from SB2's."""
     key, _, rest = (row.key or "").partition("/")
     setting = conversion.settings.get(key)
     if setting is None:
         return row
-    message = "; ".join(filter(None, (_describe_origin(setting), row.message)))
-    name = (setting.source or key) + (f"/{rest}" if rest else "")
-    action = "translated" if row.action == "kept" and message else row.action
-    place = key + (f"/{rest}" if rest else "")
-    return row._replace(key=name, action=action, message=message, new_key=place if place != name else None)
-
-
-def _describe_origin(setting: Setting) -> str:
     renamed = f"{setting.key} in SB3" if setting.source not in (None, setting.key) else ""
-    return ": ".join(filter(None, (renamed, setting.note)))
+    origin = ": ".join(filter(None, (renamed, setting.note)))
+    message = "; ".join(filter(None, (origin, row.message)))
+    below = f"/{rest}" if rest else ""
+    name, place = (setting.source or key) + below, key + below
+    action = "translated" if row.action == "kept" and message else row.action
+    return row._replace(key=name, action=action, message=message, new_key=place if place != name else None)
 
 
 def _merge_entries(rows: Sequence[Row]) -> Iterator[Row]:
@@ -325,6 +305,6 @@ def _merge_entries(rows: Sequence[Row]) -> Iterator[Row]:
             continue
         seen.add(row.entry)
         if OPTIMIZER_WORD in row.entry:
-            yield Row(row.entry, None, "translated", _FRESH)
+            yield Row(row.entry, None, "translated", "a fresh state: SB2 does not save that of its optimizers")
         elif row.entry != POLICY_ENTRY:
             yield row
