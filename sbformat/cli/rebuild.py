@@ -267,7 +267,7 @@ def find_word(row: dict[str, Any]) -> str:
 
 def _print_settings(printer: Plain, report: dict[str, Any]) -> None:
     """Print what became of the hyper-parameters, with the keys that got the default of the algorithm in one line."""
-    from sbformat.tools.rebuild.report import DEFAULT_NOTE
+    from sbformat.tools.rebuild.rebuild_report import DEFAULT_NOTE
 
     note = DEFAULT_NOTE.format(report["algorithm"])
     rows = [row for row in report["rows"] if row["is_hyperparameter"]]

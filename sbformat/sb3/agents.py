@@ -42,10 +42,9 @@ from sbformat.sb3.replay_buffers import load_replay_buffer
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import encode_assigned, find_release, parse_schedule
 from sbformat.tools.rebuild import rebuild_with
-from sbformat.tools.rebuild.advice import FOR_LOAD
-from sbformat.tools.rebuild.algorithms import RECREATED
-from sbformat.tools.rebuild.context import Options, find_source_release
-from sbformat.tools.rebuild.roles import REPLAY_BUFFERS
+from sbformat.tools.rebuild.rebuild_context import FOR_LOAD, Options, find_source_release
+from sbformat.tools.rebuild.rebuild_report import RECREATED
+from sbformat.tools.rebuild.trusted import REPLAY_BUFFERS
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 from sbformat.writer import writes

@@ -97,7 +97,9 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
     rows = []
     for name, (here, judge) in _FIELDS.items():
         sides = _Comparison(fields.get(name, fields.get(changes.SYSTEM_FIELDS.get(name, name))), here(), blobs)
-        rows.append(SystemRow(name, sides.saved, sides.here, *judge(sides)))
+        needed = _NEEDED.get(name) if sides.here is None else None
+        outcome = judge(sides) if needed is None else (True, f"{needed} is not installed here.")
+        rows.append(SystemRow(name, sides.saved, sides.here, *outcome))
     return tuple(rows)
 
 
@@ -154,8 +156,6 @@ def _judge_python(sides: _Comparison) -> _Outcome:
 
 
 def _judge_sb3(sides: _Comparison) -> _Outcome:
-    if sides.here is None:
-        return True, "SB3 is not installed here."
     if sides.releases is None or sides.releases[0] == sides.releases[1]:
         return _NO_EFFECT
     saved, here = sides.releases
@@ -171,8 +171,6 @@ def _judge_sb3(sides: _Comparison) -> _Outcome:
 
 
 def _judge_torch(sides: _Comparison) -> _Outcome:
-    if sides.here is None:
-        return True, "torch is not installed here."
     if sides.releases is None:
         return _NO_EFFECT
     saved, here = sides.releases
@@ -186,8 +184,6 @@ def _judge_torch(sides: _Comparison) -> _Outcome:
 
 
 def _judge_numpy(sides: _Comparison) -> _Outcome:
-    if sides.here is None:
-        return True, "numpy is not installed here."
     if sides.releases is None or sides.releases[0][0] == sides.releases[1][0]:
         return _NO_EFFECT
     saved, _ = sides.releases
@@ -204,8 +200,6 @@ def _judge_numpy(sides: _Comparison) -> _Outcome:
 
 def _judge_cloudpickle(sides: _Comparison) -> _Outcome:
     here = parse_release(sides.here)
-    if sides.here is None:
-        return True, "cloudpickle is not installed here."
     old, new = sides.keys_with(b"_make_skel_func"), sides.keys_with(b"_make_function")
     until, since = changes.CLOUDPICKLE_SKELETON, changes.CLOUDPICKLE_FUNCTION
     if here is not None and old and here >= until:
@@ -253,3 +247,5 @@ _FIELDS: Final[dict[str, tuple[Callable[[], str | None], Callable[[_Comparison],
     "OpenAI Gym": (_installed("gym"), _judge_gym),
 }
 """For each row: how to find the release on this system, and the rule."""
+_NEEDED: Final = {"Stable-Baselines3": "SB3", "PyTorch": "torch", "Numpy": "numpy", "Cloudpickle": "cloudpickle"}
+"""What SB3 loads no archive without."""

@@ -102,25 +102,26 @@ def convert(
         raise UnsupportedError(message)
     entries: tuple[str, ...] = ()
     as_bytes: tuple[str, ...] = ()
+    options: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
     found = _read_source(source, limits)
     if not isinstance(found, Archive):
         tensors = len(found)
-        _write_arrays(found, output, kind, overwrite=overwrite, progress=progress)
+        _write_arrays(found, output, kind, options)
     elif kind == "safetensors":
         entries = tuple(found.entries)
-        tensors, as_bytes = _write_safetensors(found, output, overwrite=overwrite, progress=progress)
+        tensors, as_bytes = _write_safetensors(found, output, options)
     elif kind == "pth":
         name = found.find_state_dict(entry.removesuffix(PTH_SUFFIX))
         entries, state_dict = (name,), found.state_dict(name)
         tensors = len(state_dict.tensors())
         try:
-            write_pth(state_dict, output, overwrite=overwrite, progress=progress, check=found.check)
+            write_pth(state_dict, output, check=found.check, **options)
         except SbformatError as error:
             raise error if (error.entry or "").startswith(name) else error.within(name) from None
     else:
         entries = tuple(found.entries)
         tensors = sum(_count_tensors(found, name) for name in entries if is_state_dict(name))
-        write(found, output, overwrite=overwrite, progress=progress)
+        write(found, output, **options)
     return ConvertReport(os.fspath(output), kind, entries, tensors, as_bytes, os.stat(output).st_size)
 
 
@@ -140,51 +141,35 @@ def _count_tensors(archive: Archive, name: str) -> int:
 
 
 def _write_arrays(
-    arrays: Arrays,
-    output: str | os.PathLike[str],
-    kind: ConvertFormat,
-    *,
-    overwrite: bool,
-    progress: Callable[[int], None] | None,
+    arrays: Arrays, output: str | os.PathLike[str], kind: ConvertFormat, options: Mapping[str, Any]
 ) -> None:
     if kind == "sb3":
         message = "arrays alone do not make an archive; sbformat edit TEMPLATE.zip --weights FILE -o OUT.zip adds them"
         raise UnsupportedError(message)
     state_dict = StateDict.from_arrays(OrderedDict(arrays))
     if kind == "pth":
-        write_pth(state_dict, output, overwrite=overwrite, progress=progress)
+        write_pth(state_dict, output, **options)
     else:
         from sbformat.arrayfiles.writer import write_arrays
 
         streams = {name: state_dict.stream_of(state_dict.tree[name]) for name in arrays}
-        write_arrays(streams, output, overwrite=overwrite, progress=progress)
+        write_arrays(streams, output, **options)
 
 
 # -- an archive as safetensors ------------------------------------------------------------------------
 
 
 def _write_safetensors(
-    archive: Archive,
-    output: str | os.PathLike[str],
-    *,
-    overwrite: bool,
-    progress: Callable[[int], None] | None,
+    archive: Archive, output: str | os.PathLike[str], options: Mapping[str, Any]
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata or as bytes."""
     from sbformat.arrayfiles.writer import write_arrays
 
-    made = _PortableArchive(archive, progress or (lambda _: None))
+    made = _PortableArchive(archive, options["progress"] or (lambda _: None))
     for name in archive.entries:
         made.add(name)
     document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
-    write_arrays(
-        made.arrays,
-        output,
-        metadata={METADATA_KEY: document},
-        overwrite=overwrite,
-        progress=progress,
-        check=archive.check,
-    )
+    write_arrays(made.arrays, output, metadata={METADATA_KEY: document}, check=archive.check, **options)
     return made.tensors, tuple(made.as_bytes)
 
 

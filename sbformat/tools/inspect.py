@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
 """The kinds of files that contain a policy."""
+_KINDS: Final[dict[type, str]] = {
+    TensorInfo: "tensor", SparseTensor: "sparse", QuantizedTensor: "quantized", MetaTensor: "meta",
+}  # fmt: skip
 _NORMALIZED_NOTE: Final = (
     "trained behind VecNormalize: predict, evaluate and export need its statistics, usually vecnormalize.pkl beside "
     "the archive (--vecnormalize FILE), or put into it by sbformat bundle"
@@ -162,7 +165,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         format=archive.format,
         stable_baselines3_version=try_to(lambda: archive.stable_baselines3_version, VERSION_ENTRY),
         algorithm=archive.algorithm if data is not None and archive.format not in (*OBJECTS, "policy-file") else None,
-        policy_class=_find_policy_class(data) if data is not None else None,
+        policy_class=None if data is None else class_reference(data.get("policy_class", data.get("policy"))),  # of SB2
         system_info=system_info.fields if system_info is not None else None,
         data=data,
         hyperparameters=archive.hyperparameters() if data is not None else None,
@@ -204,11 +207,6 @@ def _is_normalized(archive: Archive) -> bool:
     return is_surely_normalized(archive)
 
 
-def _find_policy_class(data: dict[str, Any]) -> str | None:
-    """Return the dotted name of the policy class; Stable Baselines 2 stored it under ``policy``."""
-    return class_reference(data.get("policy_class", data.get("policy")))
-
-
 def _describe_state_dict(name: str, archive: Archive, budget: Budget) -> StateDictReport:
     state_dict = archive.state_dict(name)
     rows = []
@@ -228,28 +226,24 @@ def _describe_state_dict(name: str, archive: Archive, budget: Budget) -> StateDi
 
 
 def _describe_tensor(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:
-    if type(value) is TensorInfo:
+    """Return the row of a tensor; None for another value.
+
+    :param owners: the first tensor of each storage, by its ``id()``
+    """
+    kind = _KINDS.get(type(value))
+    if kind is None:
+        return None
+    info, nbytes, shares = value, 0, None
+    if kind == "tensor":
+        kind, nbytes = "parameter" if value.is_parameter else kind, value.nbytes
         owner = owners.setdefault(id(value.storage), path)
-        return TensorRow(
-            path,
-            "parameter" if value.is_parameter else "tensor",
-            value.dtype,
-            value.shape,
-            value.nbytes,
-            value.requires_grad,
-            value.location,
-            owner if owner != path else None,
-        )
-    if type(value) is SparseTensor:
-        info = value.values
-        nbytes = sum(part.nbytes for part in (*value.indices, info))
-        return TensorRow(path, "sparse", info.dtype, value.shape, nbytes, info.requires_grad, info.location, None)
-    if type(value) is QuantizedTensor:
-        info = value.int_repr
-        return TensorRow(
-            path, "quantized", info.dtype, info.shape, info.nbytes, info.requires_grad, info.location, None
-        )
-    if type(value) is MetaTensor:
+        shares = owner if owner != path else None
+    elif kind == "sparse":
+        info, nbytes = value.values, sum(part.nbytes for part in (*value.indices, value.values))
+    elif kind == "quantized":
+        info = value = value.int_repr
+        nbytes = info.nbytes
+    else:
         nbytes = prod(value.shape) * DTYPES[value.dtype].itemsize
-        return TensorRow(path, "meta", value.dtype, value.shape, nbytes, value.requires_grad, "meta", None)
-    return None
+    location = "meta" if kind == "meta" else info.location
+    return TensorRow(path, kind, info.dtype, value.shape, nbytes, info.requires_grad, location, shares)

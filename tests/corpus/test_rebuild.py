@@ -16,7 +16,7 @@ import pytest
 import sbformat
 from sbformat import Serialized, UnsupportedError
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.encode import is_private, iter_texts
+from sbformat.tools.rebuild.trusted import is_private, iter_texts
 from sbformat.values.render import render_json
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 

@@ -10,7 +10,7 @@ import pytest
 
 import sbformat
 from sbformat.known.spaces import convert_space
-from sbformat.tools.evaluate.frames import FrameStack
+from sbformat.tools.evaluate import FrameStack
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 
 if TYPE_CHECKING:

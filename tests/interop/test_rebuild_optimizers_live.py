@@ -18,7 +18,7 @@ from sbformat import pth
 from sbformat.nets.layers import ACTIVATIONS
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, find_wrong_options, fits_parameter, list_defaults
+from sbformat.tools.rebuild.optimizers import OPTIMIZERS, find_wrong_options, fits_parameter, list_defaults
 from tests.helpers.build_blobs import partial
 from tests.helpers.bundled import SAC
 from tests.helpers.old_archives import blob, with_keys

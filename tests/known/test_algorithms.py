@@ -17,7 +17,7 @@ from sbformat.known.algorithms import (
 from sbformat.known.table import find
 from sbformat.nets.sb3 import NETWORKS, POLICIES
 from sbformat.schema import known_keys
-from sbformat.tools.rebuild.roles import list_buffers
+from sbformat.tools.rebuild.trusted import list_buffers
 
 
 def test_a_row_agrees_with_every_view() -> None:

@@ -114,7 +114,7 @@ def test_a_change_of_a_tensor_has_its_dtype_shape_flags_and_few_elements() -> No
 
 
 def test_values_of_a_report_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.tools.diff.plain_entries.ValueRenderer", lambda: ValueRenderer(500))
+    monkeypatch.setattr("sbformat.tools.diff.ValueRenderer", lambda: ValueRenderer(500))
     other = BASE.replace(data={**BASE.data, **{f"key{index}": ["a" * 90] * 3 for index in range(9)}})
     values = [change.new for change in diff(BASE, other).changes]
     assert values[0] == ["a" * 90] * 3

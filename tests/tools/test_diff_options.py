@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import sbformat
 from sbformat import Archive, MissingEntryError, StateDict
-from sbformat.tools.diff import Change, diff
-from sbformat.tools.diff.tolerance import Tolerance
+from sbformat.tools.diff import Change, Tolerance, diff
 from tests.helpers import thresholds
 from tests.helpers.bundled import PPO, changed, set_data
 from tests.helpers.many_cases import check_each

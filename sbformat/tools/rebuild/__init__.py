@@ -7,16 +7,16 @@ each key of ``data`` and each entry: ``kept`` (equal), ``translated`` (the same 
 (left out; ``instead`` is what SB3 uses then). A row is a finding when the agent computes or trains differently.
 
 1. The algorithm is identified; an archive of HER before SB3 1.1 becomes its inner algorithm with a Dict observation
-   space (``her``). A ``RebuildContext`` holds what is rebuilt, for which release, and the rows of the report.
+   space. A ``RebuildContext`` holds what is rebuilt, for which release, and the rows of the report.
 2. ``network`` renames and copies the tensors of ``policy.pth``. Its layers may require arguments of the policy that
    were defaults once; they are noted, as is the optimizer's class.
-3. ``data`` rebuilds each key with the handler for it: spaces, ``policy_class``, ``policy_kwargs``, schedules, buffers.
-   A value is decoded to what it means and encoded again (``encode``); code, and names outside the tables of what SB3
-   may call in that place (``roles``), are dropped unless the caller allows them by their exact name (``allowed``).
-   ``check_data`` then drops what the JSON Schema refuses, and supplies or refuses what is missing.
-4. ``check_weights`` compares the network that SB3 will make from the new ``data`` with the new tensors.
-5. ``optimizers`` renumbers and reorders the optimizer states; a state that does not fit starts anew.
-6. ``variables`` makes the entropy coefficient agree with ``ent_coef``; ``entries`` assembles the archive.
+3. ``data_keys`` rebuilds each key with the handler for it: spaces, schedules; ``policy_and_buffers`` has those of
+   classes with arguments. A value is decoded to what it means and encoded again; code, and names outside the tables of
+   what SB3 may call in that place, are dropped unless the caller allows them by their exact name (``trusted``). Then
+   what the JSON Schema refuses is dropped, and what is missing is supplied or refused.
+4. ``network.check_weights`` compares the network that SB3 will make from the new ``data`` with the new tensors.
+5. ``optimizers`` renumbers and reorders the optimizer states; a state that does not fit starts anew. The entropy
+   coefficient is made to agree with ``ent_coef``.
 
 Invariants: every key and entry has a row; no byte of an old pickle is copied unless ``on_unknown="keep"``; numbers are
 never changed, only moved; what cannot be rebuilt so that SB3 loads it is an ``UnsupportedError``, not a broken archive.
@@ -34,42 +34,78 @@ Worked example: PPO of SB3 1.0, ``net_arch=[8]`` shared by both networks, for SB
     policy.optimizer    translated  Adam's averages of the shared layer are copied to both layers
 
 Where to change it: a key that SB3 renames or removes is in ``known/changes``, an algorithm and its defaults in
-``known/algorithms``, a class that SB3 may call in ``roles``; a key that needs more than its value is a handler of
-``data``.
+``known/algorithms``, a class that SB3 may call in its row of ``known``; a key that needs more than its value is a
+handler of ``data_keys``.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from sbformat.archive.edits import dump_data
 from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import (
+    DATA_ENTRY,
+    ENTROPY_OPTIMIZER,
+    POLICY_ENTRY,
+    PTH_SUFFIX,
+    PYTORCH_VARIABLES_ENTRY,
+    SYSTEM_INFO_ENTRY,
+    TENSORS_ENTRY,
+    VERSION_ENTRY,
+)
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.folders import find_in_folder
+from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
+from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.immutable import Record, thaw
-from sbformat.known.algorithms import ALGORITHMS, list_relatives
+from sbformat.known import changes
+from sbformat.known.algorithms import ALGORITHMS, OPTIMIZERS, list_relatives
 from sbformat.known.changes import NEWEST, parse_target
 from sbformat.known.table import current_name, find
 from sbformat.known.types import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.nets.wrappers import unwrap
+from sbformat.pth import StateDict
 from sbformat.reader import read
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import encode_assigned
-from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
-from sbformat.tools.rebuild.entries import rebuild_entries
-from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
-from sbformat.tools.rebuild.policy_files import RebuiltPolicy, rebuild_policy
-from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
-from sbformat.tools.rebuild.row_values import add_values
-from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
+from sbformat.tools.rebuild.data_keys import rebuild_data
+from sbformat.tools.rebuild.network import (
+    Copies,
+    HerObservation,
+    Tensor,
+    check_weights,
+    find_her_observation,
+    find_inner_algorithm,
+    rebuild_network,
+)
+from sbformat.tools.rebuild.optimizers import (
+    Optimizer,
+    make_entropy_state,
+    make_policy_state,
+    rebuild_optimizer,
+    rebuild_variables,
+)
+from sbformat.tools.rebuild.other_files import RebuiltPolicy, RebuiltStatistics, rebuild_policy, rebuild_vecnormalize
+from sbformat.tools.rebuild.policy_and_buffers import (
+    find_kept_modules,
+    require_network_arguments,
+    require_optimizer_class,
+)
+from sbformat.tools.rebuild.rebuild_context import OnUnknown, Options, RebuildContext
+from sbformat.tools.rebuild.rebuild_report import Action, RebuildReport, Required, Row, add_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
+    from sbformat.nets.reading import NetworkMatch
+
 
 __all__ = [
     "Action",
@@ -84,8 +120,6 @@ __all__ = [
     "rebuild_policy",
     "rebuild_vecnormalize",
 ]
-
-_SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
 
 
 class Rebuilt(Record):
@@ -183,7 +217,7 @@ def rebuild_with(
     :param options: without the policy class
     :param policy_class: of the caller, for an agent of SB3 or SB2
     """
-    if archive.format in _SB2_FORMATS:
+    if archive.format in ("sb2-zip", "sb2-pickle"):
         return _rebuild_sb2(archive, options, algorithm, policy_class, assign)
     if archive.format not in SB3_ARCHIVES:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
@@ -194,25 +228,29 @@ def rebuild_with(
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
         raise UnsupportedError(message)
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
-    release = options.target
     since = find(next(iter(ALGORITHMS[name].policies.values()))).since
-    if since is not None and release < since:
-        message = f"sb3-contrib {release} has no {name}"
+    if since is not None and options.target < since:
+        message = f"sb3-contrib {options.target} has no {name}"
         raise UnsupportedError(message)
     _require_known_keys(name, assign)
     chosen = None if policy_class is None else _resolve_policy_class(policy_class, name)
     options = options._replace(policy_class=chosen)
-    assigned = {key: encode_assigned(key, thaw(value), release) for key, value in assign.items()}
-    context = RebuildContext(archive, name, ALGORITHMS[name], options, assigned)
+    context = RebuildContext(archive, name, options, _encode_assigned(assign, options))
     if her is not None and not context.has_sb3_policy:
         her, why_no_her = None, "its policy class is a custom one"
     context.her_observation, context.why_no_her_observation = her, why_no_her
-    made = rebuild_entries(context)
+    made = _rebuild_entries(context)
     context.raise_refused()
-    requires = tuple(context.allowed.required)
     rows = add_values(context.rows, archive, made, name)
-    report = RebuildReport(name, _read_version(archive), release.version, rows, requires)
-    return Rebuilt(made, report)
+    try:
+        version = archive.stable_baselines3_version
+    except SbformatError:
+        version = None
+    return Rebuilt(made, RebuildReport(name, version, options.target.version, rows, tuple(context.allowed.required)))
+
+
+def _encode_assigned(assign: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    return {key: encode_assigned(key, thaw(value), options.target) for key, value in assign.items()}
 
 
 def _rebuild_sb2(
@@ -236,11 +274,11 @@ def _rebuild_sb2(
         message = f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}"
         raise UnsupportedError(message)
     _require_known_keys(name, assign)
-    assigned = {key: encode_assigned(key, thaw(value), options.target) for key, value in assign.items()}
-    context = RebuildContext(converted.archive, name, ALGORITHMS[name], options, assigned, converted.decoded)
+    assigned = _encode_assigned(assign, options)
+    context = RebuildContext(converted.archive, name, options, assigned, converted.decoded)
     if options.on_unknown == "error":
         context.refused += converted.undecodable
-    made = rebuild_entries(context)
+    made = _rebuild_entries(context)
     context.raise_refused()
     rows = add_values(merge_reports(converted, context.rows, assigned), archive, made, name)
     requires = tuple(context.allowed.required)
@@ -289,8 +327,131 @@ def _require_known_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:
             raise MissingEntryError(key, present=sorted(known), what="key of SB3")
 
 
-def _read_version(archive: Archive) -> str | None:
-    try:
-        return archive.stable_baselines3_version
-    except SbformatError:
-        return None
+# -- entries ------------------------------------------------------------------------------------------
+
+_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
+
+
+def _rebuild_entries(context: RebuildContext) -> Archive:
+    """Return the new archive: the network first, whose layers require arguments, then ``data``, then the optimizers."""
+    archive, copies = context.archive, Copies()
+    policy = unwrap(archive.parameters[_POLICY], find_kept_modules(context))
+    network = rebuild_network(
+        policy.state_dict,
+        context.family.kind,
+        context.target,
+        her=context.her_observation,
+        has_sb3_policy=context.has_sb3_policy,
+    )
+    require_network_arguments(context, network)
+    _report_entry(context, POLICY_ENTRY, [*policy.notes, *network.notes])
+    optimizers = _read_optimizers(context, copies)
+    data = rebuild_data(context)
+    rate = data.get("learning_rate")
+    context.new_learning_rate = rate if type(rate) in (int, float) else None
+    match = check_weights(context, network, data, policy.refused.values())
+    parameters = {_POLICY: policy.state_dict.with_tree(copies.move(network.tree))}
+    old = tuple(Tensor(name, name, info) for name, info in policy.state_dict.tree.items())
+    for name, optimizer in optimizers.items():
+        tree = rebuild_optimizer(context, optimizer, old, network, match, policy.computed)
+        parameters[name] = archive.parameters[name].with_tree(tree)
+        _report_entry(context, name + PTH_SUFFIX, optimizer.notes)
+    parameters |= _make_missing_optimizers(context, parameters, match)
+    variables = _rebuild_variables_entry(context, data)
+    dropped = _report_other_entries(context, {f"{name}{PTH_SUFFIX}" for name in parameters})
+    edited = archive.without(*dropped).with_entries({DATA_ENTRY: dump_data(data)})  # null: supplied when it is loaded
+    return edited.replace(
+        parameters=parameters,
+        pytorch_variables=variables,
+        stable_baselines3_version=context.target.version,
+        system_info=... if context.options.keep_system_info else None,
+    )
+
+
+def _list_optimizers(context: RebuildContext) -> list[str]:
+    return [*OPTIMIZERS[context.algorithm], *([ENTROPY_OPTIMIZER] if context.learns_entropy else [])]
+
+
+def _read_optimizers(context: RebuildContext, copies: Copies) -> dict[str, Optimizer]:
+    """Return the optimizer states of the archive; what they reveal of the policy's arguments is noted."""
+    found = {}
+    for name in _list_optimizers(context):
+        if name not in context.archive.parameters:
+            continue
+        found[name] = optimizer = Optimizer(name, copies.move(context.archive.parameters[name].tree))
+        if name != ENTROPY_OPTIMIZER:
+            require_optimizer_class(context, optimizer.guess_class())
+            if context.last_learning_rate is None:
+                context.last_learning_rate = optimizer.learning_rate()
+    return found
+
+
+def _make_missing_optimizers(
+    context: RebuildContext, present: Collection[str], match: NetworkMatch | None
+) -> dict[str, StateDict]:
+    """Return fresh states of the optimizers that SB3's ``load`` needs and the archive does not have.
+
+    :param match: the policy as SB3 makes it; None when it is not known
+    :raises MissingEntryError: when it is not known what one consists of
+    """
+    made = {}
+    for name in _list_optimizers(context):
+        if name in present:
+            continue
+        is_policy = name != ENTROPY_OPTIMIZER
+        new = make_policy_state(context, name, match) if is_policy else make_entropy_state(context)
+        if new is None:
+            raise MissingEntryError(name, present=context.archive.parameters, what="state dict")
+        made[name] = StateDict.from_arrays({}).with_tree(new)
+        message = "a fresh state: it was missing, and SB3's load needs it"
+        context.report("translated", message, entry=name + PTH_SUFFIX)
+    return made
+
+
+def _rebuild_variables_entry(context: RebuildContext, data: dict[str, object]) -> StateDict:
+    """Return ``pytorch_variables.pth``."""
+    tensors = rebuild_variables(context, data)
+    names = context.archive.entries
+    old = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in names), None)
+    if old is None:
+        context.report("translated", "new: it was missing", entry=PYTORCH_VARIABLES_ENTRY)
+    else:
+        note = f"now {PYTORCH_VARIABLES_ENTRY}, its name since SB3 {changes.WRITES_VERSION}"
+        _report_entry(context, old, [note] if old == TENSORS_ENTRY else [])
+    template = context.archive.pytorch_variables or StateDict.from_arrays({})
+    return template.with_tree(Copies().move(tensors))
+
+
+def _report_entry(context: RebuildContext, entry: str, notes: list[str]) -> None:
+    if bytes(context.archive.raw(entry)[:2]) != b"PK":
+        notes = ["a torch zip instead of a legacy stream", *notes]
+    context.report("translated" if notes else "kept", "; ".join(dict.fromkeys(notes)), entry=entry)
+
+
+def _report_other_entries(context: RebuildContext, parameters: set[str]) -> list[str]:
+    """Report all entries but the rebuilt ones, and return those that the result does not have."""
+    dropped = []
+    for name in context.archive.entries:
+        if name == VERSION_ENTRY:
+            context.report("translated", context.target.version, entry=name)
+        elif name == TENSORS_ENTRY:
+            dropped.append(name)
+        elif name not in (*parameters, DATA_ENTRY, PYTORCH_VARIABLES_ENTRY):
+            why = _find_reason_to_drop(context, name)
+            context.report("dropped" if why else "kept", why, entry=name)
+            if why:
+                dropped.append(name)
+    return dropped
+
+
+def _find_reason_to_drop(context: RebuildContext, name: str) -> str:
+    """Return why an entry is left out, or an empty text."""
+    if name == SYSTEM_INFO_ENTRY:
+        return "" if context.options.keep_system_info else "it describes the author's machine"
+    if name.endswith(PTH_SUFFIX):
+        return f"{context.algorithm} has no such part, and SB3 refuses to load an archive with it"
+    if name in STATISTICS_ENTRIES:  # those of a bundle (STATISTICS.md 17.5) are plain data, and are kept if valid
+        with contextlib.suppress(SbformatError):
+            read_entries(context.archive)
+            return ""
+    return "" if context.options.on_unknown == "keep" else "SB3 has no such entry"

@@ -8,7 +8,7 @@ from sbformat.errors import escape
 from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
-    from sbformat.tools.rebuild.report import RebuildReport, Row
+    from sbformat.tools.rebuild.rebuild_report import RebuildReport, Row
 
 _HEADER = ("entry", "key", "action", "before", "now", "what was done, or why it was dropped")
 

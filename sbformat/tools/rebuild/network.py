@@ -1,34 +1,273 @@
 """``policy.pth`` for the target: tensors under the names of today, and what they require of the arguments.
 
 In: the old state dict. Out: a ``Network``: each new tensor with the name that it had, so that ``optimizers`` can move
-its state the same way (REBUILDING.md 15.3). Example, an actor-critic policy of SB3 1.6 with one shared layer::
+its state the same way (REBUILDING.md 15.3); and whether SB3 can load the new weights: their names and shapes against
+the network that it makes. Example, an actor-critic policy of SB3 1.6 with one shared layer::
 
     mlp_extractor.shared_net.0.weight    ->  mlp_extractor.policy_net.0.weight
                                              mlp_extractor.value_net.0.weight   (a copy: they are trained apart)
     mlp_extractor.policy_net.0.weight    ->  mlp_extractor.policy_net.2.weight  (1 is the activation)
     features_extractor.cnn.0.weight      ->  the same, and as pi_features_extractor..., vf_features_extractor...
+
+HER before SB3 1.1 was an algorithm that wrapped another one, and concatenated its observations (REBUILDING.md 15.4).
+Since then it is a replay buffer, and the observations are a Dict with the goals. The old layers received ``observation
++ desired_goal``; the Dict has the parts in the order ``achieved_goal, desired_goal, observation``. So the columns of
+each first layer are reordered, and those of the achieved goal, which it never received, are zero: the same function.
+Example, 3 numbers of observation (o) and 2 of goal (g): a row of a first layer of SAC's critic, which also receives one
+action (a)::
+
+    before  o0 o1 o2 g0 g1 a0
+    after   0  0  g0 g1 o0 o1 o2 a0
 """
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import POLICY_ENTRY
-from sbformat.errors import UnsupportedError
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.known import changes
-from sbformat.nets.reading import read_shapes
-from sbformat.tools.rebuild.tensors import StorageCopies
+from sbformat.known.numpy import unpack_items
+from sbformat.known.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
+from sbformat.known.types import Reference
+from sbformat.nets.arguments import Agent, NetworkError, is_true
+from sbformat.nets.reading import compare_network, read_shapes
+from sbformat.nets.wrappers import unwrap_policy
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
+    from sbformat.nets.reading import NetworkMatch
     from sbformat.pth import StateDict
-    from sbformat.pth.values import TensorInfo
-    from sbformat.tools.rebuild.her import HerObservation
+    from sbformat.tools.rebuild.rebuild_context import RebuildContext
+
+# -- tensors, without numpy ---------------------------------------------------------------------------
+
+_CPU: Final = "cpu"
+
+
+def make_storage(data: bytes, dtype: str) -> Storage:
+    """Return a storage of little-endian bytes in memory."""
+    numel = len(data) // DTYPES[dtype].itemsize
+    return Storage("0", dtype, numel, _CPU, "little", lambda _: memoryview(data), "")
+
+
+def make_scalar(value: float) -> TensorInfo:
+    """Return a float32 tensor without dimensions; torch >= 1.12 counts an optimizer's steps in one."""
+    return TensorInfo("float32", (), (), 0, make_storage(struct.pack("<f", value), "float32"))
+
+
+class Copies:
+    """Copies in new storages on the CPU, read when they are written; what shares memory still does."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Any, Any]] = {}
+        """The copy by the ``id()`` of the original, and the original, so that no other gets its ``id()``."""
+
+    def copy_tensor(self, info: TensorInfo) -> TensorInfo:
+        """Return a copy of a tensor."""
+        old = info.storage
+        if id(old) not in self._made:
+            new = Storage(old.key, old.dtype, old.numel, _CPU, old.byte_order, lambda _: old.bytes(), "")
+            self._made[id(old)] = new, old
+        return info._replace(storage=self._made[id(old)][0])
+
+    def move(self, value: Any) -> Any:
+        """Return a tree with every tensor on the CPU, and numpy's scalars as Python numbers."""
+        if id(value) not in self._made:
+            made = self._move(value)
+            if made is value:
+                return value
+            self._made[id(value)] = made, value
+        return self._made[id(value)][0]
+
+    def _move(self, value: Any) -> Any:
+        if type(value) in (dict, OrderedDict):
+            made = type(value)((key, self.move(part)) for key, part in value.items())
+            if hasattr(value, "_metadata"):
+                made._metadata = value._metadata  # noqa: SLF001 -- torch's own name
+            return made
+        if type(value) in (list, tuple):
+            return type(value)([self.move(part) for part in value])
+        if isinstance(value, TensorInfo):
+            moved = value if value.storage.location == _CPU else self.copy_tensor(value)
+            return moved._replace(state=None)
+        if isinstance(value, (SparseTensor, QuantizedTensor)):
+            return type(value)(*(self.move(part) for part in value))
+        if isinstance(value, ArrayInfo) and value.is_scalar:
+            return value.to_numpy().item()
+        return Device(_CPU) if isinstance(value, Device) else value
+
+
+def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
+    """Return a matrix with the given columns.
+
+    :param columns: the numbers of old columns; None for zeros
+    :raises UnsupportedError: when it is not a contiguous little-endian matrix
+    """
+    rows, width = info.shape
+    size = DTYPES[info.dtype].itemsize
+    is_whole = 0 < rows * width <= info.storage.numel and info.storage.dtype == info.dtype
+    if not is_whole or info.strides != (width, 1) or info.storage.byte_order != "little" or info.conj or info.neg:
+        message = (
+            f"expected a contiguous little-endian matrix, got a layer of the dtype {quote(info.dtype)} in another form"
+        )
+        raise UnsupportedError(message)
+    data = info.storage.bytes()[info.offset * size :]
+    made = bytearray()
+    for start in range(0, rows * width, width):
+        for column in columns:
+            at = 0 if column is None else (start + column) * size
+            made += bytes(size) if column is None else data[at : at + size]
+    storage = make_storage(bytes(made), info.dtype)
+    return info._replace(shape=(rows, len(columns)), strides=(len(columns), 1), offset=0, storage=storage)
+
+
+# -- HER before SB3 1.1 -------------------------------------------------------------------------------
+
+_FIRST_LAYER: Final = re.compile(
+    r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"
+    r"|q_net(_target)?\.q_net\.0\.weight"
+)
+_FIRST_LAYERS_OF_BARE_ACTOR: Final = frozenset({"actor.mu.weight", "actor.log_std.weight"})
+"""First layers of SAC's actor when it has no hidden ones."""
+_MAX_CHOICES: Final = 1_000_000
+_KEYS: Final = ("achieved_goal", "desired_goal", "observation")
+"""The keys of the Dict space, in gymnasium's order."""
+
+
+class HerObservation(Record):
+    """The parts of a concatenated observation."""
+
+    space: DictSpace
+    """The observation space of the environment itself."""
+    observation_size: int
+    """Columns of the observation, which came first."""
+    goal_size: int
+    """Columns of the goal."""
+    is_bare: bool
+    """Whether the actor of SAC or TQC has no hidden layers."""
+    widened: dict[tuple[int, int, tuple[int, ...]], tuple[TensorInfo, TensorInfo]]
+    """The new layers by the memory of the old ones, and the old ones: layers that share memory still do."""
+
+    def widen(self, name: str, info: TensorInfo) -> TensorInfo:
+        """Return a first layer with the columns of the Dict, and any other tensor unchanged.
+
+        :param name: of the layer; optimizer states are widened by the name of their layer
+        :raises UnsupportedError: when the layer does not receive such an observation
+        """
+        if not _FIRST_LAYER.fullmatch(name) and not (self.is_bare and name in _FIRST_LAYERS_OF_BARE_ACTOR):
+            return info
+        known = self.observation_size + self.goal_size
+        if len(info.shape) != 2 or info.shape[1] < known or not 0 < info.numel <= info.storage.numel:
+            message = f"{name} does not receive an observation of {known} numbers"
+            raise UnsupportedError(message, entry=POLICY_ENTRY)
+        memory = id(info.storage), info.offset, info.shape
+        if memory not in self.widened:
+            goal, observation = range(self.observation_size, known), range(self.observation_size)
+            columns = [*[None] * self.goal_size, *goal, *observation, *range(known, info.shape[1])]
+            self.widened[memory] = select_columns(info, columns), info
+        return self.widened[memory][0]
+
+
+def find_inner_algorithm(archive: Archive) -> str:
+    """Return the algorithm that HER wrapped.
+
+    :raises UnsupportedError: when it is not known
+    """
+    model = archive.decode("model_class")
+    if not isinstance(model, Reference):
+        message = "model_class, the algorithm that HER wrapped, is not known"
+        raise UnsupportedError(message, entry="data")
+    return model.name
+
+
+def find_her_observation(archive: Archive) -> tuple[HerObservation | None, str]:
+    """Return the parts of the observation in an archive of HER, or None and why they are not known."""
+    try:
+        space: Any = archive.decode("observation_space")
+        last: Any = archive.decode("_last_obs")
+    except SbformatError as error:
+        return None, error.message
+    if not isinstance(last, dict) or not set(_KEYS) <= set(last):
+        return None, "it was never trained, and only the last observation distinguishes the goal from the rest"
+    parts = [last[key] for key in _KEYS]
+    if any(not isinstance(part, ArrayInfo) or len(part.shape) != 2 or part.dtype[1] not in "biuf" for part in parts):
+        return None, "its last observation does not consist of vectors"
+    goal_size, desired_size, observation_size = (part.shape[1] for part in parts)
+    found = _split_space(space, observation_size, desired_size, parts)
+    if found is None or goal_size != desired_size:
+        return None, "its last observation does not fit its space"
+    spaces, columns = found
+    names = unwrap_policy(archive).state_dict.tensors()
+    is_bare = "actor.mu.weight" in names and "actor.latent_pi.0.weight" not in names
+    if is_bare and "actor.log_std" in names:
+        return None, "its exploration noise depends on the observation itself"
+    made: dict[str, Space] = dict(zip(_KEYS, spaces))
+    return HerObservation(DictSpace("gymnasium", made, None), *columns, is_bare, {}), ""
+
+
+def _split_space(
+    space: object, observation: int, goal: int, last: list[ArrayInfo]
+) -> tuple[tuple[Space, ...], tuple[int, int]] | None:
+    """Return the spaces in the order of the keys, and the columns of the observation and of a goal.
+
+    :param observation: items of the observation
+    :param goal: items of a goal
+    :param last: the parts of the last observation, in the order of the keys
+    """
+    end = observation + goal
+    if isinstance(space, Box) and space.shape == (end,):
+        cuts = (observation, end), (observation, end), (0, observation)
+        return tuple(_slice_box(space, *cut, part) for cut, part in zip(cuts, last)), (observation, goal)
+    if isinstance(space, MultiBinary) and space.shape == (end,):
+        bits = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (goal, goal, observation))
+        return tuple(bits), (observation, goal)
+    if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
+        sizes = [size for size in unpack_items(space.nvec) if isinstance(size, int) and 0 < size < _MAX_CHOICES]
+        if len(sizes) == 2:
+            choices = (Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[1], sizes[1], sizes[0]))
+            return tuple(choices), (sizes[0], sizes[1])
+    return None
+
+
+def _slice_box(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
+    """Return a part of a Box, in the dtype of the environment's own part if that can hold the bounds."""
+    low, high = (_slice_array(bound, start, stop, bound.dtype) for bound in (space.low, space.high))
+    dtype = space.dtype
+    if last.dtype in ("<f4", "<f8") or (last.dtype[1] in "iu" and _has_small_integers(low, high)):
+        dtype = last.dtype
+        low, high = (_slice_array(bound, 0, stop - start, dtype) for bound in (low, high))
+    below, above = (
+        None if flags is None else _slice_array(flags, start, stop, flags.dtype)
+        for flags in (space.bounded_below, space.bounded_above)
+    )
+    return Box("gymnasium", low.shape, dtype, low, high, None, below, above)
+
+
+def _has_small_integers(*bounds: ArrayInfo) -> bool:
+    """Return whether any integer dtype can hold the items of bounds."""
+    return all(math.isfinite(item) and item in range(128) for bound in bounds for item in unpack_items(bound))
+
+
+def _slice_array(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:
+    whole: Any = info.to_numpy()
+    part = whole[start:stop].astype(dtype)
+    return ArrayInfo(dtype, part.shape, "C", part.tobytes(), is_scalar=False)
+
+
+# -- the network --------------------------------------------------------------------------------------
 
 _SHARED: Final = f"{changes.SHARED_LAYERS}."
 _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))
@@ -38,8 +277,6 @@ _ACTOR_AND_CRITIC_EXTRACTORS: Final = (f"actor.{_EXTRACTOR}", f"critic.{_EXTRACT
 _LAYER: Final = re.compile(r"([0-9]{1,4})\.(.+)")
 _BUFFERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
 """Last parts of the names of tensors that are not parameters: those of batch norm and of CrossQ's renorm."""
-_OLD_CNN: Final = (changes.OLD_FILTERS[2], changes.OLD_FILTERS[1], 3, 3)
-"""The third layer of the NatureCNN with fewer filters."""
 
 
 class Tensor(Record):
@@ -78,9 +315,7 @@ def rebuild_network(
 ) -> Network:
     """Return the policy's tensors under the names of the target.
 
-    :param state_dict: of the policy
     :param kind: of the algorithm's family
-    :param target: the release of SB3
     :param her: the parts of an observation of HER before SB3 1.1
     :param has_sb3_policy: whether the policy class of the result is SB3's own
     :raises UnsupportedError: when the target does not have such a network
@@ -113,25 +348,26 @@ def rebuild_network(
     if her is not None:
         tensors = [tensor._replace(info=her.widen(tensor.name, tensor.info)) for tensor in tensors]
         notes.append("columns of first layers are in the order of the Dict space; those of the achieved goal are zero")
-    made = tuple(tensors)
     return Network(
-        made,
+        tuple(tensors),
         _rename_metadata(tree, target, renamed),
         net_arch,
-        _find_old_default_net_arch(made) if kind == "critics" else None,
+        _find_old_default_net_arch(tensors) if kind == "critics" else None,
         kind == "critics" and _shares_extractor(tree),
         tuple(notes),
     )
 
 
 def _refuse_removed_networks(tree: dict[str, TensorInfo], *, has_sb3_policy: bool) -> None:
+    _, second, third = changes.OLD_FILTERS
+    old_cnn = (third, second, 3, 3)  # the third layer of the NatureCNN with fewer filters
     message = ""
     if any(part.startswith(f"{changes.NOISE_LAYERS}.") for name in tree for part in (name, name.partition(".")[2])):
         message = f"its exploration noise has its own layers ({changes.NOISE_ARGUMENT}), which SB3 2 does not support"
     elif has_sb3_policy and any(
-        name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == _OLD_CNN for name, info in tree.items()
+        name.endswith(f"{_EXTRACTOR}cnn.4.weight") and info.shape == old_cnn for name, info in tree.items()
     ):
-        filters = f"{changes.OLD_FILTERS[2]} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
+        filters = f"{third} filters, but {changes.FILTERS[2]} since {changes.WIDE_CNN}"
         message = f"its NatureCNN is that of SB3 {changes.FIRST}: the third layer has {filters}"
     if message:
         raise UnsupportedError(message, entry=POLICY_ENTRY)
@@ -152,9 +388,6 @@ def _describe_renamed(tree: dict[str, TensorInfo], target: Release) -> Iterator[
             yield f"{old} is {new} since SB3 {row.since if row.is_in(target) else row.until}"
 
 
-# -- shared layers ------------------------------------------------------------------------------------
-
-
 def _split_shared_layers(
     tensors: list[Tensor], tree: dict[str, TensorInfo]
 ) -> tuple[list[Tensor], dict[str, list[int]]]:
@@ -162,17 +395,17 @@ def _split_shared_layers(
     matches = (_LAYER.fullmatch(name.removeprefix(_SHARED)) for name in tree if name.startswith(_SHARED))
     last = max((int(match[1]) for match in matches if match), default=-1)
     offset = last + 2  # an activation follows the last shared layer
-    shared = [tensor for tensor in tensors if tensor.name.startswith(_SHARED)]
     made: list[Tensor] = []
     net_arch: dict[str, list[int]] = {}
-    copies = StorageCopies()
-    for index, (branch, prefix) in enumerate(_BRANCHES):
+    copies = Copies()
+    for branch, prefix in _BRANCHES:
         layers = [
             tensor._replace(
                 name=prefix + tensor.name.removeprefix(_SHARED),
-                info=copies.copy(tensor.info) if index else tensor.info,
+                info=copies.copy_tensor(tensor.info) if net_arch else tensor.info,  # the second branch has copies
             )
-            for tensor in shared
+            for tensor in tensors
+            if tensor.name.startswith(_SHARED)
         ]
         layers += _move_layers([tensor for tensor in tensors if tensor.name.startswith(prefix)], prefix, offset)
         weights = [layer.info for layer in layers if layer.name.endswith(".weight")]
@@ -183,9 +416,8 @@ def _split_shared_layers(
         made += layers
     prefixes = (_SHARED, *(prefix for _, prefix in _BRANCHES))
     at = next(index for index, tensor in enumerate(tensors) if tensor.name.startswith(prefixes))
-    others = [tensor for tensor in tensors if not tensor.name.startswith(prefixes)]
-    position = sum(not tensor.name.startswith(prefixes) for tensor in tensors[:at])
-    return [*others[:position], *made, *others[position:]], net_arch
+    rest = [tensor for tensor in tensors[at:] if not tensor.name.startswith(prefixes)]
+    return [*tensors[:at], *made, *rest], net_arch
 
 
 def _move_layers(tensors: list[Tensor], prefix: str, offset: int) -> Iterator[Tensor]:
@@ -198,10 +430,7 @@ def _move_layers(tensors: list[Tensor], prefix: str, offset: int) -> Iterator[Te
         yield tensor._replace(name=f"{prefix}{int(match[1]) + offset}.{match[2]}")
 
 
-# -- features extractors ------------------------------------------------------------------------------
-
-
-def _find_old_default_net_arch(tensors: tuple[Tensor, ...]) -> dict[str, list[int]] | None:
+def _find_old_default_net_arch(tensors: list[Tensor]) -> dict[str, list[int]] | None:
     """Return ``net_arch`` when actor and critics have no hidden layers, once the default for images."""
     names = [tensor.name for tensor in tensors]
     is_bare = not any(name.startswith(("actor.latent_pi.", "actor.mu.2.", "critic.qf0.2.")) for name in names)
@@ -248,7 +477,6 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
     """Return the versions of the modules under their new names; torch assumes the oldest for a missing one.
 
     :param tree: the old state dict, with torch's ``_metadata``
-    :param target: the release of SB3
     :param renamed: prefixes that have other names now
     """
     metadata = getattr(tree, "_metadata", None)
@@ -270,14 +498,8 @@ def _rename_metadata(tree: Any, target: Release, renamed: list[tuple[str, tuple[
     return made
 
 
-# -- the order of an optimizer ------------------------------------------------------------------------
-
-
 def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tensor]:
-    """Return the tensors that are parameters, each once, in the order of torch's ``Module.parameters()``.
-
-    :param prefix: the prefix of the module
-    """
+    """Return the tensors of a module that are parameters, each once, in the order of torch's ``parameters()``."""
     seen = set()
     found = []
     for tensor in tensors:
@@ -289,3 +511,73 @@ def list_parameters(tensors: tuple[Tensor, ...], prefix: str = "") -> list[Tenso
             seen.add(memory)
             found.append(tensor)
     return found
+
+
+# -- whether SB3 can load it --------------------------------------------------------------------------
+
+_MAX_MISMATCHES: Final = 3
+_DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
+"""Keys that decide on the network: one that is supplied at load is not known here."""
+
+
+def check_weights(
+    context: RebuildContext, network: Network, data: Mapping[str, Any], refused: Iterable[str] = ()
+) -> NetworkMatch | None:
+    """Return the network that SB3 makes from the new ``data``, or None when it is not known.
+
+    :param network: the policy's tensors in the result
+    :param data: of the result
+    :param refused: why tensors of it cannot be computed, as sentences
+    :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
+        replaced and it is not known whether they fit
+    """
+    policy = context.sb3_policy
+    if policy is None or context.policy_arguments is None:
+        return None
+    if context.options.supplied_at_load.intersection(_DECIDE_ON_NETWORK):
+        return None
+    try:
+        actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
+        match = compare_network(_make_agent(context, policy, data), actual)
+    except NetworkError as error:
+        raise UnsupportedError(_advise(context, f"SB3 cannot make its network: {error.message}")) from None
+    except SbformatError as error:
+        if context.why_policy_replaced:
+            raise UnsupportedError(_advise(context, error.message)) from None
+        return None
+    if mismatches := match.mismatches:
+        shown = "; ".join([*refused, *(mismatch.message for mismatch in mismatches)][:_MAX_MISMATCHES])
+        more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
+        problem = f"its weights do not fit {policy.name}: {shown}{more}"
+        raise UnsupportedError(_advise(context, problem), entry=POLICY_ENTRY)
+    return match
+
+
+def _make_agent(context: RebuildContext, policy: Reference, data: Mapping[str, Any]) -> Agent:
+    """Return what decides on the network of the result.
+
+    :raises UnsupportedError: when a part is not known
+    """
+    her, arguments = context.her_observation, context.policy_arguments or {}
+    space = context.decode("observation_space") if her is None else her.space
+    use_sde = data.get("use_sde")
+    if isinstance(use_sde, Serialized):  # copied unchanged
+        use_sde = context.decode("use_sde")
+    actions = context.decode("action_space")
+    if not isinstance(space, Space) or not isinstance(actions, Space):
+        message = "one of its spaces is not known"
+        raise UnsupportedError(message)
+    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), context.target)
+
+
+def _advise(context: RebuildContext, problem: str) -> str:
+    """Return a problem with what was dropped from the policy before it, and the options that help after it."""
+    dropped = [
+        f"{row.key}: {row.message}"
+        for row in context.rows
+        if row.action == "dropped" and row.is_finding and row.key and row.key.startswith("policy_")
+    ]
+    if context.why_policy_replaced:
+        others = [line for line in dropped if not line.startswith("policy_class:")]
+        dropped = [f"policy_class: {context.why_policy_replaced}", *others]
+    return "; ".join([*dropped, f"SB3 could not load the result: {problem}", context.options.advice.other_network])

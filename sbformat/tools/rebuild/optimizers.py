@@ -1,41 +1,122 @@
-"""Optimizer states for the target: parameters numbered in today's order, with the values of today (REBUILDING.md 15.5).
+"""Optimizer states and the entropy coefficient for the target (REBUILDING.md 15.5, 15.6).
 
 An optimizer's state dict has ``param_groups``, options with the numbers of their parameters, and ``state``, tensors and
 numbers by parameter number. The numbers follow the order of the network's parameters, so a tensor that moves or splits
-moves its state too. A state that the optimizer of SB3 could not continue from starts anew, with a note.
+moves its state too. ``load_state_dict`` of torch replaces its own groups with the saved ones without a check;
+``__setstate__`` adds the options that later releases of torch introduced, and ``step`` raises for options that are
+still missing. So a state that the optimizer of SB3 could not continue from starts anew, with a note.
+
+In: the old states, the old and the new network, and the network that SB3 makes. Out: the new states; and one tensor of
+``pytorch_variables.pth``, which SB3's ``load`` puts in the place of the one that it makes from ``ent_coef``.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import PTH_SUFFIX
-from sbformat.errors import UnsupportedError
+from sbformat.constants import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TORCH_VARIABLES
+from sbformat.errors import UnsupportedError, escape
+from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.changes import ONE_NETWORK_OPTIMIZER
-from sbformat.known.table import current_name
+from sbformat.known.table import current_name, list_place
 from sbformat.known.types import Partial, Reference
+from sbformat.nets.entropy import FIXED, KEY, LEARNED, check_variable, fixed_coefficient, initial_coefficient
 from sbformat.nets.reading import is_optimizer_tree, online_network, optimized_parameters
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.tools.rebuild.network import list_parameters
-from sbformat.tools.rebuild.optimizer_options import (
-    ADAM,
-    OPTIMIZERS,
-    find_wrong_options,
-    fits_parameter,
-    list_defaults,
-)
-from sbformat.tools.rebuild.tensors import StorageCopies, make_scalar
+from sbformat.tools.rebuild.network import Copies, list_parameters, make_scalar, make_storage
+from sbformat.tools.rebuild.rebuild_report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from sbformat.known.rows import Known
     from sbformat.nets.reading import NetworkMatch
     from sbformat.pkl.names import Pair
-    from sbformat.tools.rebuild.context import RebuildContext
-    from sbformat.tools.rebuild.her import HerObservation
-    from sbformat.tools.rebuild.network import Network, Tensor
+    from sbformat.tools.rebuild.network import HerObservation, Network, Tensor
+    from sbformat.tools.rebuild.rebuild_context import RebuildContext
+
+Shapes = list[tuple[int, ...]]
+
+# -- options ------------------------------------------------------------------------------------------
+
+ADAM: Final[Pair] = ("torch.optim.adam", "Adam")
+OPTIMIZERS: Final = list_place("optimizer_class")
+"""The optimizers that SB3 can use."""
+
+
+def list_defaults(optimizer: Known) -> dict[str, Any]:
+    """Return the options that a group needs, with the defaults of the constructor; SB3 sets ``lr``, whatever it is."""
+    return {"lr": 1e-3, **{name: default for name, default in optimizer.arguments.items() if default is not None}}
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number of Python or numpy."""
+    is_scalar = isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu"
+    return is_scalar or type(value) in (int, float)
+
+
+def fits_option(name: str, value: Any, default: object) -> bool:
+    """Return whether an option has a value of the same kind as its default.
+
+    :param default: of the constructor; None for a flag
+    """
+    value = value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
+    if name == "lr":  # SB3 sets it before each update
+        return type(value) in (int, float)
+    if name == "differentiable":  # SB3 cannot train with it
+        return not value
+    if default is None:
+        return value is None or type(value) is bool
+    if type(default) is tuple:
+        is_pair = type(value) in (list, tuple) and len(value) == len(default)
+        return is_pair and all(map(_is_nonnegative, value)) and (name != "betas" or max(value) < 1)
+    return _is_nonnegative(value)
+
+
+def _is_nonnegative(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def find_wrong_options(optimizer: Known, group: Mapping[str, Any]) -> list[str]:
+    """Return the options that a group lacks, and those whose values are of another kind."""
+    needed = list_defaults(optimizer)
+    lacking = [name for name in needed if name not in group]
+    known = {**optimizer.arguments, **needed}
+    wrong = [name for name, default in known.items() if name in group and not fits_option(name, group[name], default)]
+    return [*lacking, *wrong]
+
+
+def fits_parameter(
+    optimizer: Known, group: Mapping[str, Any], state: Mapping[str, Any], shape: tuple[int, ...] | None
+) -> bool:
+    """Return whether ``step`` can continue from the state of a parameter.
+
+    :param group: the options of its group
+    :param state: the state of the parameter; empty before its first step
+    :param shape: the parameter's shape; None when it is not known
+    """
+
+    def is_scalar(value: object) -> bool:
+        return type(value) in (int, float) or (isinstance(value, TensorInfo) and value.shape in ((), (1,)))
+
+    def has_shape(value: object) -> bool:
+        return isinstance(value, TensorInfo) and (shape is None or tuple(value.shape) == tuple(shape))
+
+    if not state:
+        return True
+    has_all = all(
+        name in state and (is_scalar(state[name]) if kind == "scalar" else has_shape(state[name]))
+        for name, kind in optimizer.stores.items()
+        if kind in ("scalar", "parameter") or group.get(kind)  # the others depend on an option
+    )
+    tensors = (value for value in state.values() if isinstance(value, TensorInfo))
+    return has_all and all(is_scalar(value) or has_shape(value) for value in tensors)
+
+
+# -- the state of an optimizer ------------------------------------------------------------------------
 
 _MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
 """The prefix of the module that an optimizer trains."""
@@ -71,9 +152,8 @@ class Optimizer:
         self.name = name
         if not is_optimizer_tree(tree) or not all(isinstance(state, dict) for state in tree["state"].values()):
             self._refuse("not an optimizer's state dict: expected state, and param_groups with their params")
-        states = tree["state"].values()
-        groups = tree["param_groups"]
-        if sum(len(group) + len(group["params"]) for group in groups) + sum(map(len, states)) > _MAX_ITEMS:
+        states, groups = tree["state"], tree["param_groups"]
+        if sum(len(group) + len(group["params"]) for group in groups) + sum(map(len, states.values())) > _MAX_ITEMS:
             self._refuse(f"expected at most {_MAX_ITEMS:,} parameters, options and state items")
         if any(type(key) is not int for group in groups for key in group["params"]):
             self._refuse("expected params to be numbers")
@@ -84,9 +164,9 @@ class Optimizer:
             {key: value for key, value in group.items() if _is_name(key) and _is_option(value)} for group in groups
         ]
         self.state = {
-            key: parameter_state
-            for key, parameter_state in tree["state"].items()
-            if all(_is_name(name) and _is_option(part) for name, part in parameter_state.items())
+            key: own
+            for key, own in states.items()
+            if all(_is_name(name) and _is_option(part) for name, part in own.items())
         }
         self.given_options = self.options()
         """The options of its first group in the archive."""
@@ -105,18 +185,17 @@ class Optimizer:
         """The number of its parameters."""
         return sum(len(group["params"]) for group in self.groups)
 
-    def guess_class(self) -> tuple[str, str] | None:
-        """Return the class that its options identify, when it is not the default, Adam."""
-        options = self.groups[0] if self.groups else {}
-        return next((pair for name, pair in _CLASS_BY_OPTION if name in options), None)
-
     def options(self) -> dict[str, Any]:
         """Return the options of its first group."""
         return {key: value for key, value in self.groups[0].items() if key != "params"} if self.groups else {}
 
+    def guess_class(self) -> Pair | None:
+        """Return the class that its options identify, when it is not the default, Adam."""
+        return next((pair for name, pair in _CLASS_BY_OPTION if self.groups and name in self.groups[0]), None)
+
     def learning_rate(self) -> float | None:
         """Return its learning rate."""
-        rate = self.groups[0].get("lr") if self.groups else None
+        rate = self.options().get("lr")
         return rate if type(rate) is float else None
 
     def renumber(self) -> None:
@@ -127,7 +206,7 @@ class Optimizer:
             return
         if len(numbers) != len(keys):
             self._refuse("expected each parameter once in the groups")
-        self.state = {numbers[key]: parameter_state for key, parameter_state in self.state.items() if key in numbers}
+        self.state = {numbers[key]: own for key, own in self.state.items() if key in numbers}
         for group in self.groups:
             group["params"] = [numbers[key] for key in group["params"]]
         self.notes.append("parameters are numbered from 0 without gaps")
@@ -138,39 +217,38 @@ class Optimizer:
         :param online: the number of parameters of the online network
         :param has_online_only: whether the optimizer in the target release has no others
         """
-        if len(self.groups) != 1 or self.size not in (online, 2 * online) or not online:
-            return
         size = online if has_online_only else 2 * online
-        if self.size == size:
+        if len(self.groups) != 1 or self.size not in (online, 2 * online) or not online or self.size == size:
             return
         self.groups[0]["params"] = list(range(size))
-        self.state = {index: parameter_state for index, parameter_state in self.state.items() if index < size}
-        self.notes.append(
-            f"the parameters of the target network are left out, as since SB3 {ONE_NETWORK_OPTIMIZER}"
-            if has_online_only
-            else f"the parameters of the target network are added, as before SB3 {ONE_NETWORK_OPTIMIZER}"
-        )
+        self.state = {index: own for index, own in self.state.items() if index < size}
+        done, since = ("left out", "as since") if has_online_only else ("added", "as before")
+        self.notes.append(f"the parameters of the target network are {done}, {since} SB3 {ONE_NETWORK_OPTIMIZER}")
 
     def reorder(self, old: list[Tensor], new: list[Tensor]) -> None:
-        """Move the state into the order of the new network; a shared layer that was split has it twice.
-
-        :param old: the parameters of the old network
-        :param new: the parameters of the new network
-        """
+        """Move the state into the order of the new parameters; a shared layer that was split has it twice."""
         where = {tensor.name: index for index, tensor in enumerate(old)}
         if len(self.groups) != 1:
             self._refuse("expected one group of parameters, since shared layers were split")
-        is_fit = self.size == len(old) and all(
-            tensor.origin in where and _fits(self.state.get(where[tensor.origin], {}), tensor) for tensor in new
-        )
-        state = {}
+
+        def fits(tensor: Tensor) -> bool:
+            own = self.state.get(where[tensor.origin], {}) if tensor.origin in where else None
+            shapes = ((), (1,), tensor.info.shape)
+            return own is not None and all(
+                part.shape in shapes for part in own.values() if isinstance(part, TensorInfo)
+            )
+
+        is_fit = self.size == len(old) and all(map(fits, new))
+        state: dict[Any, dict[str, Any]] = {}
         taken: set[int] = set()
-        copies = StorageCopies()
+        copies = Copies()
         for index, tensor in enumerate(new if is_fit else ()):
             origin = where[tensor.origin]
             if origin in self.state:
-                parameter_state = self.state[origin]
-                state[index] = _copy_state(parameter_state, copies) if origin in taken else parameter_state
+                state[index] = {
+                    name: copies.copy_tensor(part) if origin in taken and isinstance(part, TensorInfo) else part
+                    for name, part in self.state[origin].items()
+                }
                 taken.add(origin)
         self.state = state
         self.groups[0]["params"] = list(range(len(new)))
@@ -180,43 +258,40 @@ class Optimizer:
             else "the state does not fit the network's parameters, and starts anew"
         )
 
-    def widen(self, her: HerObservation, own: list[Tensor]) -> None:
+    def widen(self, her: HerObservation, parameters: list[Tensor]) -> None:
         """Give the state of first layers the columns of the Dict space."""
-        for index, parameter_state in self.state.items():
-            if index >= len(own):
+        for index, own in self.state.items():
+            if index >= len(parameters):
                 self._refuse("it has more parameters than its network")
             self.state[index] = {
-                name: her.widen(own[index].name, part) if _is_matrix(part) else part
-                for name, part in parameter_state.items()
+                name: her.widen(parameters[index].name, part)
+                if isinstance(part, TensorInfo) and len(part.shape) == 2
+                else part
+                for name, part in own.items()
             }
 
     def update_values(self, *, counts_in_tensors: bool) -> None:
         """Change values to those that today's optimizers accept on a machine without a GPU."""
-        for index, parameter_state in self.state.items():
-            step = parameter_state.get("step")
+        for index, own in self.state.items():
+            step = own.get("step")
             if type(step) in (int, float) and not 0 <= step < _MAX_STEPS:
                 self._refuse(f"expected a number of steps from 0 to {_MAX_STEPS - 1}, got {step}")
-            if counts_in_tensors and type(step) in (int, float) and any(name in parameter_state for name in _STEPPED):
-                self.state[index] = {**parameter_state, "step": make_scalar(step)}
+            if counts_in_tensors and type(step) in (int, float) and any(name in own for name in _STEPPED):
+                self.state[index] = {**own, "step": make_scalar(step)}
         for group in self.groups:
             for flag, off in _GPU_OPTIONS.items():
                 if flag in group and group[flag] is not None and group[flag] is not False:
                     group[flag] = off
                     self.notes.append(f"{flag} is off: it is for a GPU only")
 
-    def restart(self, shapes: list[tuple[int, ...]] | None) -> None:
-        """Start anew, with the same options: its state is that of tensors that others were computed from.
-
-        :param shapes: the shapes of its parameters; None when they are not known
-        """
+    def restart(self, shapes: Shapes | None) -> None:
+        """Start anew, with the same options: its state is that of tensors that others were computed from."""
         self.state = {}
         if len(self.groups) == 1 and shapes is not None:
             self.groups[0]["params"] = list(range(len(shapes)))
         self.notes.append("the state starts anew: it is that of tensors from which parameters were computed")
 
-    def restart_if_wrong(
-        self, optimizer: Known, defaults: dict[str, Any], shapes: list[tuple[int, ...]] | None
-    ) -> None:
+    def restart_if_wrong(self, optimizer: Known, defaults: dict[str, Any], shapes: Shapes | None) -> None:
         """Start anew what the optimizer that SB3 makes could not continue from.
 
         :param optimizer: its class
@@ -238,22 +313,16 @@ class Optimizer:
             self.state = {}
             self.notes.append(f"starts anew: {why}")
             self.is_new = True
-        elif not all(
-            self._fits(optimizer, index, parameter_state, shapes) for index, parameter_state in self.state.items()
-        ):
+            return
+
+        def fits(index: object, own: dict[str, Any]) -> bool:
+            if type(index) is not int or not 0 <= index < size:
+                return False
+            return fits_parameter(optimizer, self.groups[0], own, None if shapes is None else shapes[index])
+
+        if not all(fits(index, own) for index, own in self.state.items()):
             self.state = {}
             self.notes.append("the state does not fit the parameters or the optimizer that SB3 makes, and starts anew")
-
-    def _fits(
-        self,
-        optimizer: Known,
-        index: object,
-        parameter_state: dict[str, Any],
-        shapes: list[tuple[int, ...]] | None,
-    ) -> bool:
-        if type(index) is not int or not 0 <= index < self.size:
-            return False
-        return fits_parameter(optimizer, self.groups[0], parameter_state, None if shapes is None else shapes[index])
 
     def _refuse(self, message: str) -> Any:
         raise UnsupportedError(message, entry=self.name + PTH_SUFFIX)
@@ -270,18 +339,7 @@ def _is_option(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float) or isinstance(value, TensorInfo)
 
 
-def _is_matrix(part: object) -> bool:
-    return isinstance(part, TensorInfo) and len(part.shape) == 2
-
-
-def _fits(parameter_state: dict[str, Any], tensor: Tensor) -> bool:
-    return all(
-        part.shape in ((), (1,), tensor.info.shape) for part in parameter_state.values() if isinstance(part, TensorInfo)
-    )
-
-
-def _copy_state(parameter_state: dict[str, Any], copies: StorageCopies) -> dict[str, Any]:
-    return {name: copies.copy(part) if isinstance(part, TensorInfo) else part for name, part in parameter_state.items()}
+# -- the optimizers of an archive ---------------------------------------------------------------------
 
 
 def rebuild_optimizer(
@@ -308,15 +366,16 @@ def rebuild_optimizer(
     if is_computed:
         made.restart(shapes)
     if context.family.kind == "q":
-        online = len(
-            list_parameters(network.tensors, online_network(next(iter(context.family.policies.values()))) or "")
-        )
+        module = online_network(next(iter(context.family.policies.values()))) or ""
+        online = len(list_parameters(network.tensors, module))
         made.match_target_network(online, has_online_only=context.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "" and not is_computed:
         made.reorder(list_parameters(old), list_parameters(network.tensors))
     if context.her_observation is not None and prefix is not None:
         made.widen(context.her_observation, list_parameters(network.tensors, prefix))
-    made.update_values(counts_in_tensors=prefix is None or not _counts_steps_in_numbers(context))
+    optimizer = context.policy_argument("optimizer_class")
+    counts_in_numbers = isinstance(optimizer, Reference) and optimizer.name == "RMSpropTFLike"  # SB3's own
+    made.update_values(counts_in_tensors=prefix is None or not counts_in_numbers)
     if prefix is None:
         made.restart_if_wrong(OPTIMIZERS[ADAM], _entropy_options(context), [(1,)])
     elif (pair := _find_class(context)) is not None:
@@ -326,21 +385,13 @@ def rebuild_optimizer(
     return made.tree
 
 
-def _counts_steps_in_numbers(context: RebuildContext) -> bool:
-    """Return whether the policy's optimizer counts its steps in an int: SB3's own RMSprop."""
-    optimizer = context.policy_argument("optimizer_class")
-    return isinstance(optimizer, Reference) and optimizer.name == "RMSpropTFLike"
-
-
 def _find_class(context: RebuildContext) -> Pair | None:
     """Return the class of the optimizer that SB3 makes for the policy; None when it is not known."""
-    if (
-        context.options.supplied_at_load & {"policy_class", "policy_kwargs"}
-        or context.sb3_policy is None
-        or context.policy_arguments is None
-    ):
+    arguments = context.policy_arguments
+    is_supplied = context.options.supplied_at_load & {"policy_class", "policy_kwargs"}
+    if is_supplied or context.sb3_policy is None or arguments is None:
         return None
-    given = context.policy_arguments.get("optimizer_class", Reference(*ADAM))
+    given = arguments.get("optimizer_class", Reference(*ADAM))
     function = given.function if isinstance(given, Partial) else given
     pair = current_name(function.pair) if isinstance(function, Reference) else None
     return pair if pair in OPTIMIZERS else None
@@ -350,23 +401,19 @@ def _new_options(context: RebuildContext, pair: Pair) -> dict[str, Any]:
     """Return the options of a new optimizer: its defaults, and what the policy passes."""
     arguments = context.policy_arguments or {}
     made, given = arguments.get("optimizer_class"), arguments.get("optimizer_kwargs")
-    keywords = made.keywords if isinstance(made, Partial) else {}
     rates = (context.last_learning_rate, context.new_learning_rate)
     rate = next((rate for rate in rates if rate is not None and rate >= 0), context.family.learning_rate)
-    own: dict[str, Any] = {}
-    if given is None and not isinstance(made, Partial):
-        for owner in (context.family.kind, context.algorithm):
-            own = own or _POLICY_OPTIONS.get((owner, pair[1]), {})
-    return {
-        **list_defaults(OPTIMIZERS[pair]),
-        **own,
-        **keywords,
-        **(given if isinstance(given, dict) else {}),
-        "lr": rate,
-    }
+    options = list_defaults(OPTIMIZERS[pair])
+    if isinstance(made, Partial):
+        options |= made.keywords
+    elif given is None:
+        by_kind = _POLICY_OPTIONS.get((context.family.kind, pair[1]))
+        options |= by_kind or _POLICY_OPTIONS.get((context.algorithm, pair[1]), {})
+    options |= given if isinstance(given, dict) else {}
+    return {**options, "lr": rate}
 
 
-def _list_shapes(context: RebuildContext, match: NetworkMatch, name: str) -> list[tuple[int, ...]]:
+def _list_shapes(context: RebuildContext, match: NetworkMatch, name: str) -> Shapes:
     """Return the shapes of the parameters of an optimizer, in order."""
     found = optimized_parameters(match.agent, match.parameters, name)
     own = (found[0] if context.target >= ONE_NETWORK_OPTIMIZER else found[-1]) if found else []
@@ -376,7 +423,6 @@ def _list_shapes(context: RebuildContext, match: NetworkMatch, name: str) -> lis
 def make_policy_state(context: RebuildContext, name: str, match: NetworkMatch | None) -> dict[str, Any] | None:
     """Return the state dict of a new optimizer of the policy; None when its class or the network is not known.
 
-    :param name: of the optimizer
     :param match: the policy as SB3 makes it
     """
     pair = _find_class(context)
@@ -394,3 +440,68 @@ def make_entropy_state(context: RebuildContext) -> dict[str, Any]:
 def _entropy_options(context: RebuildContext) -> dict[str, Any]:
     """Return the options of the entropy coefficient's optimizer, an Adam with its defaults."""
     return {**list_defaults(OPTIMIZERS[ADAM]), "lr": _new_options(context, ADAM)["lr"]}
+
+
+# -- the entropy coefficient --------------------------------------------------------------------------
+
+
+def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str, TensorInfo]:
+    """Return the variables that SB3 has for the algorithm; others would become attributes of the agent.
+
+    :param data: of the result
+    :raises UnsupportedError: when the caller assigned a coefficient that SB3 cannot make a tensor from
+    """
+    found = context.archive.pytorch_variables
+    tree: Any = found.tree if found is not None and isinstance(found.tree, dict) else {}
+    wanted = "" if context.algorithm not in ENTROPY_LEARNERS else LEARNED if context.learns_entropy else FIXED
+    for name, value in tree.items():
+        if name != wanted and not (name in TORCH_VARIABLES and value is None):
+            message = f"not a variable of {context.algorithm}{wanted and f', which has only {wanted}'}"
+            context.report("dropped", message, key=str(name), entry=PYTORCH_VARIABLES_ENTRY)
+    return {wanted: _rebuild_coefficient(context, wanted, tree.get(wanted), data)} if wanted else {}
+
+
+def _rebuild_coefficient(context: RebuildContext, name: str, found: object, data: dict[str, Any]) -> TensorInfo:
+    """Return the tensor of the coefficient, with a row when it is not the archive's.
+
+    :param found: the archive's variable of that name; None when it is missing
+    :param data: of the result
+    """
+    value = context.decode_or_none(KEY) if KEY in context.options.supplied_at_load else data.get(KEY)
+    is_assigned = KEY in context.assigned
+    fixed, initial = fixed_coefficient(value), initial_coefficient(value)
+    if is_assigned and fixed is None and initial is None:
+        shown = escape(str(value), 80)
+        message = f"{KEY}: expected a number of at least 0, auto or auto_ with a number above 0, got {shown}"
+        raise UnsupportedError(message)
+    why = "it was missing" if found is None else check_variable(name, found)
+    old = found if isinstance(found, TensorInfo) and not why else None
+    if name == LEARNED:
+        if old is not None and not (is_assigned and value not in ("auto", context.decode_or_none(KEY))):
+            return old
+        why = why or f"as {KEY} was assigned"
+        number, instead = math.log(initial or 1.0), f"log({initial or 1.0})"
+        storage = make_storage(struct.pack("<f", number), "float32")
+        made = TensorInfo("float32", (1,), (1,), 0, storage, requires_grad=True)
+    else:
+        made = make_scalar(fixed or 0.0)
+        number, instead = _read_item(made), f"{value}, from {KEY}"
+        if old is not None and _read_item(old) == number:
+            return old
+        if old is not None:
+            why = f"the archive's tensor is {_read_item(old)}, which contradicts {KEY}"
+        why = "as it was assigned" if is_assigned else why
+    row = Row(PYTORCH_VARIABLES_ENTRY, name, "dropped", why, instead, new=number)
+    if is_assigned:
+        row = row._replace(action="translated", message=f"{instead}: {why}", instead=None)
+    has_number = isinstance(found, TensorInfo) and found.dtype == "float32" and found.numel == 1
+    item = _read_item(found) if has_number else None  # type: ignore[arg-type]
+    context.rows.append(row._replace(old=item, is_finding=not is_assigned, is_hyperparameter=True))
+    return made
+
+
+def _read_item(info: TensorInfo) -> float:
+    """Return the only element of a float32 tensor."""
+    data = bytes(info.storage.bytes()[info.offset * 4 : info.offset * 4 + 4])
+    number: float = struct.unpack(">f" if info.storage.byte_order == "big" else "<f", data)[0]
+    return -number if info.neg else number

@@ -86,7 +86,7 @@ class Signal(Record):
         return Signal((*self.terms, *scaled.terms), self.offset + scaled.offset)
 
 
-class Row(Record):
+class Units(Record):
     """Units of a new layer: linear functions of signals."""
 
     parts: tuple[tuple[np.ndarray | int, Signal], ...]
@@ -94,19 +94,19 @@ class Row(Record):
     bias: np.ndarray
 
     @classmethod
-    def apply(cls, layer: Linear, *signals: Signal) -> Row:
+    def apply(cls, layer: Linear, *signals: Signal) -> Units:
         """Return what a layer of SB2 computes of signals, one after another."""
         ends = np.cumsum([signal.size for signal in signals])[:-1]
         weights = np.split(layer.weight.astype(np.float64), ends, axis=1)
         return cls(tuple(zip(weights, signals)), layer.bias.astype(np.float64))
 
     @classmethod
-    def copy(cls, signal: Signal, *, sign: int = 1, bias: float | np.ndarray = 0.0) -> Row:
+    def copy(cls, signal: Signal, *, sign: int = 1, bias: float | np.ndarray = 0.0) -> Units:
         """Return a signal itself, negated or with something added."""
         return cls(((sign, signal),), np.broadcast_to(bias, (signal.size,)).astype(np.float64))
 
     @classmethod
-    def add(cls, *rows: Row) -> Row:
+    def add(cls, *rows: Units) -> Units:
         """Return the sum of rows of equally many units."""
         return cls(tuple(part for row in rows for part in row.parts), sum((row.bias for row in rows), np.zeros(())))
 
@@ -114,7 +114,7 @@ class Row(Record):
 class Carry(Record):
     """How a signal goes through a layer unchanged: the units that carry it, and what it is made of above them."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Units, ...]
     scales: tuple[float, ...]
     offset: float = 0.0
 
@@ -144,7 +144,7 @@ class Layers:
         """The widths of the hidden layers, as ``net_arch`` contains them, when the last layer has been added."""
         return [len(layer.bias) for layer in self.made[:-1]]
 
-    def add(self, *rows: Row) -> list[Signal]:
+    def add(self, *rows: Units) -> list[Signal]:
         """Append a layer, and return a signal for the units of each row, after the activation.
 
         :raises UnsupportedError: when the layer is too large
@@ -175,12 +175,12 @@ class Layers:
         """
         name = self._activation
         if name in _IDENTITY or (name in _POSITIVE and low >= 0):
-            return Carry((Row.copy(signal),), (1.0,))
+            return Carry((Units.copy(signal),), (1.0,))
         if name in _PAIRED:
             scale = 1 / _PAIRED[name]
-            return Carry((Row.copy(signal), Row.copy(signal, sign=-1)), (scale, -scale))
+            return Carry((Units.copy(signal), Units.copy(signal, sign=-1)), (scale, -scale))
         if name in _POSITIVE and isfinite(low):
-            return Carry((Row.copy(signal, bias=-low),), (1.0,), low)
+            return Carry((Units.copy(signal, bias=-low),), (1.0,), low)
         message = f"no unit with the activation {name} carries a value unchanged to the next layer"
         raise UnsupportedError(message)
 
@@ -190,7 +190,7 @@ class Layers:
         return self._activation == _RELU
 
 
-def _add_offsets(row: Row) -> np.ndarray:
+def _add_offsets(row: Units) -> np.ndarray:
     offsets = (
         weights * signal.offset if isinstance(weights, int) else weights @ signal.offset
         for weights, signal in row.parts
@@ -210,7 +210,7 @@ def _check_size(outputs: int, inputs: int) -> None:
 def add_plain(layers: Layers, signal: Signal, network: Sequence[Linear]) -> None:
     """Add layers one after another, the last of which is the head."""
     for layer in network:
-        (signal,) = layers.add(Row.apply(layer, signal))
+        (signal,) = layers.add(Units.apply(layer, signal))
 
 
 def join_towers(layers: Layers, features: Signal, actions: Sequence[Linear], value: Sequence[Linear]) -> None:
@@ -228,15 +228,15 @@ def join_towers(layers: Layers, features: Signal, actions: Sequence[Linear], val
     for number, layer in enumerate(hidden_value):
         at = number - (len(hidden_value) - len(hidden_actions))
         if at >= 0:
-            scores, state = layers.add(Row.apply(hidden_actions[at], scores), Row.apply(layer, state))
+            scores, state = layers.add(Units.apply(hidden_actions[at], scores), Units.apply(layer, state))
         else:
             carry = layers.carry(scores, 0.0)
-            state, *carried = layers.add(Row.apply(layer, state), *carry.rows)
+            state, *carried = layers.add(Units.apply(layer, state), *carry.rows)
             scores = carry.receive(carried)
     weight, bias = (part.astype(np.float64) for part in head)
     centered = Linear(weight - weight.mean(axis=0), bias - bias.mean())
     repeated = Linear(*(np.repeat(part, len(bias), axis=0) for part in value_head))
-    layers.add(Row.add(Row.apply(centered, scores), Row.apply(repeated, state)))
+    layers.add(Units.add(Units.apply(centered, scores), Units.apply(repeated, state)))
 
 
 def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry | None = None) -> list[Signal]:
@@ -254,7 +254,7 @@ def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry |
         raise UnsupportedError(message)
     itself = layers.carry(signal, -inf)
     rows = [
-        Row.copy(signal, sign=sign, bias=-sign * bound) for sign, bound in ((1, high), (-1, low)) if isfinite(bound)
+        Units.copy(signal, sign=sign, bias=-sign * bound) for sign, bound in ((1, high), (-1, low)) if isfinite(bound)
     ]
     made = layers.add(*itself.rows, *rows, *(() if carry is None else carry.rows))
     end = len(itself.rows)
@@ -276,10 +276,10 @@ def add_late_actions(layers: Layers, features: Signal, actions: Signal, network:
     """
     first, *others = network
     if not others:  # such a critic does not depend on the action
-        layers.add(Row.apply(first, features))
+        layers.add(Units.apply(first, features))
         return
     carry = layers.carry(actions, -1.0)
-    hidden, *carried = layers.add(Row.apply(first, features), *carry.rows)
+    hidden, *carried = layers.add(Units.apply(first, features), *carry.rows)
     second, *rest = others
-    (hidden,) = layers.add(Row.apply(second, hidden, carry.receive(carried)))
+    (hidden,) = layers.add(Units.apply(second, hidden, carry.receive(carried)))
     add_plain(layers, hidden, rest)

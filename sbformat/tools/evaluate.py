@@ -1,30 +1,30 @@
-"""``evaluate``: episodes of an agent in an environment, counted as ``evaluate_policy`` of SB3 does.
+"""``evaluate``: episodes of an agent in an environment of gymnasium, counted as ``evaluate_policy`` of SB3 does.
 
-One environment, episode after episode. Observations go through the wrappers that the agent was trained with: stacked
-frames here; normalization and the transposing of images are part of the policy. rl-zoo normalizes frames before it
-stacks them, so that statistics of a single frame are applied here. Rewards are those of the environment, not normalized
-ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
+In: a policy or an archive, and an environment. Out: an :class:`EvaluationReport`; torch is not needed. One environment,
+episode after episode. Observations go through the wrappers that the agent was trained with: stacked frames here;
+normalization and the transposing of images are part of the policy. rl-zoo normalizes frames before it stacks them, so
+that statistics of a single frame are applied here. Rewards are those of the environment, not normalized ones (SB3
+``common/evaluation.py``, behind a ``Monitor``).
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from sbformat.errors import require_type
+from sbformat.errors import UnsupportedError, ValidationError, escape, require_type
 from sbformat.formats.vecnormalize.values import find_mismatches
 from sbformat.formats.vecnormalize.values import require_fit as require_statistics_fit
 from sbformat.immutable import Record
-from sbformat.known.spaces import convert_space
+from sbformat.known.spaces import Box, DictSpace, convert_space
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.loading import load_policy, read_statistics, resolve_folder
 from sbformat.policies.run.policy import Policy
 from sbformat.reader import read
-from sbformat.tools.evaluate.environments import make_environment
-from sbformat.tools.evaluate.frames import ORDERS, FrameStack
-from sbformat.tools.evaluate.spaces import convert_observation, normalize_space, require_fit
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,169 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.spaces import Space
     from sbformat.reader import ArchiveLike
-    from sbformat.tools.evaluate.frames import ChannelsOrder
+
+
+__all__ = ["EvaluationReport", "evaluate"]
+
+
+def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int | None) -> Any:
+    """Return an environment of gymnasium.
+
+    :param max_steps: the time limit, instead of the registered one
+    :raises UnsupportedError: when gymnasium is not installed, or does not make the environment
+    """
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        message = "to run an environment, gymnasium is needed: pip install 'sbformat[gym]'"
+        raise UnsupportedError(message) from None
+    limit = {} if max_steps is None else {"max_episode_steps": max_steps}
+    try:
+        return gymnasium.make(env_id, **limit, **arguments)
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        message = f"gymnasium cannot make the environment {escape(env_id)!r}: {escape(str(error), 500)}"
+        raise UnsupportedError(message) from None
+
+
+ChannelsOrder: TypeAlias = Literal["first", "last"]
+
+
+class FrameStack:
+    """The last observations of an environment along one axis, the newest last; zeros before the first.
+
+    :param space: of one observation: a Box, or a Dict of them
+    :param frames: how many are stacked
+    :param order: the axis of the channels; by default that of the smallest size for images, the last one for others
+    :raises UnsupportedError: for another space
+
+    Example::
+
+        stack = FrameStack(space, 4)
+        observation = stack.reset(first_observation)
+        observation = stack.add(next_observation)
+    """
+
+    def __init__(self, space: Space, frames: int, order: ChannelsOrder | None = None) -> None:
+        self._parts: dict[str, FrameStack] = {}
+        self.space: Space
+        if space.has_keys:
+            self._parts = {key: FrameStack(part, frames, order) for key, part in space.parts().items()}
+            self.space = DictSpace(space.library, {key: part.space for key, part in self._parts.items()}, None)
+            return
+        channels_first = order == "first"
+        if order is None and space.is_image():
+            shape = space.shape
+            channels_first = shape[0] == min(shape)
+        self._axis = 0 if channels_first else -1
+        self.space = stack_space(space, frames, self._axis)
+        self._stacked = np.zeros(self.space.shape, self.space.dtype)
+
+    def reset(self, observation: Any) -> Any:
+        """Return the stack at the start of an episode: zeros, and the observation."""
+        if self._parts:
+            return {key: part.reset(observation[key]) for key, part in self._parts.items()}
+        self._stacked = np.zeros_like(self._stacked)
+        return self.add(observation)
+
+    def add(self, observation: Any) -> Any:
+        """Return the stack after a step."""
+        if self._parts:
+            return {key: part.add(observation[key]) for key, part in self._parts.items()}
+        newest = np.asarray(observation, self._stacked.dtype)
+        _, older = np.split(self._stacked, [newest.shape[self._axis]], self._axis)
+        self._stacked = np.concatenate((older, newest), self._axis)
+        return self._stacked
+
+
+def require_fit(policy: Space, environment: Space, what: Literal["observation", "action"]) -> None:
+    """Check that a policy fits an environment: shapes and numbers of choices, and the bounds of actions.
+
+    The bounds of observations may differ, as they do between releases of an environment; images may have their
+    channels first or last, since a policy transposes them.
+
+    :raises ValidationError: when they do not fit, with both
+    """
+    if not _fits(policy, environment, is_action=what == "action"):
+        message = (
+            f"the {what} space of the environment does not fit the policy: expected {render_line(policy)}, got "
+            f"{render_line(environment)}"
+        )
+        raise ValidationError(message)
+
+
+def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
+    if policy.class_name != environment.class_name:
+        return False
+    if policy.has_keys:
+        ours, theirs = policy.parts(), environment.parts()
+        return ours.keys() == theirs.keys() and all(
+            _fits(part, theirs[key], is_action=is_action) for key, part in ours.items()
+        )
+    if policy.observed == "one-hot":
+        is_same = policy.shape == environment.shape and policy.choices() == environment.choices()
+        return bool(is_same) and (not is_action or policy.shape != () or bool(policy.start == environment.start))
+    if policy.bounds and is_action:
+        bounds = zip(policy.bounds, environment.bounds)
+        return policy.shape == environment.shape and all(np.allclose(ours, theirs) for ours, theirs in bounds)
+    if policy.shape == environment.shape:
+        return True
+    return bool(environment.is_image() and policy.shape == (environment.shape[-1], *environment.shape[:-1]))
+
+
+def stack_space(space: Space, frames: int, axis: int) -> Box:
+    """Return the space of several observations along an axis.
+
+    :raises UnsupportedError: for a space that is not a Box
+    """
+    if not space.bounds or not space.shape:
+        message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
+        raise UnsupportedError(message)
+    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in space.bounds)
+    return _make_box(space, low, high)
+
+
+def normalize_space(space: Space, statistics: VecNormalize) -> Space:
+    """Return the space of normalized observations: SB3 gives images another one, and no others.
+
+    Source: SB3 ``common/vec_env/vec_normalize.py``, ``VecNormalize.__init__``.
+    """
+    if space.has_keys:
+        keys = statistics.norm_obs_keys or ()
+        parts = {key: normalize_space(part, statistics) if key in keys else part for key, part in space.parts().items()}
+        return DictSpace(space.library, parts, None)
+    if not space.is_image():
+        return space
+    bound = np.full(space.shape, statistics.clip_obs, np.float32)
+    return _make_box(space, -bound, bound)
+
+
+def _make_box(like: Space, low: np.ndarray, high: np.ndarray) -> Box:
+    below, above = (ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), False) for bound in (low, high))
+    return Box(like.library, low.shape, below.dtype, below, above, None)
+
+
+def convert_observation(observation: Any, space: Space) -> Any:
+    """Return an observation with the shape and dtype of its space: SB3 copies it into a buffer that has them.
+
+    >>> convert_observation([0.7, 3.2], space)  # of uint8
+    array([0, 3], dtype=uint8)
+
+    Source: SB3 ``common/vec_env/dummy_vec_env.py``, ``DummyVecEnv._save_obs``.
+
+    :return: an array, or a dict of them for a Dict space
+    :raises ValidationError: when its shape or keys are others
+    """
+    try:
+        if space.has_keys:
+            return {key: convert_observation(observation[key], part) for key, part in space.parts().items()}
+        buffer = np.zeros((1, *(space.shape or ())), space.dtype)
+        buffer[0] = observation
+    except ValidationError:  # of a part
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        message = f"an observation of the environment does not fit its space {render_line(space)}: {escape(str(error))}"
+        raise ValidationError(message) from None
+    return buffer[0]
 
 
 _FRAMES: Final = "with frame_stack, they are those of one frame, or of all that are stacked"
@@ -119,10 +281,9 @@ def evaluate(
     :raises TypeError: for an argument of the wrong type, and for a vectorized environment
     :raises ValueError: for an argument with a value that it cannot have
     """
-    _check_numbers(episodes=episodes, frame_stack=frame_stack, max_steps=max_steps)
-    _check_arguments(source, env, vecnormalize, env_kwargs)
-    _check_order(channels_order, frame_stack)
-    made = make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
+    numbers = {"episodes": episodes, "frame_stack": frame_stack, "max_steps": max_steps}
+    _check_arguments(source, env, vecnormalize, env_kwargs, channels_order, **numbers)
+    made = _make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
     try:
         wrapper = _Wrapper(made, frame_stack, channels_order)
         policy = _load(source, vecnormalize, wrapper, limits)
@@ -160,7 +321,10 @@ def _load(source: Policy | ArchiveLike, vecnormalize: Any, wrapper: _Wrapper, li
     return load_policy(archive, vecnormalize=vecnormalize, limits=limits)
 
 
-def _check_numbers(**numbers: object) -> None:
+def _check_arguments(
+    source: object, env: object, vecnormalize: object, env_kwargs: object, order: object, **numbers: object
+) -> None:
+    """Check the arguments of :func:`evaluate`."""
     for name, value in numbers.items():
         if isinstance(value, bool):
             message = f"expected {name} to be a number, got {value}"
@@ -170,31 +334,21 @@ def _check_numbers(**numbers: object) -> None:
             if value < 1:  # type: ignore[operator]
                 message = f"expected {name} to be at least 1, got {value}"
                 raise ValueError(message)
-
-
-def _check_arguments(source: object, env: object, vecnormalize: object, env_kwargs: object) -> None:
     if isinstance(source, Policy) and vecnormalize is not None:
         message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
         raise TypeError(message)
     if hasattr(env, "num_envs"):
-        message = (
-            f"expected one environment, got {type(env).__name__}, which is vectorized: pass the environment inside it"
-        )
+        name = type(env).__name__
+        message = f"expected one environment, got {name}, which is vectorized: pass the environment inside it"
         raise TypeError(message)
     if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
-        message = (
-            f"expected an id of gymnasium{' with env_kwargs' if env_kwargs else ' or an environment'}, got {env!r:.100}"
-        )
+        expected = "with env_kwargs" if env_kwargs else "or an environment"
+        message = f"expected an id of gymnasium {expected}, got {env!r:.100}"
         raise TypeError(message)
-
-
-def _check_order(order: object, frame_stack: object) -> None:
-    if order is None:
-        return
-    if order not in ORDERS:
+    if order is not None and order not in get_args(ChannelsOrder):
         message = f"expected 'first' or 'last' as channels_order, got {order!r:.100}"
         raise ValueError(message)
-    if frame_stack is None:
+    if order is not None and numbers["frame_stack"] is None:
         message = "channels_order: expected frame_stack with it, the number of frames"
         raise ValueError(message)
 

@@ -1,36 +1,95 @@
-"""``RebuildContext``: what is rebuilt, for which release and with which options, and the rows of the report so far."""
+"""``RebuildContext``: what is rebuilt, for which release and with which options, and the rows of the report so far.
+
+In: an archive, the algorithm that loads the result, options. Every handler of a key or an entry gets the context, asks
+it for decoded values and for the policy of the result, and tells it what became of its key. :class:`Advice` has the
+clauses of messages that name an option, in the words of the function that the caller used: ``rebuild`` has options on
+the command line and arguments in Python; ``sbformat.sb3.load`` has only ``custom_objects`` and ``allow``, and takes
+every other argument as an attribute of the agent.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
-from sbformat.known.algorithms import ENTROPY_LEARNERS
+from sbformat.known.algorithms import ALGORITHMS, ENTROPY_LEARNERS
 from sbformat.known.changes import UNKNOWN, parse_release
+from sbformat.known.spaces import Space
 from sbformat.known.table import current_name
-from sbformat.known.types import Reference
+from sbformat.known.types import ConstantSchedule, Reference
 from sbformat.nets.entropy import KEY as ENTROPY_KEY
 from sbformat.nets.entropy import fixed_coefficient
 from sbformat.nets.sb3 import PRESETS
 from sbformat.pkl.tree import Global
-from sbformat.tools.rebuild.advice import FOR_REBUILD, Advice
-from sbformat.tools.rebuild.algorithms import find_standard_policy, is_hyperparameter
-from sbformat.tools.rebuild.allowed import Allowed
-from sbformat.tools.rebuild.encode import encode_value
-from sbformat.tools.rebuild.report import Row
-from sbformat.values.render import render_json, render_line
+from sbformat.tools.rebuild.rebuild_report import Row, is_hyperparameter, show, show_name
+from sbformat.tools.rebuild.trusted import Allowed, encode_value
+from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.known.algorithms import KnownAlgorithm
     from sbformat.known.changes import Release
+    from sbformat.known.types import LinearSchedule
     from sbformat.pkl.names import Pair
-    from sbformat.tools.rebuild.her import HerObservation
-    from sbformat.tools.rebuild.report import Action
+    from sbformat.tools.rebuild.network import HerObservation
+    from sbformat.tools.rebuild.rebuild_report import Action
+
+
+class Advice(Record):
+    """The clauses of messages that name an option."""
+
+    is_for_load: bool
+
+    def allow(self, name: str) -> str:
+        """Return how a class or function is kept, by its dotted name."""
+        shown = escape(name, 200)
+        return f"allow=['{shown}'] keeps it" if self.is_for_load else f"--allow {shown} (allow=[...]) keeps it"
+
+    def set_value(self, key: str) -> str:
+        """Return how a number is set for a key of ``data``."""
+        if self.is_for_load:
+            return f"custom_objects={{'{key}': NUMBER}} sets one"
+        return f"--set {key}=NUMBER (assign={{'{key}': NUMBER}}) sets one"
+
+    def set_schedule(self, key: str, schedule: ConstantSchedule | LinearSchedule) -> str:
+        """Return how a schedule is set for a key of ``data``."""
+        if isinstance(schedule, ConstantSchedule):
+            shown, option = repr(schedule.value), f"--set {key}={schedule.value!r}"
+        else:
+            numbers = list(schedule) if schedule.end_fraction != 1 else [schedule.start, schedule.end]
+            shown = json.dumps({"linear": numbers})
+            option = f"--set '{key}={shown}'"
+        return f"custom_objects={{'{key}': {shown}}}" if self.is_for_load else option
+
+    @property
+    def standard_policy(self) -> str:
+        """How one of SB3's own policies is used instead."""
+        if self.is_for_load:
+            return "custom_objects={'policy_class': CLASS} uses another class"
+        return "--policy-class NAME (policy_class=NAME) uses one of SB3's own"
+
+    @property
+    def other_network(self) -> str:
+        """How the class and the arguments of a policy are set."""
+        if self.is_for_load:
+            return (
+                "allow=[NAME] keeps a class by its name, "
+                "custom_objects={'policy_class': CLASS, 'policy_kwargs': {...}} sets the class and its arguments"
+            )
+        return (
+            "--allow NAME (allow=[NAME]) keeps a class by its name, "
+            f"{self.standard_policy}, "
+            "--set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments; "
+            "sbformat.sb3.load accepts both as custom_objects"
+        )
+
+
+FOR_REBUILD: Final = Advice(is_for_load=False)
+FOR_LOAD: Final = Advice(is_for_load=True)
 
 OnUnknown: TypeAlias = Literal["drop", "keep", "error"]
 
@@ -62,10 +121,7 @@ def find_source_release(archive: Archive) -> Release:
 class RebuildContext:
     """The state of one rebuild.
 
-    :param archive: what is rebuilt
     :param algorithm: the algorithm that loads the result
-    :param family: of the algorithm
-    :param options: of the caller
     :param assigned: values by key of ``data`` to use instead of the archive's
     :param decoded: meanings of values of ``data`` that are already known
     """
@@ -74,14 +130,13 @@ class RebuildContext:
         self,
         archive: Archive,
         algorithm: str,
-        family: KnownAlgorithm,
         options: Options,
         assigned: dict[str, Any],
         decoded: Mapping[str, object] | None = None,
     ) -> None:
         self.archive = archive
         self.algorithm = algorithm
-        self.family = family
+        self.family = ALGORITHMS[algorithm]
         self.options = options
         self.assigned = assigned
         self.has_defaults = decoded is not None
@@ -157,10 +212,15 @@ class RebuildContext:
         return chosen if chosen is not None and chosen.pair in self.family.policies.values() else None
 
     def _find_standard_policy(self) -> Reference | None:
+        """Return the policy class that SB3 itself has for the observations."""
         try:
-            return find_standard_policy(self.family.policies, self.decode("observation_space"))
+            space = self.decode("observation_space")
         except UnsupportedError:
             return None
+        is_known = isinstance(space, Space)
+        kind = "MultiInput" if is_known and space.has_keys else "Cnn" if is_known and space.is_image() else "Mlp"
+        pair = next((pair for alias, pair in self.family.policies.items() if alias.startswith(kind)), None)
+        return None if pair is None else Reference(*pair)
 
     @property
     def has_sb3_policy(self) -> bool:
@@ -194,8 +254,7 @@ class RebuildContext:
         """Whether a class that is not known is kept, or will be supplied when SB3 loads the result."""
         if "policy_class" in self.options.supplied_at_load or self.options.on_unknown == "keep":
             return True
-        meaning = self.decode_or_none("policy_class")
-        return isinstance(meaning, (Global, Reference)) and meaning in self.allowed
+        return self.is_allowed_name(self.decode_or_none("policy_class"))
 
     @property
     def learns_entropy(self) -> bool:
@@ -206,20 +265,39 @@ class RebuildContext:
 
     # -- the report -----------------------------------------------------------------------------------
 
-    def keep_allowed(self, key: str, value: object, shown: str) -> Any:
-        """Return an allowed value as ``data`` contains it, and report that the loader imports it.
-
-        :param key: of ``data``
-        :param value: with names that ``allow`` contains
-        :param shown: the value in the report
-        """
-        result = encode_value(value, self.target, foreign=self.allowed.pairs)
-        self.report("kept", f"{shown} is allowed: the loader imports it", key=key)
-        return result
-
     def report(self, action: Action, message: str, *, key: str | None = None, entry: str = DATA_ENTRY) -> None:
         """Add a row that is not a finding."""
         self.rows.append(Row(entry, key, action, message))
+
+    def keep(self, key: str, message: str = "") -> None:
+        """Report that a value of ``data`` is equal in the result."""
+        self.report("kept", message, key=key)
+
+    def translate(self, key: str, message: str) -> None:
+        """Report that a value of ``data`` has another form in the result."""
+        self.report("translated", message, key=key)
+
+    def encode(self, value: object) -> Any:
+        """Return a value as ``data`` of the result contains it.
+
+        :raises UnsupportedError: when it cannot be encoded without code
+        """
+        return encode_value(value, self.target)
+
+    def encode_allowed(self, value: object) -> Any:
+        """Return what :meth:`encode` does for a value that may have names that were kept because they are allowed."""
+        return encode_value(value, self.target, foreign=self.allowed.pairs)
+
+    def is_allowed_name(self, value: object) -> bool:
+        """Return whether a value is a class or function that the caller allows."""
+        return isinstance(value, (Global, Reference)) and value in self.allowed
+
+    def keep_allowed(self, key: str, value: object) -> Any:
+        """Return a value with allowed names as ``data`` contains it, and report that the loader imports it."""
+        shown = show_name(value)
+        result = self.encode_allowed(self.allowed.replace_names(key, value))
+        self.keep(key, f"{shown} is allowed: the loader imports it")
+        return result
 
     def drop(
         self, key: str, message: str, instead: str | None = None, *, was: object = None, is_finding: bool | None = None
@@ -232,8 +310,7 @@ class RebuildContext:
         """
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
-        is_name = isinstance(was, (Global, Reference))
-        shown = None if was is None else escape(str(was) if is_name else render_line(was, key), 200)
+        shown = None if was is None else show_name(was, key)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
@@ -247,21 +324,17 @@ class RebuildContext:
         :return: the value when it is kept, else :data:`DROPPED`
         """
         if self.options.on_unknown == "keep":
-            self.report("kept", f"copied unchanged, and not clean: {why}", key=key)
+            self.keep(key, f"copied unchanged, and not clean: {why}")
             return value
         if self.options.on_unknown == "error":
             self.refused.append(f"{escape(key)}: {why}")
         return self.drop(key, why, instead, was=self.decode_or_none(key) if was is None else was)
 
     def report_new_options(self, entry: str, message: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Report that the options of an optimizer were replaced.
-
-        :param old: those of the archive
-        :param new: those of the result
-        """
-        instead = "the options that SB3 gives a new optimizer"
-        row = Row(entry, "param_groups", "dropped", message, instead, is_finding=True, is_hyperparameter=True)
-        self.rows.append(row._replace(was=escape(render_line(old), 200), old=render_json(old), new=render_json(new)))
+        """Report that the options of an optimizer were replaced by those of a new one."""
+        row = Row(entry, "param_groups", "dropped", message, "the options that SB3 gives a new optimizer", show(old))
+        values = {"old": render_json(old), "new": render_json(new)}
+        self.rows.append(row._replace(is_finding=True, is_hyperparameter=True, **values))
 
     def raise_refused(self) -> None:
         """Raise what was noted for ``on_unknown="error"``.

@@ -1,0 +1,324 @@
+"""``extract``: write the tensors of an archive to a ``.safetensors``, ``.npz`` or ``.npy`` file.
+
+In: an archive, the name of an entry, patterns. Out: the file, and an :class:`ExtractReport`. Besides the tensors of its
+state dicts, an archive may have numbers that belong to them: a replay buffer has its position and its episodes beside
+the arrays, statistics of VecNormalize have counts and settings: without these, the arrays cannot be used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sbformat.arrayfiles.writer import detect_format, write_arrays
+from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
+from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_names
+from sbformat.formats.vecnormalize.entries import has_entries
+from sbformat.immutable import Record
+from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pth.addresses import segment
+from sbformat.reader import read_in_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sbformat.archive.archive import Archive
+    from sbformat.pth import StateDict
+    from sbformat.reader import ArchiveLike
+
+
+_Makers: TypeAlias = "dict[str, Callable[[], Any]]"
+
+ALL: Final = "*"
+"""The pattern that selects all tensors."""
+
+
+class Candidate(Record):
+    """A tensor that can be extracted."""
+
+    label: str
+    """Its name in the output, which begins with the entry if all entries are extracted."""
+    names: tuple[str, ...]
+    """Its path in the state dict, and the name of its TensorFlow variable."""
+    make: Callable[[], Any]
+    """Returns the array, or a stream of its bytes."""
+
+
+def parse_patterns(tensors: Iterable[str] | str) -> tuple[str, ...]:
+    """Return an argument as patterns.
+
+    :raises TypeError: when one is not a str
+    :raises ValueError: when there is none
+    """
+    patterns = (tensors,) if isinstance(tensors, str) else require_names(tensors, "tensors")
+    if not patterns:
+        message = "expected at least one name or pattern in tensors; '*' selects all"
+        raise ValueError(message)
+    return patterns
+
+
+def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Candidate]:
+    """Return the candidates that a pattern selects, in their order.
+
+    ``*`` selects all, also if a tensor has that name, which ``[*]`` selects. Any other pattern is first compared as an
+    exact name, then as a glob, and then as a glob in which brackets are themselves: the paths of an optimizer contain
+    brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the output only if no path matches:
+    ``re*`` selects no tensor for the entry ``replay_buffer``.
+
+    :raises MissingEntryError: when a pattern selects none
+    """
+    by_path, by_label = _index(candidates, with_labels=False), _index(candidates, with_labels=True)
+    chosen: set[int] = set()
+    for pattern in dict.fromkeys(patterns):
+        found = None if pattern == ALL else by_path.get(pattern) or by_label.get(pattern)
+        for index in (by_path, by_label):
+            for glob in (pattern, pattern.replace("[", "[[]")):
+                matching = (index[name] for name in index if fnmatch.fnmatchcase(name, glob))
+                found = found or [place for places in matching for place in places]
+        if not found and candidates:
+            raise MissingEntryError(pattern, present=by_label, what="tensor that matches")
+        chosen.update(found or ())
+    return [candidate for place, candidate in enumerate(candidates) if place in chosen]
+
+
+def _index(candidates: Sequence[Candidate], *, with_labels: bool) -> dict[str, list[int]]:
+    """Return the places of the candidates by name: by path, or by the name in the output."""
+    index: dict[str, list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        for name in (candidate.label,) if with_labels else dict.fromkeys(candidate.names):
+            index.setdefault(name, []).append(place)
+    return index
+
+
+ALL_ENTRIES: Final = "all"
+STATISTICS: Final = "statistics"
+"""The statistics of a bundle; also the name of the only state dict of a ``vecnormalize.pkl``."""
+
+
+class Part(Record):
+    """What can be extracted of one state dict, or of the statistics of a bundle."""
+
+    name: str
+    arrays: _Makers
+    """Functions that make the arrays, by the path of the tensor."""
+    labels: Mapping[str, str]
+    """Names in the output, of paths that have another name there."""
+    facts: dict[str, Any]
+    """What is known besides, as JSON."""
+    left_behind: int
+    """Number of values that are not among the arrays."""
+
+
+def list_candidates(part: Part, prefix: str) -> Iterator[Candidate]:
+    """Yield the tensors of a part.
+
+    :param prefix: of the names in the output
+    """
+    for path, make in part.arrays.items():
+        label = part.labels.get(path, path)
+        full = f"{prefix}{label}" if prefix else label or part.name
+        yield Candidate(full, (path, label), make)
+
+
+def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
+    """Yield the parts that an entry's name selects.
+
+    :param entry: SB3's name of a state dict, ``statistics``, or ``all``
+    :param kind: the format of the output
+    :raises MissingEntryError: when there is no such state dict
+    """
+    names = archive.state_dicts
+    has_statistics = has_entries(archive)
+    if has_statistics and entry == STATISTICS:
+        yield _list_bundled_statistics(archive)
+        return
+    if not names and not (has_statistics and entry == ALL_ENTRIES):
+        raise MissingEntryError(POLICY_ENTRY, present=archive.entries, what="state dict")
+    if entry != ALL_ENTRIES:
+        others = (STATISTICS, ALL_ENTRIES) if has_statistics else (ALL_ENTRIES,)
+        names = (archive.find_state_dict(entry, others=others),)
+    for name in names:
+        yield _list_state_dict(archive, name, kind)
+    if has_statistics and entry == ALL_ENTRIES:
+        yield _list_bundled_statistics(archive)
+
+
+def _list_state_dict(archive: Archive, name: str, kind: str) -> Part:
+    state_dict = archive.state_dict(name)
+    arrays: _Makers = {path: functools.partial(state_dict.stream, path) for path in state_dict.tensors()}
+    others = [leaf for leaf in state_dict.leaves() if leaf.path not in arrays and leaf.value not in ({}, [])]
+    facts: dict[str, Any] = {}
+    beside: _Makers = {}
+    if archive.format == "replay-buffer":
+        beside, facts = _list_replay_buffer(archive)
+    elif archive.format in ("vecnormalize", "running-mean-std"):
+        beside = _list_counts({leaf.path: leaf.value for leaf in others})
+        settings, facts = _list_settings(archive)
+        others = [leaf for leaf in others if leaf.path not in beside]
+        arrays, beside = {**arrays, **beside, **settings, **arrays}, {}  # an array precedes a setting of its name
+    labels = _name_variables(archive, state_dict, kind)
+    return Part(name.removesuffix(PTH_SUFFIX), {**beside, **arrays}, labels, facts, len(others))
+
+
+def _name_variables(archive: Archive, state_dict: StateDict, kind: str) -> dict[str, str]:
+    """Return the names of TensorFlow variables by path: there, slashes are part of a name and nothing is nested.
+
+    File names omit the ``:0`` (the first output of an operation) that every variable has: a path with a colon is not
+    portable.
+    """
+    if archive.format not in ("sb2-zip", "sb2-pickle"):
+        return {}
+    if kind != "npy-folder":
+        return {segment(key): key for key in state_dict}
+    return {segment(key): re.sub(":0(?=#|$)", "", key) for key in state_dict}
+
+
+def _list_replay_buffer(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
+    """Return what a replay buffer contains besides its arrays: as arrays, and as JSON; empty for a class of a user."""
+    from sbformat.formats.replay_buffer import ENDS, is_of_sb3, replay_buffer_of
+
+    try:
+        buffer = replay_buffer_of(archive)
+    except TensorError:
+        if is_of_sb3(archive):
+            raise
+        return {}, {}
+    episodes = functools.cache(buffer.episode_table)
+    arrays = _return_each(buffer.scalars())
+    for name in ("env", "start", "length", "end"):
+        arrays[f"episode_{name}"] = functools.partial(lambda column: episodes()[column], name)
+    facts = {
+        "class": str(buffer.type), "pos": buffer.pos, "full": buffer.full, "buffer_size": buffer.buffer_size,
+        "n_envs": buffer.n_envs, "optimize_memory_usage": buffer.optimize_memory_usage,
+        "handle_timeout_termination": buffer.handle_timeout_termination, "episode_end": list(ENDS),
+    }  # fmt: skip
+    return arrays, {"replay_buffer": facts}
+
+
+# -- statistics ---------------------------------------------------------------------------------------
+
+
+def _list_counts(leaves: Mapping[str, Any]) -> _Makers:
+    """Return the numbers of samples, which the pickle has as Python numbers."""
+    from sbformat.formats.vecnormalize.entries import make_number
+
+    counts = {path: value for path, value in leaves.items() if path.rpartition("/")[2] == "count"}
+    made = {path: make_number(value) for path, value in counts.items() if type(value) in (int, float)}
+    return _return_each({path: array for path, array in made.items() if array is not None})
+
+
+def _list_settings(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
+    """Return the settings of a VecNormalize: as arrays, and as JSON.
+
+    SB2's files of a mean and a variance have none, and those of a class of a user may not be what SB3 has.
+    """
+    from sbformat.formats.vecnormalize.entries import describe_settings, make_settings
+    from sbformat.formats.vecnormalize.pickles import read_vecnormalize
+
+    if archive.format != "vecnormalize":
+        return {}, {}
+    try:
+        value = read_vecnormalize(archive)
+    except SbformatError:
+        return {}, {}
+    return _return_each(make_settings(value)), {"vecnormalize": describe_settings(value)}
+
+
+def _list_bundled_statistics(archive: Archive) -> Part:
+    from sbformat.formats.vecnormalize.entries import describe_settings, make_arrays, read_entries
+
+    value = read_entries(archive)
+    return Part(STATISTICS, _return_each(make_arrays(value)), {}, {"vecnormalize": describe_settings(value)}, 0)
+
+
+def _return_each(arrays: Mapping[str, Any]) -> _Makers:
+    return {name: functools.partial(lambda made: made, array) for name, array in arrays.items()}
+
+
+__all__ = ["ExtractReport", "extract"]
+
+
+class ExtractReport(Record):
+    """What was written."""
+
+    output: str
+    format: str
+    """``safetensors``, ``npz`` or ``npy-folder``."""
+    tensors: tuple[str, ...]
+    """Names of the tensors in the output."""
+    nbytes: int
+    """Bytes of the tensors."""
+    left_behind: int
+    """Number of values that are not tensors and were not written: learning rates, step counts."""
+
+
+def extract(
+    source: ArchiveLike,
+    output: str | os.PathLike[str],
+    *,
+    entry: str = "policy",
+    tensors: Iterable[str] | str = ALL,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ExtractReport:
+    """Write the tensors of one state dict, or of all of them, to a file.
+
+    A large file is read in pieces while the output is written, so it must not change meanwhile. Of statistics of
+    VecNormalize the counts and settings are written as well, as arrays without dimensions; of a replay buffer its
+    position and its episodes. ::
+
+        sbformat.extract("ppo-cartpole.zip", "policy.safetensors")
+        sbformat.extract("ppo-cartpole.zip", "all.npz", entry="all", tensors="*.weight")
+        sbformat.extract("ppo-cartpole.zip", "m.npz", entry="policy.optimizer", tensors=["state/[0]/exp_avg"])
+
+    :param source: an archive, or what :func:`sbformat.read` takes
+    :param output: a ``.safetensors`` or ``.npz`` file, or a folder for ``.npy`` files
+    :param entry: ``policy``, ``policy.optimizer``, ..., ``statistics`` for those of a bundle, or ``all``, which names
+        tensors ``entry:path`` (``entry/path`` in a folder)
+    :param tensors: which tensors: exact paths, names in the output, or glob patterns, one or several; ``*`` selects
+        all, also if a tensor has that name, which ``[*]`` selects
+    :param overwrite: replace an existing output
+    :param progress: called with a number of bytes whenever that many bytes of tensors were written
+    :param limits: for reading
+    :raises MissingEntryError: when the archive has no such entry, or no tensor matches one of the patterns
+    :raises UnsupportedError: for tensors that the output format cannot store
+    :raises FileExistsError: when the output exists and ``overwrite`` is False
+    """
+    patterns = parse_patterns(tensors)
+    archive = read_in_place(source, limits=limits, on_unknown="inert")
+    kind = detect_format(output)
+    facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
+    separator = "/" if kind == "npy-folder" else ":"
+    candidates: list[Candidate] = []
+    left_behind = 0
+    for part in list_parts(archive, entry, kind):
+        candidates += list_candidates(part, f"{part.name}{separator}" if entry == ALL_ENTRIES else "")
+        facts |= part.facts
+        left_behind += part.left_behind
+    try:
+        chosen = select(candidates, patterns)
+    except MissingEntryError as error:
+        hint = _name_other_entry(archive, error.name)
+        if not hint:
+            raise
+        raise MissingEntryError(error.name, what=f"tensor in {quote(entry)} that matches", hint=hint) from None
+    arrays = {tensor.label: tensor.make() for tensor in chosen}
+    metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
+    write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
+    nbytes = sum(array.nbytes for array in arrays.values())
+    return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
+
+
+def _name_other_entry(archive: Archive, path: str) -> str:
+    """Return which state dict has a tensor of this name, in words; empty if none has."""
+    for name in archive.state_dicts:
+        with contextlib.suppress(SbformatError):
+            if path in archive.state_dict(name).tensors():
+                return f"the entry {quote(name.removesuffix(PTH_SUFFIX))} has it"
+    return ""

@@ -1,0 +1,400 @@
+"""What a value of the result may contain, and how it is encoded again (VALUES.md 13.7, REBUILDING.md 15.1, 15.2).
+
+In: decoded values, and the names that the caller allows. Out: plain JSON where SB3 accepts it, else a new blob; an
+:class:`~sbformat.errors.UnsupportedError` for what SB3 would call without being known in that role. A class that is
+known in another role is not known here: ``torch.optim.Adam`` as an activation is as unknown as a custom class.
+
+Sources of the roles: SB3 and sb3-contrib 2.0 to 2.9, ``common/buffers.py``, ``her/her_replay_buffer.py``,
+``common/torch_layers.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.data import Serialized
+from sbformat.errors import UnsupportedError, quote
+from sbformat.known.algorithms import ALGORITHMS
+from sbformat.known.dangerous import explain_danger
+from sbformat.known.spaces import Space
+from sbformat.known.table import current_name, find, list_place
+from sbformat.known.types import (
+    CarriedClass,
+    ConstantSchedule,
+    FloatSchedule,
+    Function,
+    Instance,
+    InterpolatedSchedule,
+    LinearSchedule,
+    Module,
+    Partial,
+    Reference,
+    Schedule,
+    TrainFreq,
+    Value,
+)
+from sbformat.nets.layers import ACTIVATIONS
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Global, Node
+from sbformat.tools.rebuild.optimizers import OPTIMIZERS, fits_option
+from sbformat.tools.rebuild.rebuild_report import Required, show, show_name
+from sbformat.values import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from sbformat.known.changes import Release
+    from sbformat.pkl.names import Pair
+    from sbformat.tools.rebuild.rebuild_context import Advice
+
+
+# -- encoding -----------------------------------------------------------------------------------------
+
+_MAX_JSON_DEPTH: Final = 20
+_MAX_JSON_NODES: Final = 100_000
+_MAX_JSON_TEXT: Final = 1 << 20
+_EXACT_INTEGERS: Final = 2**63
+
+
+def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = frozenset()) -> Any:
+    """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob.
+
+    :param value: as :func:`sbformat.values.decode` returns it
+    :param foreign: names outside SB3 that it may contain
+    :raises UnsupportedError: when it cannot be encoded without code
+    """
+    if isinstance(value, ArrayInfo) and value.is_scalar:
+        return encode_value(value.to_numpy().item(), target)
+    if _is_json(value):
+        return value
+    kind, hints = _describe(value)
+    return Serialized(f"<class '{kind}'>", encode(value, target, foreign=foreign), hints)
+
+
+def _is_json(value: object) -> bool:
+    """Return whether JSON decodes to the same value; a value with shared parts stays a blob."""
+    todo = [(value, 0)]
+    size = 0
+    seen: set[int] = set()
+    for _ in range(_MAX_JSON_NODES):
+        if not todo:
+            return size <= _MAX_JSON_TEXT
+        part, depth = todo.pop()
+        if isinstance(part, (dict, list)):
+            if id(part) in seen:  # JSON would repeat it
+                return False
+            seen.add(id(part))
+        size += len(part) if type(part) is str else 0
+        if part is None or type(part) in (bool, float, str) or (type(part) is int and abs(part) < _EXACT_INTEGERS):
+            continue
+        if depth > _MAX_JSON_DEPTH:
+            return False
+        if type(part) is dict and all(type(key) is str and not key.startswith(":") for key in part):
+            todo.extend((inner, depth + 1) for inner in part.values())
+        elif type(part) is list:
+            todo.extend((inner, depth + 1) for inner in part)
+        else:
+            return False
+    return False
+
+
+def _describe(value: object) -> tuple[str, dict[str, Any]]:
+    """Return the class that SB3 writes as ``:type:``, and the hints beside the blob, which people read and SB3 not."""
+    name, hints = type(value).__name__, {}
+    if isinstance(value, ArrayInfo):
+        name = "numpy.ndarray"
+    elif isinstance(value, Reference):
+        name, hints = "abc.ABCMeta", {"__module__": current_name(value.pair)[0]}
+    elif isinstance(value, Space):
+        name, hints = ".".join(value.pair), value.make_hints()
+    elif isinstance(value, (ConstantSchedule, FloatSchedule, LinearSchedule)):
+        name = f"stable_baselines3.common.utils.{name}"
+    elif isinstance(value, InterpolatedSchedule):
+        name = "functools.partial"
+    elif isinstance(value, TrainFreq):
+        name = "stable_baselines3.common.type_aliases.TrainFreq"
+    elif isinstance(value, Instance):
+        name = str(value.type)
+    elif isinstance(value, (OrderedDict, deque)):
+        name = f"collections.{name}"
+    return name, hints
+
+
+# -- private texts ------------------------------------------------------------------------------------
+
+PRIVATE: Final = "it contains a path or an address of the author"
+_PATH: Final = re.compile(
+    r"""
+    (?<![\w.])/[^\s/]                                     # an absolute path, however short
+    | /(?:home|users|root|mnt|media|tmp|var|opt|usr|etc|srv|data|scratch|private|workspace|content)\b
+    | ~[\w/\\] | (?<![A-Za-z])[A-Za-z]:[/\\\w] | \\[\w.-]+\\ | \\\\[\w.-] | \$\{?[A-Z_]{2,} | %[A-Za-z_]{3,}%
+    | [\w.+-]@[\w-] | \w:// | \bfile: | \bssh: | \w:\d{2,5}\b      # addresses
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def is_private(value: object) -> bool:
+    """Return whether a text in a value has an absolute path, or an address with a user or host."""
+    return any(_PATH.search(text) is not None for text in iter_texts(value))
+
+
+def iter_texts(value: object) -> Iterator[str]:
+    """Yield every text in a value, each once: keys included, and bytes as latin-1."""
+    for part in iter_parts(value, (ArrayInfo, Reference), with_keys=True):  # these contain numbers and known names
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, (bytes, bytearray)):
+            yield part.decode("latin-1")
+
+
+def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -> Iterator[object]:
+    """Yield a value and everything in it, each part once.
+
+    :param closed: types whose parts are not yielded
+    :param with_keys: whether to yield the keys of dicts
+    """
+    todo = [value]
+    seen: set[int] = set()
+    while todo:
+        part = todo.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        if isinstance(part, dict):
+            todo.extend(part.keys() if with_keys else ())
+            todo.extend(part.values())
+        elif isinstance(part, (list, tuple, deque, set, frozenset, Value)) and not isinstance(part, closed):
+            todo.extend(part)
+
+
+# -- names that the caller allows ---------------------------------------------------------------------
+
+
+class Allowed:
+    """The exact dotted names outside the tables that may be kept, and those that were kept.
+
+    :raises UnsupportedError: for a name that is known to be harmful
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+        for name in sorted(self._names):
+            module, _, last = name.rpartition(".")
+            _refuse_harmful((module, last))
+        self.required: list[Required] = []
+        """The names that were kept, with their places."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self._names
+
+    @property
+    def pairs(self) -> frozenset[Pair]:
+        """Module and name of those that were kept."""
+        return frozenset(required.pair for required in self.required)
+
+    def require(self, place: str, pair: Pair) -> Reference:
+        """Note that a name is kept, so that the loader imports it.
+
+        :param place: a key of ``data``, or a path below it with slashes
+        :raises UnsupportedError: when the name is known to be harmful, or is an algorithm
+        """
+        _refuse_harmful(pair)
+        required = Required(place, ".".join(pair), pair)
+        if required not in self.required:
+            self.required.append(required)
+        return Reference(*pair)
+
+    def replace_names(self, place: str, value: Any) -> Any:
+        """Return a value whose allowed names are references, each of them noted; shared parts stay shared.
+
+        :raises UnsupportedError: for a name that is known to be harmful
+        """
+        made: dict[int, tuple[Any, Any]] = {}  # by id(), and the old part, so that no other gets its id()
+
+        def replace(part: Any) -> Any:
+            if id(part) not in made:
+                made[id(part)] = _replace(part), part
+            return made[id(part)][0]
+
+        def _replace(part: Any) -> Any:
+            if isinstance(part, (Global, Reference)):
+                is_kept = not getattr(part, "updates", None) and part in self
+                return self.require(place, part.pair) if is_kept else part
+            if type(part) in (list, tuple):
+                return type(part)([replace(inner) for inner in part])
+            if type(part) in (dict, OrderedDict):
+                return type(part)((key, replace(inner)) for key, inner in part.items())
+            if isinstance(part, Partial):
+                return Partial(*map(replace, (part.function, part.args, part.keywords)))
+            if isinstance(part, FloatSchedule):
+                return FloatSchedule(replace(part.schedule))
+            found = _read_partial(part)
+            if found is None or found.function not in self:
+                return part
+            keywords = {key: replace(inner) for key, inner in found.keywords.items()}
+            return Partial(replace(found.function), tuple(map(replace, found.args)), keywords)
+
+        return replace(value) if self._names else value
+
+
+def _read_partial(call: object) -> Partial | None:
+    """Return a partial that the decoder left as a call, since its function is not known; None for anything else."""
+    updates = call.updates or [] if isinstance(call, Call) else []
+    state = updates[0].value if len(updates) == 1 else None
+    function = call.func if isinstance(call, Call) else None
+    if not isinstance(function, Global) or function.pair != ("functools", "partial"):
+        return None
+    if type(state) is not tuple or len(state) != 4 or not isinstance(state[0], Global) or type(state[1]) is not tuple:
+        return None  # function, arguments, keywords, attributes
+    has_keywords = isinstance(state[2], Dict) and all(type(key) is str for key, _ in state[2])
+    keywords = dict(state[2]) if has_keywords else {}
+    if state[2] and (not has_keywords or len(keywords) != len(state[2])):
+        return None
+    args = tuple(map(_recognize, state[1]))
+    return Partial(state[0], args, {str(key): _recognize(part) for key, part in keywords.items()})
+
+
+def _recognize(part: object) -> object:
+    """Return a known name in an inert tree as a reference; anything else unchanged."""
+    is_known = isinstance(part, Global) and not part.updates and find(part.pair).is_reference
+    return Reference(*part.pair) if is_known else part  # type: ignore[attr-defined]
+
+
+def describe_harm(pair: Pair) -> str | None:
+    """Return why a name cannot be allowed, as a clause after the name; None when it can."""
+    if "algorithm" in find(pair).uses:
+        return "is an algorithm, which makes the environment that it is given by name"
+    return explain_danger(pair)
+
+
+def _refuse_harmful(pair: Pair) -> None:
+    why = describe_harm(pair)
+    if why:
+        message = f"{quote('.'.join(pair))} {why}: it cannot be allowed"
+        raise UnsupportedError(message)
+
+
+def describe_unknown(value: object, role: str, advice: Advice) -> str:
+    """Return why a class or function is not kept, and which option keeps it.
+
+    :param role: what it should have been, with an article: ``a policy``
+    :param advice: for the function that the caller used
+    """
+    shown = show(value)
+    name = value if isinstance(value, (Global, Reference)) else _find_function(value)
+    if isinstance(value, (CarriedClass, Function)):
+        return f"{shown}: custom code carried by value, without a name to allow"
+    if name is None or getattr(name, "updates", None):
+        return f"{shown} is not known as {role}"
+    harm = describe_harm(name.pair)
+    if harm:
+        return f"{show_name(name)} {harm}"
+    return f"{show_name(name)} is not known as {role}: SB3 would import and call it; {advice.allow(str(name))}"
+
+
+def _find_function(value: object) -> Any:
+    """Return the name that a partial calls, or None."""
+    if isinstance(value, Partial):
+        return value.function if isinstance(value.function, (Global, Reference)) else None
+    state = value.updates[0].value if isinstance(value, Call) and value.updates else None
+    first = state[0] if isinstance(state, tuple) and state else None
+    return first if isinstance(first, Global) else None
+
+
+# -- roles --------------------------------------------------------------------------------------------
+
+EXTRACTORS: Final = {pair: row.arguments for pair, row in list_place("features_extractor_class").items()}
+"""Features extractors, with their arguments other than the space, and the defaults; None for a flag."""
+REPLAY_BUFFERS: Final = {pair: frozenset(row.arguments) for pair, row in list_place("replay_buffer_class").items()}
+"""Replay buffers, with their arguments other than those that the algorithm passes."""
+_ROLES: Final[Mapping[str, frozenset[Pair]]] = {
+    "features_extractor_class": frozenset(EXTRACTORS),
+    "optimizer_class": frozenset(OPTIMIZERS),
+    "activation_fn": frozenset(ACTIVATIONS),
+}
+CLASS_ARGUMENTS: Final = frozenset(_ROLES)
+"""Arguments of policies that are classes."""
+CALLABLES: Final = (Reference, Function, Partial, CarriedClass, Instance, Schedule, Node)
+"""Types of values that can be called."""
+
+
+def list_buffers(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]:
+    """Return the buffer classes that an algorithm can use.
+
+    :param role: ``replay_buffer_class`` or ``rollout_buffer_class``
+    :param is_dict: whether the observation space is a Dict
+    """
+    if role != "rollout_buffer_class":
+        names = ("DictReplayBuffer", "HerReplayBuffer")
+        return frozenset(pair for pair in REPLAY_BUFFERS if (pair[1] in names) == is_dict)
+    row = ALGORITHMS[algorithm]
+    if row.kind != "actor_critic":
+        return frozenset()
+    module = row.classes.module.removesuffix("policies") + "buffers"
+    prefix = next(iter(row.policies.values()))[1].removesuffix("ActorCriticPolicy")
+    return frozenset({(module, f"{prefix}{'Dict' if is_dict else ''}RolloutBuffer")})
+
+
+def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
+    """Check that an argument of a policy is a class that SB3 may call in its role, or a partial of one.
+
+    :param role: one of :data:`CLASS_ARGUMENTS`
+    :param allowed: names that the caller trusts
+    :raises UnsupportedError: when it is anything else
+    """
+    function = value.function if isinstance(value, Partial) else value
+    if not isinstance(function, Reference):
+        message = f"expected a class, got {show(value)}"
+        raise UnsupportedError(message)
+    if function.pair in allowed:
+        return
+    pair = current_name(function.pair)
+    if pair not in _ROLES[role]:
+        message = f"{show(function)} is not one of the classes known for {role}"
+        raise UnsupportedError(message)
+    if isinstance(value, Partial) and not _has_known_arguments(role, pair, value):
+        message = f"a partial of {function} with arguments that the class does not have"
+        raise UnsupportedError(message)
+
+
+def _has_known_arguments(role: str, pair: Pair, partial: Partial) -> bool:
+    """Return whether the arguments of a partial are ones that the class has, other than those that SB3 passes."""
+    if role == "activation_fn":
+        names = ACTIVATIONS[pair]
+        given = {*names[: len(partial.args)], *partial.keywords}
+        is_fit = len(given) == len(partial.args) + len(partial.keywords) and given <= set(names)
+        values = (*partial.args, *partial.keywords.values())
+        return is_fit and all(type(value) in (bool, int, float) or value in ("none", "tanh") for value in values)
+    if role != "optimizer_class":  # SB3 calls issubclass() with an extractor
+        return False
+    known = OPTIMIZERS[pair].arguments
+    return not partial.args and all(
+        name in known and fits_option(name, value, known[name]) for name, value in partial.keywords.items()
+    )
+
+
+def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) -> None:
+    """Check that an argument contains nothing that can be called, except what is trusted.
+
+    :param allowed: names that the caller trusts
+    :param is_foreign: whether it is an argument of a custom class, which may be a layer, an optimizer or a dtype
+    :raises UnsupportedError: for the first thing that can be called
+    """
+    for part in iter_parts(value, (), with_keys=True):
+        if not isinstance(part, (*CALLABLES, Module)):
+            continue
+        if isinstance(part, Reference) and (part.pair in allowed or (is_foreign and _is_harmless(part.pair))):
+            continue
+        if isinstance(part, Partial) and isinstance(part.function, Reference):
+            continue  # its function and arguments are parts of their own
+        message = f"{show(part)} can be called, and is not known in this role"
+        raise UnsupportedError(message)
+
+
+def _is_harmless(pair: Pair) -> bool:
+    """Return whether a name only makes a layer, an optimizer or a number when it is called."""
+    return any(pair in classes for classes in _ROLES.values()) or not find(pair).uses.isdisjoint({"dtype", "number"})
