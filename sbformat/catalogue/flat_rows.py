@@ -188,7 +188,7 @@ def _describe_findings(file: FileData) -> Row:
     report = file.scanned
     if report is None:
         return {}
-    from sbformat.tools.scan.report import VERDICTS
+    from sbformat.tools.scan.findings import VERDICTS
 
     row: Row = {
         "sha256": report.sha256,

@@ -178,7 +178,7 @@ def to_scalar(value: float) -> int | float | str:
 
 def _rank(verdict: str) -> int:
     """Return the place of a verdict from best to worst; what is not one, because nothing could be judged, is last."""
-    from sbformat.tools.scan.report import VERDICTS
+    from sbformat.tools.scan.findings import VERDICTS
 
     return VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS)
 

@@ -16,7 +16,7 @@ from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbformat.tools.scan.report import Skipped
+    from sbformat.tools.scan.findings import Skipped
 
 
 class Found(Record):

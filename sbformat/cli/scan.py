@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sbformat.tools.scan import ScanReport
 
 VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
-"""Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
+"""Those of :mod:`sbformat.tools.scan.findings`, which other commands need not load."""
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
     "offset", "line", "names", "message",
@@ -141,7 +141,7 @@ def _report_empty_folders(
 
 def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[str, Any]:
     """Count the files without a verdict by their reasons, and list them where that is wanted."""
-    from sbformat.tools.scan.report import SKIP_REASONS
+    from sbformat.tools.scan.findings import SKIP_REASONS
 
     counts = Counter(row["reason"] for row in skipped)
     summary: dict[str, Any] = {"counts": {reason: counts[reason] for reason in SKIP_REASONS if counts[reason]}}
@@ -365,7 +365,7 @@ def _list_summary(reports: list[dict[str, Any]]) -> str:
 
 
 def _render_skipped(skipped: dict[str, Any]) -> str:
-    from sbformat.tools.scan.report import SKIP_REASONS
+    from sbformat.tools.scan.findings import SKIP_REASONS
 
     counts = skipped["counts"]
     parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in counts.items()]

@@ -13,7 +13,7 @@ from sbformat.html_report.page import require_packages
 from sbformat.html_report.table import render_table
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
-from sbformat.tools.scan.report import VERDICTS
+from sbformat.tools.scan.findings import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
