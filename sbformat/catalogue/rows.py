@@ -18,7 +18,7 @@ from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
 from sbformat.immutable import Record
-from sbformat.known.sb3_attributes import EXAMINED_KEYS
+from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import RENAMED
-from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.sb3 import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
 from sbformat.schema import known_keys
 from sbformat.schema.assigned import parse_schedule

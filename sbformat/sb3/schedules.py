@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
-from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.sb3 import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.schema.assigned import encode_assigned, find_release

@@ -11,7 +11,7 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.formats.sbx.modules import Module, read_modules
 from sbformat.formats.sbx.states import States, read_states
-from sbformat.known.sbx import TRAIN_STATE
+from sbformat.known.sb3 import TRAIN_STATE
 from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth import StateDict

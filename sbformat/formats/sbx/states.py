@@ -26,7 +26,7 @@ from sbformat.formats.pickled.arrays import Tensors
 from sbformat.formats.pickled.kinds import attributes_of, class_of
 from sbformat.immutable import Record
 from sbformat.known.rows import describe_node
-from sbformat.known.sbx import TRAIN_STATE
+from sbformat.known.sb3 import TRAIN_STATE
 from sbformat.known.types import Instance
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global

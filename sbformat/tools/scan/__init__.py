@@ -30,6 +30,7 @@ from sbformat.tools.scan.sidecars import is_script
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from sbformat.archive.entries import Entries
     from sbformat.io.opening import SourceLike
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import BytesSource, Source
@@ -338,20 +339,11 @@ def _allow_pieces(limits: Limits) -> Limits:
 
 def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
-    entries = FileEntries({}, scanner.budget)
     tree = list_tree(folder, roots, set(), finds_archives=False)
     for error in tree.unreadable.values():
         raise error
-    with os.scandir(folder) as items:
-        is_archive = any(is_sb3_name(item.name) for item in items)
-    if is_archive:
-        try:
-            entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
-        except SbformatError as error:
-            scanner.add(_judge_unopened(error))
+    entries = _scan_unzipped(folder, os.listdir(folder), scanner, lambda path: is_within(path, roots))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
-    scanner.grant(size)
-    scanner.scan_entries(entries, _FILE, 0)
     skipped = [row for row in tree.skipped if _relative_name(row.path, folder) not in top]
     for row in skipped:
         name = _relative_name(row.path, folder)
@@ -374,10 +366,23 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     return _make_report(scanner, "folder", None, size, skipped)
 
 
-def _judge_unopened(error: SbformatError) -> Finding:
-    """Return the finding for a folder whose archive cannot be opened: only pointers of Git LFS, or broken."""
-    is_other = isinstance(error, UnsupportedError)
-    return _FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error)
+def _scan_unzipped(
+    folder: str, names: Iterable[str], scanner: FileScanner, follows: Callable[[str], bool] = lambda _: True
+) -> Entries:
+    """Scan the entries of an archive that was unzipped into a folder, if it is one, and return them.
+
+    :param names: of the files in the folder
+    """
+    entries = FileEntries({}, scanner.budget)
+    if any(map(is_sb3_name, names)):
+        try:
+            entries = open_folder(folder, scanner.budget, follows=follows)
+        except SbformatError as error:
+            is_other = isinstance(error, UnsupportedError)  # only pointers of Git LFS
+            scanner.add(_FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error))
+    scanner.grant(sum(entry.size for entry in entries.entries.values()))
+    scanner.scan_entries(entries, _FILE, 0)
+    return entries
 
 
 def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
@@ -386,15 +391,8 @@ def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
 
     url = pin_folder(url)
     files = [row for folder in walk_folder(url) for row in folder.files]
-    entries = FileEntries({}, scanner.budget)
-    if any(is_sb3_name(row.name) for row in files):
-        try:
-            entries = open_folder(url, scanner.budget)
-        except SbformatError as error:
-            scanner.add(_judge_unopened(error))
+    entries = _scan_unzipped(url, [row.name for row in files], scanner)
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
-    scanner.grant(size)
-    scanner.scan_entries(entries, _FILE, 0)
     skipped = []
     for row in files:
         path, head = join_url(url, row.name), b""

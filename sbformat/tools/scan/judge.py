@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 from sbformat.errors import SbformatError, TensorError, escape
 from sbformat.immutable import Record
+from sbformat.known.context import RUNS_WHEN_CALLED
 from sbformat.known.dangerous import ADDRESS, explain_danger
-from sbformat.known.load_hooks import RUNS_WHEN_CALLED
-from sbformat.known.sb3_attributes import CALLABLE_KEYS, EXAMINED_KEYS, OBJECT_KEYS, is_sb3_attribute
+from sbformat.known.sb3 import CALLABLE_KEYS, EXAMINED_KEYS, OBJECT_KEYS, is_sb3_attribute
 from sbformat.known.table import find, find_called, find_role
 from sbformat.known.types import (
     ConstantSchedule,

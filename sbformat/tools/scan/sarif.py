@@ -35,7 +35,7 @@ from sbformat.tools.scan.findings import RULES, SKIP_REASONS, VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sbformat.tools.scan.findings import Rule, SkipReason, Verdict
+    from sbformat.tools.scan.findings import Rule, Verdict
 
 
 Precision: TypeAlias = Literal["very-high", "high", "medium", "low"]
@@ -292,11 +292,7 @@ def render_sarif(
             {
                 "executionSuccessful": exit_code != 2,
                 "exitCode": exit_code,
-                "toolExecutionNotifications": [
-                    *(_render_failure(report, paths) for report in reports if report["outcome"] != "ok"),
-                    *_render_remarks(reports, omitted),
-                    *(_render_skipped(row["path"], row["reason"], paths) for row in skipped.get("files", ())),
-                ],
+                "toolExecutionNotifications": list(_iter_notifications(reports, skipped, omitted, paths)),
                 "properties": {"skipped": skipped["counts"], "omitted": omitted},
             }
         ],
@@ -346,31 +342,26 @@ def _render_rule(rule: Rule, verdict: Verdict) -> dict[str, Any]:
 # -- the run ------------------------------------------------------------------------------------------
 
 
-def _render_failure(report: Mapping[str, Any], paths: _Paths) -> dict[str, Any]:
-    """Return the notification for a file that could not be read."""
-    return {
-        "level": "error",
-        "message": {"text": _escape_text(f"{report['outcome']}: {report['message']}")},
-        "locations": [{"physicalLocation": {"artifactLocation": paths.locate(report["path"])}}],
-    }
-
-
-def _render_remarks(reports: Sequence[Mapping[str, Any]], omitted: int) -> Iterable[dict[str, Any]]:
-    """Yield the notifications about the run as a whole."""
+def _iter_notifications(
+    reports: Sequence[Mapping[str, Any]], skipped: Mapping[str, Any], omitted: int, paths: _Paths
+) -> Iterable[dict[str, Any]]:
+    """Yield a notification for each file that could not be read, for the run as a whole, and for skipped files."""
+    for report in reports:
+        if report["outcome"] != "ok":
+            yield _notify("error", f"{report['outcome']}: {report['message']}", paths.locate(report["path"]))
     if not reports:
-        yield {"level": "error", "message": {"text": "no file was examined"}}
+        yield _notify("error", "no file was examined")
     if omitted:
-        text = f"{omitted:,} findings are not in this log; the worst ones of each file are"
-        yield {"level": "warning", "message": {"text": text}}
+        yield _notify("warning", f"{omitted:,} findings are not in this log; the worst ones of each file are")
+    for row in skipped.get("files", ()):
+        yield _notify("note", SKIP_REASONS[row["reason"]][0], paths.locate(row["path"]))
 
 
-def _render_skipped(path: str, reason: SkipReason, paths: _Paths) -> dict[str, Any]:
-    """Return the notification for a file without a verdict."""
-    return {
-        "level": "note",
-        "message": {"text": _escape_text(SKIP_REASONS[reason][0])},
-        "locations": [{"physicalLocation": {"artifactLocation": paths.locate(path)}}],
-    }
+def _notify(level: Level, text: str, place: dict[str, Any] | None = None) -> dict[str, Any]:
+    made: dict[str, Any] = {"level": level, "message": {"text": _escape_text(text)}}
+    if place is not None:
+        made["locations"] = [{"physicalLocation": {"artifactLocation": place}}]
+    return made
 
 
 def _render_artifact(report: Mapping[str, Any], paths: _Paths) -> dict[str, Any]:
