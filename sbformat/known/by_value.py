@@ -47,7 +47,6 @@ from sbformat.known.types import (
     Described,
     EnumMember,
     Function,
-    Instance,
     Module,
     Reference,
 )
@@ -152,7 +151,7 @@ def _iter_attributes(context: NodeContext, skeleton: Call) -> Iterator[tuple[obj
         yield from state if isinstance(state, Dict) else ()
 
 
-# -- classes ------------------------------------------------------------------------------------------
+# -- hooks of classes ---------------------------------------------------------------------------------
 
 
 def describe_class(context: NodeContext, skeleton: Call) -> None:
@@ -232,7 +231,7 @@ def _functions(context: NodeContext, node: object) -> Iterator[object]:
         yield from context.fillers.get(id(part), ())[:1]
 
 
-# -- objects ------------------------------------------------------------------------------------------
+# -- hooks of objects ---------------------------------------------------------------------------------
 
 
 def describe_object(context: NodeContext, node: Call, skeleton: Call) -> None:
@@ -504,6 +503,9 @@ def reject_called_function(context: NodeContext, node: Call) -> object:
     return node
 
 
+# -- objects of Python that they refer to -------------------------------------------------------------
+
+
 def decode_builtin_type(context: NodeContext, node: Call) -> Reference:
     """Decode ``_builtin_type(name)``: a class in ``types``, or ``type`` by its name in Python 2."""
     args: Any = node.args
@@ -522,27 +524,6 @@ def decode_plain_call(context: NodeContext, node: Call) -> Described:
         reject("expected texts and numbers as its arguments")
     context.accept_if_by_value(node)
     return Described(describe_node(node), parts)
-
-
-def decode_record(context: NodeContext, node: Call) -> Described:
-    """Decode a call of a class of jax or ``inspect`` that only stores its arguments, and a state beside them."""
-    if type(node.args) is not tuple or any(update.how != "BUILD" for update in node.updates or ()):
-        reject("expected the arguments of a record, and at most a state")
-    parts = tuple(context.value(arg) for arg in node.args)
-    context.accept(node)
-    return Described(describe_node(node), parts)
-
-
-def decode_stored_object(context: NodeContext, node: Call) -> Instance:
-    """Decode an object of jax, flax or SBX, with the state that it stores: attributes, or a tuple."""
-    updates = node.updates or []
-    if node.args != () or len(updates) > 1 or any(update.how != "BUILD" for update in updates):
-        reject("expected an object without arguments, with at most one state")
-    state = context.value(updates[0].value) if updates else {}
-    if type(state) is dict and any(type(key) is not str for key in state):
-        reject("expected texts as the names of attributes")
-    context.accept(node)
-    return Instance(Reference(*node.func.pair), state if type(state) is dict else {"state": state})  # type: ignore[attr-defined]
 
 
 def decode_forward_reference(context: NodeContext, node: Call) -> Described:

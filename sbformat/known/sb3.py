@@ -15,16 +15,16 @@ anything. Attributes: every attribute of ``self``, method and class attribute in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
 from sbformat.known.algorithms import ALGORITHMS, HER, POLICY_CLASSES
 from sbformat.known.changes import BATCH_RENORM, NSTEP_RETURNS
 from sbformat.known.numpy import decode_jax_array, to_int
 from sbformat.known.python import decode_read_only
-from sbformat.known.rows import find, known, later, plain_arguments, reject
+from sbformat.known.rows import describe_node, find, known, plain_arguments, reject
 from sbformat.known.torch import RMSPROP
-from sbformat.known.types import TRAIN_FREQ, EnumMember, Instance, Reference, RNNStates, TrainFreq
+from sbformat.known.types import TRAIN_FREQ, Described, EnumMember, Instance, Reference, RNNStates, TrainFreq
 from sbformat.pkl.tree import Node
 
 if TYPE_CHECKING:
@@ -364,6 +364,27 @@ TRAIN_STATE: Final = "TrainState"
 """What the name of a class that holds parameters and the state of their optimizer ends with."""
 
 
+def decode_record(context: NodeContext, node: Call) -> Described:
+    """Decode a call of a class of jax or ``inspect`` that only stores its arguments, and a state beside them."""
+    if type(node.args) is not tuple or any(update.how != "BUILD" for update in node.updates or ()):
+        reject("expected the arguments of a record, and at most a state")
+    parts = tuple(context.value(arg) for arg in node.args)
+    context.accept(node)
+    return Described(describe_node(node), parts)
+
+
+def decode_stored_object(context: NodeContext, node: Call) -> Instance:
+    """Decode an object of jax, flax or SBX, with the state that it stores: attributes, or a tuple."""
+    updates = node.updates or []
+    if node.args != () or len(updates) > 1 or any(update.how != "BUILD" for update in updates):
+        reject("expected an object without arguments, with at most one state")
+    state = context.value(updates[0].value) if updates else {}
+    if type(state) is dict and any(type(key) is not str for key in state):
+        reject("expected texts as the names of attributes")
+    context.accept(node)
+    return Instance(Reference(*node.func.pair), state if type(state) is dict else {"state": state})  # type: ignore[attr-defined]
+
+
 def decode_named_tuple(context: NodeContext, node: Call) -> Instance:
     """Decode a named tuple of optax, such as the state of its Adam."""
     row = find(node.func.pair)  # type: ignore[attr-defined]
@@ -387,13 +408,12 @@ def _tuples(modules: str | tuple[str, ...], names: str, *fields: str) -> list[Kn
 
 
 def _stored(modules: str | tuple[str, ...], names: str, uses: str = "stores") -> list[Known]:
-    return known(modules, names, uses, new=later("decode_stored_object"))
+    return known(modules, names, uses, new=decode_stored_object)
 
 
 def _records(module: str, names: str) -> list[Known]:
     """Return rows for classes that are called with what they store: enumerations, tuples, parts of a signature."""
-    decode: Any = later("decode_record")
-    return known(module, names, role="record", call=decode, new=decode)
+    return known(module, names, role="record", call=decode_record, new=decode_record)
 
 
 def _of_sbx(module: str, names: str) -> list[Known]:
