@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from sbformat.errors import escape
-from sbformat.tools.scan.report import SKIP_REASONS, VERDICTS
+from sbformat.tools.scan.findings import SKIP_REASONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

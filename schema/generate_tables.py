@@ -73,7 +73,7 @@ GENERATED: Final = {
         "sbformat/known/dangerous.py", table_sources.list_dangerous_names,
     ),
     "agent-attributes": Source(
-        ("14.1",), "Keys of data that Stable-Baselines uses.", "sbformat/known/sb3_attributes.py",
+        ("14.1",), "Keys of data that Stable-Baselines uses.", "sbformat/known/sb3.py",
         table_sources.list_agent_attributes,
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.known import dangerous, sb3_attributes
+from sbformat.known import dangerous, sb3
 from sbformat.known.table import TABLE
 from sbformat.pkl.names import CALLS, QUANTIZATION_SCHEMES, TENSOR_CLASSES
 
@@ -70,6 +70,6 @@ def list_dangerous_names() -> list[Row]:
 def list_agent_attributes() -> list[Row]:
     """Return the keys of ``data`` that Stable-Baselines uses."""
     return [
-        *({"match": "whole", "name": name} for name in sorted(sb3_attributes.ATTRIBUTES)),
-        *({"match": "end", "name": suffix} for suffix in sorted(sb3_attributes.CALLED_SUFFIXES)),
+        *({"match": "whole", "name": name} for name in sorted(sb3.ATTRIBUTES)),
+        *({"match": "end", "name": suffix} for suffix in sorted(sb3.CALLED_SUFFIXES)),
     ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.tools.scan.report import RULES, VERDICTS
-from sbformat.tools.scan.rule_help import DANGEROUS_TOO, RULE_HELP, get_severity, make_rule_id
-from sbformat.tools.scan.sarif import LEVELS
+from sbformat.tools.scan.findings import RULES, VERDICTS
+from sbformat.tools.scan.sarif import DANGEROUS_TOO, LEVELS, RULE_HELP, get_severity, make_rule_id
 
 if TYPE_CHECKING:
-    from sbformat.tools.scan.report import Rule, Verdict
+    from sbformat.tools.scan.findings import Rule, Verdict
 
 _INTRODUCTION: Final = """# Rules of scan
 

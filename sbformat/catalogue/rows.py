@@ -23,7 +23,7 @@ from sbformat.data import Serialized
 from sbformat.errors import escape
 from sbformat.folders.names import AGENTS
 from sbformat.immutable import Record
-from sbformat.known.sb3_attributes import EXAMINED_KEYS
+from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size, write_number
@@ -210,7 +210,7 @@ def to_scalar(value: float) -> int | float | str:
 
 def _rank(verdict: str) -> int:
     """Return the place of a verdict from best to worst; what is not one, because nothing could be judged, is last."""
-    from sbformat.tools.scan.report import VERDICTS
+    from sbformat.tools.scan.findings import VERDICTS
 
     return VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS)
 
@@ -528,7 +528,7 @@ def _describe_findings(file: FileData) -> Row:
     report = file.scanned
     if report is None:
         return {}
-    from sbformat.tools.scan.report import VERDICTS
+    from sbformat.tools.scan.findings import VERDICTS
 
     row: Row = {
         "sha256": report.sha256,

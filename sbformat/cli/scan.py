@@ -23,15 +23,15 @@ from sbformat.immutable import Record
 from sbformat.io.opening import find_roots, is_folder, is_remote
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.rendering import count_noun
+from sbformat.tools.scan.findings import SKIP_REASONS, VERDICTS, Finding, ScanReport
 from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
-from sbformat.tools.scan.report import SKIP_REASONS, VERDICTS, Finding, ScanReport
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping
 
     from sbformat.limits import Limits
-    from sbformat.tools.scan.report import Skipped
+    from sbformat.tools.scan.findings import Skipped
 
 CSV_COLUMNS: Final = (
     "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",

@@ -33,7 +33,7 @@ from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.pickled import Tensors, attributes_of, class_of, make_state_dict
 from sbformat.immutable import Record
 from sbformat.known.rows import describe_node
-from sbformat.known.sbx import TRAIN_STATE
+from sbformat.known.sb3 import TRAIN_STATE
 from sbformat.known.types import Function, Instance
 from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle

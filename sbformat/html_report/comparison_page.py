@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sbformat.html_report.plots import Histogram
     from sbformat.policies.describe import Table
     from sbformat.tools.diff import Change
-    from sbformat.tools.scan.report import Finding
+    from sbformat.tools.scan.findings import Finding
 
 ABSENT: Final = "\u2013"
 """What is shown where a file has no such value."""

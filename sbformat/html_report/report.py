@@ -16,7 +16,7 @@ from sbformat.errors import SbformatError, UnsupportedError, escape, require_nam
 from sbformat.html_report.page import read_template, render_page, require_packages
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
-from sbformat.tools.scan.report import VERDICTS
+from sbformat.tools.scan.findings import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from sbformat.pkl.names import Pair
     from sbformat.pth.values import Storage
 
+RUNS_WHEN_CALLED: Final = "its code is in the file and runs when it is called"
+"""The end of the message about a function that is pickled by value."""
 _TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
@@ -103,7 +105,7 @@ class Lineage(Record):
     is_enum: bool
 
 
-class Context:
+class NodeContext:
     """One pickle while it is decoded: values of its nodes, and which nodes were understood.
 
     :param pickle: decoded to a tree

@@ -27,7 +27,7 @@ from sbformat.pkl.tree import Call, Global, Update
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.known.context import Context
+    from sbformat.known.context import NodeContext
     from sbformat.known.rows import Known
 
 _EXACT_BITS: Final = 53
@@ -59,14 +59,14 @@ _GYM_GENERATOR: Final = Described(
 _BIT_GENERATOR_CONSTRUCTOR: Final = Global(_PICKLE, "__bit_generator_ctor")
 
 
-def decode_dtype(context: Context, node: Call) -> DType:
+def decode_dtype(context: NodeContext, node: Call) -> DType:
     """Decode ``numpy.dtype("f4", False, True)`` with its byte order."""
     code, fields = ("|O8", ()) if is_object_dtype(node) else wide_dtype(node)
     context.accept(node)
     return DType(code, fields)
 
 
-def decode_array(context: Context, node: Call) -> ArrayInfo | ObjectArray:
+def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
     """Decode an array or scalar; the call of its dtype is a part of it."""
     name = node.func.name if isinstance(node.func, Global) else ""
     if name == "_reconstruct" and is_object_array(node):
@@ -78,7 +78,7 @@ def decode_array(context: Context, node: Call) -> ArrayInfo | ObjectArray:
     return info
 
 
-def decode_portable_array(context: Context, node: Call) -> ArrayInfo:
+def decode_portable_array(context: NodeContext, node: Call) -> ArrayInfo:
     """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.known.encoder` writes."""
     if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
         reject("expected an array constructed with the shape (0,)")
@@ -89,14 +89,14 @@ def decode_portable_array(context: Context, node: Call) -> ArrayInfo:
     return info
 
 
-def _checked(context: Context, call: Call) -> ArrayInfo:
+def _checked(context: NodeContext, call: Call) -> ArrayInfo:
     info = array_info(call, is_wide=True)
     if context.checks_unread:
         info.check()
     return info
 
 
-def _object_array(context: Context, node: Call) -> ObjectArray:
+def _object_array(context: NodeContext, node: Call) -> ObjectArray:
     args = node.args
     if (
         type(args) is not tuple
@@ -122,7 +122,7 @@ def _object_array(context: Context, node: Call) -> ObjectArray:
     return ObjectArray(shape, "F" if is_fortran else "C", items)
 
 
-def decode_jax_array(context: Context, node: Call) -> ArrayInfo:
+def decode_jax_array(context: NodeContext, node: Call) -> ArrayInfo:
     """Decode ``_reconstruct_array(function, arguments, state, aval_state)`` of jax.
 
     The first three are the parts of what numpy's ``__reduce__`` returns for the same array; jax calls the function.
@@ -146,17 +146,17 @@ def decode_jax_array(context: Context, node: Call) -> ArrayInfo:
 # -- random generators --------------------------------------------------------------------------------
 
 
-def decode_random_state(context: Context, node: Call) -> RandomState:
+def decode_random_state(context: NodeContext, node: Call) -> RandomState:
     """Decode ``__randomstate_ctor`` or, before numpy 1.17, ``__RandomState_ctor``."""
     return _generator(context, node, "RandomState")
 
 
-def decode_generator(context: Context, node: Call) -> RandomState:
+def decode_generator(context: NodeContext, node: Call) -> RandomState:
     """Decode ``__generator_ctor`` with a name or, since numpy 2, the bit generator itself."""
     return _generator(context, node, "Generator")
 
 
-def decode_gym_generator(context: Context, node: Call) -> RandomState:
+def decode_gym_generator(context: NodeContext, node: Call) -> RandomState:
     """Decode ``getattr(RandomNumberGenerator, "_generator_ctor")(...)``, protocol 2 of gym 0.23 to 0.25."""
     getter: Any = node.func
     if type(node.args) is not tuple or context.value(getter) != _GYM_GENERATOR:
@@ -166,12 +166,14 @@ def decode_gym_generator(context: Context, node: Call) -> RandomState:
     return made
 
 
-def decode_bit_generator(context: Context, node: Call) -> RandomState:
+def decode_bit_generator(context: NodeContext, node: Call) -> RandomState:
     """Decode ``__bit_generator_ctor`` with a name or, since numpy 2, a class."""
     return _generator(context, node, "BitGenerator")
 
 
-def _generator(context: Context, node: Call, kind: Literal["RandomState", "Generator", "BitGenerator"]) -> RandomState:
+def _generator(
+    context: NodeContext, node: Call, kind: Literal["RandomState", "Generator", "BitGenerator"]
+) -> RandomState:
     args: tuple[object, ...] = node.args if type(node.args) is tuple else (None, None, None)
     inner = _bit_generator_of(context, args[0], kind) if args else "MT19937"
     is_named = isinstance(inner, str)
@@ -215,7 +217,7 @@ def _comparable(value: object) -> object:
     return unpack_items(value) if isinstance(value, ArrayInfo) else value
 
 
-def _bit_generator_of(context: Context, value: object, kind: str) -> str | RandomState:
+def _bit_generator_of(context: NodeContext, value: object, kind: str) -> str | RandomState:
     if isinstance(value, Global) and not value.updates and kind == "BitGenerator":
         name = value.name
         if _BIT_GENERATORS.get(name) == value.module:
@@ -265,7 +267,7 @@ def _from_legacy(
     return {"bit_generator": name, "state": {"key": key, "pos": pos}, "has_gauss": has_gauss, "gauss": gauss}
 
 
-def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
+def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
     """Decode ``__pyx_unpickle_SeedSequence(class, checksum, state)``, which Cython writes."""
     args = node.args if type(node.args) is tuple else ()
     if (

@@ -1,12 +1,17 @@
-"""Python's own values: containers, dates, paths, partials, and what copyreg and ``getattr`` make (VALUES.md 13.6)."""
+"""Python's own values (VALUES.md 13.6), and names in pickles with a function or class pickled by value (13.5).
+
+Containers, dates, paths, partials, and what copyreg and ``getattr`` make. cloudpickle stores a class of ``__main__`` by
+its parts, and those of a dataclass, an enumeration or a named tuple come from the standard library; their decoders are
+in ``by_value``. Sources: ``collections``, ``dataclasses``, ``enum``, ``typing`` and ``types`` of CPython 3.6 to 3.13,
+cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.known.carried import METHODS
-from sbformat.known.rows import describe_node, find, known, known_in_pth, plain_arguments, reject
+from sbformat.known.rows import describe_node, find, known, known_in_pth, later, plain_arguments, reject
 from sbformat.known.schedules import decode_interpolation
 from sbformat.known.torch import decode_tensor
 from sbformat.known.types import (
@@ -26,7 +31,118 @@ if TYPE_CHECKING:
     import datetime as dt
     import pathlib
 
-    from sbformat.known.context import Context
+    from sbformat.known.context import NodeContext
+
+
+BUILTIN_TYPES: Final = frozenset(
+    {
+        "AsyncGeneratorType", "BuiltinFunctionType", "BuiltinMethodType", "CapsuleType", "CellType",
+        "ClassMethodDescriptorType", "CodeType", "CoroutineType", "DynamicClassAttribute", "EllipsisType", "FrameType",
+        "FunctionType", "GeneratorType", "GenericAlias", "GetSetDescriptorType", "LambdaType", "MappingProxyType",
+        "MemberDescriptorType", "MethodDescriptorType", "MethodType", "MethodWrapperType", "ModuleType", "NoneType",
+        "NotImplementedType", "SimpleNamespace", "TracebackType", "UnionType", "WrapperDescriptorType",
+    }
+)  # fmt: skip
+"""The classes in ``types``, without its functions. ``_builtin_type`` looks a name up there."""
+
+_CLOUDPICKLE: Final = ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
+_ENUMS: Final = "Enum IntEnum", "Flag IntFlag ReprEnum StrEnum"
+_ENUM_METHODS: Final = ("__new__", "__repr__", "__str__", "__format__", "__reduce_ex__")
+METHODS: Final = (*_ENUM_METHODS, "__eq__", "__hash__", "__init__", "__reduce__")
+"""Methods that ``getattr`` may look up in a class of Python, below protocol 4: a class pickled by value has them
+unchanged."""
+_FIELD: Final = (
+    "name", "type", "default", "default_factory", "repr", "hash", "init", "compare", "metadata", "kw_only", "doc",
+    "_field_type",
+)  # fmt: skip
+_PARAMETERS: Final = (
+    "init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only", "slots", "weakref_slot",
+)  # fmt: skip
+_PLAIN_CALL: Final = later("decode_plain_call")
+_SLOTS: Final = later("decode_slot_object")
+
+BY_VALUE_ROWS: Final = [
+    # cloudpickle
+    *known(_CLOUDPICKLE, "_builtin_type", "reaches, by value", role="builtin_type",
+           call=later("decode_builtin_type")),
+    *known(_CLOUDPICKLE, "_make_function", "reaches, by value, carries",
+           role="function", call=later("decode_function")),
+    *known(_CLOUDPICKLE, "_make_skel_func", "reaches, by value, carries", role="skeleton_function",
+           call=later("decode_skeleton_function")),
+    *known(_CLOUDPICKLE, "_fill_function", "reaches, carries", role="filled_function",
+           call=later("decode_filled_function")),
+    *known(_CLOUDPICKLE, "_function_setstate", "reaches, carries", role="function_state"),
+    *known(_CLOUDPICKLE, "_make_cell", "carries", role="cell", call=later("decode_cell")),
+    *known(_CLOUDPICKLE, "_make_empty_cell", "carries", role="empty_cell", call=later("decode_cell")),
+    *known((_CLOUDPICKLE[0], "cloudpickle"), "_empty_cell_value", role="empty_cell_value"),
+    *known(_CLOUDPICKLE, "_make_skeleton_class", "reaches, by value, carries", role="carried_class",
+           call=later("decode_class")),
+    *known(_CLOUDPICKLE, "_make_skeleton_enum", "reaches, by value, carries", role="carried_enum",
+           call=later("decode_enum_class")),
+    *known(_CLOUDPICKLE, "_rehydrate_skeleton_class", "reaches, carries", role="filled_class",
+           call=later("decode_filled_class")),
+    *known(_CLOUDPICKLE, "_class_setstate", "reaches, carries", role="class_state"),
+    *known(_CLOUDPICKLE, "_make_typevar", "carries",
+           role="type_variable", call=later("decode_type_variable")),
+    *known(_CLOUDPICKLE, "_gen_ellipsis", role="ellipsis", call=later("decode_ellipsis")),
+    *known(_CLOUDPICKLE, "_get_dataclass_field_type_sentinel", role="field_kind", call=_PLAIN_CALL),
+    *known(_CLOUDPICKLE, "subimport", "reaches", role="module", call=later("decode_module")),
+    # calls of Python's library
+    *known("builtins", "classmethod property staticmethod", "carries", role="descriptor",
+           call=later("decode_descriptor")),
+    *known("builtins", "type", "value, generic, metaclass, beside code, reaches", role="type_of",
+           call=later("decode_type_of")),
+    *known("_operator", "getitem", "reaches, carries", role="generic_alias",
+           call=later("decode_generic_alias")),
+    *known(("_functools", "functools"), "reduce", "reaches", role="union",  # X | Y, since CPython 3.10
+           call=later("decode_union")),
+    *known(("_collections", "collections"), "_tuplegetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),
+    *known(("operator", "_operator"), "itemgetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),  # before 3.8
+    *known(("operator", "_operator"), "attrgetter methodcaller", "getter"),
+    *known(("_weakrefset", "weakref"), "WeakSet", "reaches", role="weak_set",  # of an abstract class, before 3.7
+           call=_PLAIN_CALL),
+    # parts of a dataclass, which consist of their slots alone
+    *known("dataclasses", "Field", "slots", new=_SLOTS, attributes=_FIELD),
+    *known("dataclasses", "_DataclassParams", "slots", new=_SLOTS, attributes=_PARAMETERS),
+    *known("dataclasses", "_FIELD_BASE", "slots", new=_SLOTS, attributes=("name",)),
+    *known("dataclasses", "_HAS_DEFAULT_FACTORY_CLASS _MISSING_TYPE", "slots", new=_SLOTS, attributes=()),
+    # names that nothing in such a pickle calls
+    *known("abc", "ABC", "beside code"),
+    *known("abc", "ABCMeta", "beside code, metaclass"),
+    *known("enum", "EnumMeta EnumType", "beside code, metaclass"),
+    *known("enum", _ENUMS[0], "value, beside code", looked_up=METHODS),
+    *known("enum", _ENUMS[1], "beside code", looked_up=METHODS),
+    *known("enum", " ".join(f"{enum}.{method}" for enum in " ".join(_ENUMS).split() for method in _ENUM_METHODS),
+           "beside code"),
+    *known("builtins", "Exception", "beside code", looked_up=METHODS),
+    *known(
+        "builtins",
+        "ArithmeticError AssertionError AttributeError BaseException IndexError KeyError LookupError "
+        "NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError ValueError Warning UserWarning "
+        "ZeroDivisionError len map zip",
+        "beside code",
+    ),
+    *known("collections", "ChainMap UserDict UserList UserString", "beside code"),
+    *known("dataclasses", "FrozenInstanceError InitVar _dataclass_getstate _dataclass_setstate _replace",
+           "beside code"),
+    *known("_thread", "get_ident", "beside code"),
+    *known("typing", "GenericMeta NamedTupleMeta _ProtocolMeta", "beside code, metaclass"),
+    *known(
+        "typing",
+        "Any Callable ClassVar Collection Dict Generic List Mapping NamedTuple Optional Protocol Sequence Tuple Type "
+        "Union",
+        "beside code, generic",
+    ),
+    *known("typing", "SupportsFloat TypedDict", "beside code"),
+    *known("typing", "DefaultDict Deque FrozenSet Generator Iterable Iterator Literal OrderedDict Set TypeVar",
+           "generic"),
+    *known("typing", "ForwardRef", "beside code", new=later("decode_forward_reference")),
+    *known("collections.abc", "Callable Iterable Iterator Mapping MutableMapping Sequence Set",
+           "beside code, generic"),
+    *known("collections.abc", "Collection Hashable MutableSequence Sized", "beside code"),
+    *known("collections.abc", "Generator", "generic"),
+]  # fmt: skip
+
 
 _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
@@ -35,7 +151,7 @@ _LONGEST_PATH: Final = 32_767
 # -- containers ---------------------------------------------------------------------------------------
 
 
-def decode_ordered_dict(context: Context, node: Call) -> object:
+def decode_ordered_dict(context: NodeContext, node: Call) -> object:
     """Decode an OrderedDict, with the ``_metadata`` of torch's state dicts."""
     args: Any = node.args
     pairs: list[tuple[object, object]] = []
@@ -58,7 +174,7 @@ def _is_metadata(state: object) -> bool:
     return type(state) is Dict and len(state) == 1 and state[0][0] == _METADATA
 
 
-def decode_deque(context: Context, node: Call) -> deque[object]:
+def decode_deque(context: NodeContext, node: Call) -> deque[object]:
     """Decode ``deque((), maxlen)`` and its items."""
     args = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
     if len(args) > 2 or any(update.how != "APPENDS" for update in node.updates or ()):
@@ -75,7 +191,7 @@ def decode_deque(context: Context, node: Call) -> deque[object]:
     return made
 
 
-def decode_default_dict(context: Context, node: Call) -> DefaultDict:
+def decode_default_dict(context: NodeContext, node: Call) -> DefaultDict:
     """Decode a defaultdict whose factory is a built-in type or None."""
     args: Any = node.args
     factory = context.value(args[0]) if len(args) == 1 else None
@@ -90,7 +206,7 @@ def decode_default_dict(context: Context, node: Call) -> DefaultDict:
     return DefaultDict(factory, context.make_dict(pairs))  # type: ignore[arg-type]
 
 
-def decode_set(context: Context, node: Call) -> object:
+def decode_set(context: NodeContext, node: Call) -> object:
     """Decode ``set([...])`` and ``frozenset([...])``, which protocols below 4 write."""
     args = plain_arguments(context, node, "a set")
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
@@ -99,7 +215,7 @@ def decode_set(context: Context, node: Call) -> object:
     return context.make_set(list(args[0]) if args else [], is_frozen=describe_node(node).endswith("frozenset"))
 
 
-def decode_range(context: Context, node: Call) -> Described:
+def decode_range(context: NodeContext, node: Call) -> Described:
     """Decode ``range`` and ``slice``."""
     args = plain_arguments(context, node, "a range")
     name = describe_node(node)
@@ -110,7 +226,7 @@ def decode_range(context: Context, node: Call) -> Described:
     return Described(name, args)
 
 
-def decode_read_only(context: Context, node: Call) -> object:
+def decode_read_only(context: NodeContext, node: Call) -> object:
     """Decode ``FrozenDict`` of flax, and ``ReadOnlyDict`` and ``ReadOnlyList`` of sacred: a plain dict or list."""
     args = plain_arguments(context, node, "a read-only container")
     expected = list if describe_node(node).endswith("List") else dict
@@ -120,7 +236,7 @@ def decode_read_only(context: Context, node: Call) -> object:
     return args[0]
 
 
-def decode_reconstructed(context: Context, node: Call) -> object:
+def decode_reconstructed(context: NodeContext, node: Call) -> object:
     """Decode ``copyreg._reconstructor(class, object, None)``, which protocols 0 and 1 write instead of NEWOBJ."""
     args: Any = node.args
     cls = args[0] if len(args) == 3 else None
@@ -136,7 +252,7 @@ def decode_reconstructed(context: Context, node: Call) -> object:
     return made
 
 
-def decode_partial(context: Context, node: Call) -> Partial | InterpolatedSchedule:
+def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSchedule:
     """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments.
 
     That of ``numpy.interp`` is a schedule.
@@ -170,7 +286,7 @@ def _is_keywords(value: object) -> bool:
     return value is None or (type(value) is dict and all(type(key) is str for key in value))
 
 
-def decode_getattr(context: Context, node: Call) -> Described:
+def decode_getattr(context: NodeContext, node: Call) -> Described:
     """Decode ``getattr(class, name)``, which protocol 2 writes for a name in a class.
 
     ``policy.save`` writes a policy's ``_dummy_schedule`` so. For the constructor of gym's random generators, which is
@@ -191,7 +307,7 @@ def decode_getattr(context: Context, node: Call) -> Described:
     return Described("getattr", (Reference(*cls.pair), args[1]))
 
 
-def reject_dill_attribute(context: Context, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
+def reject_dill_attribute(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
     """Reject a name that dill looks up, unless it is one of numpy that is called at once."""
     reject("dill looks up a name that is not one of numpy, or that is not called")
 
@@ -199,7 +315,7 @@ def reject_dill_attribute(context: Context, node: Call) -> NoReturn:  # noqa: AR
 # -- dates and paths ----------------------------------------------------------------------------------
 
 
-def decode_date(context: Context, node: Call) -> dt.date | dt.datetime | dt.time:
+def decode_date(context: NodeContext, node: Call) -> dt.date | dt.datetime | dt.time:
     """Decode a date, a time or both from their bytes, with a time zone or without."""
     import datetime as dt
 
@@ -236,7 +352,7 @@ def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
     return kind(*parts, tzinfo=zone, fold=fold)
 
 
-def decode_timedelta(context: Context, node: Call) -> dt.timedelta:
+def decode_timedelta(context: NodeContext, node: Call) -> dt.timedelta:
     """Decode ``timedelta(days, seconds, microseconds)``."""
     import datetime as dt
 
@@ -251,7 +367,7 @@ def decode_timedelta(context: Context, node: Call) -> dt.timedelta:
     return made
 
 
-def decode_timezone(context: Context, node: Call) -> dt.timezone:
+def decode_timezone(context: NodeContext, node: Call) -> dt.timezone:
     """Decode ``timezone(timedelta)``, with a name or without."""
     import datetime as dt
 
@@ -266,7 +382,7 @@ def decode_timezone(context: Context, node: Call) -> dt.timezone:
     return made
 
 
-def decode_path(context: Context, node: Call) -> pathlib.PurePath:
+def decode_path(context: NodeContext, node: Call) -> pathlib.PurePath:
     """Decode a path; it stays text and is not looked up."""
     import pathlib
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.known.changes import Release
-    from sbformat.known.context import Context
+    from sbformat.known.context import NodeContext
     from sbformat.pkl.names import Pair
 
-    NodeDecoder: TypeAlias = "Callable[[Context, Call], object]"
+    NodeDecoder: TypeAlias = "Callable[[NodeContext, Call], object]"
 
 Use: TypeAlias = Literal[
     "value", "algorithm", "only described", "beside code", "generic", "metaclass", "method", "stores", "slots",
@@ -178,13 +178,13 @@ def known_in_pth(role: str, uses: str = "", **fields: Any) -> list[Known]:
     return [row for module, name in pairs for row in known(module, name, uses, role=role, **fields)]
 
 
-def later(module: str, name: str) -> NodeDecoder:
-    """Return a decoder whose module of this package is imported when it is first used: hardly any file needs it."""
+def later(name: str) -> NodeDecoder:
+    """Return a decoder of :mod:`sbformat.known.by_value`, imported when first used: hardly any file needs it."""
 
-    def decode(context: Context, node: Call) -> object:
-        from importlib import import_module
+    def decode(context: NodeContext, node: Call) -> object:
+        from sbformat.known import by_value
 
-        found: NodeDecoder = getattr(import_module(f"sbformat.known.{module}"), name)
+        found: NodeDecoder = getattr(by_value, name)
         return found(context, node)
 
     return decode
@@ -234,7 +234,7 @@ def reject(message: str) -> NoReturn:
     raise UnrecognizedError(message)
 
 
-def plain_arguments(context: Context, node: Call, what: str) -> tuple[Any, ...]:
+def plain_arguments(context: NodeContext, node: Call, what: str) -> tuple[Any, ...]:
     """Return the arguments of a call that nothing changes afterwards."""
     if node.updates or type(node.args) is not tuple:
         reject(f"{what} is changed after it was constructed, or has computed arguments")

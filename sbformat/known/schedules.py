@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.known.changes import SCHEDULE_CLASSES
+from sbformat.known.context import RUNS_WHEN_CALLED
 from sbformat.known.numpy import to_float64, to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError, known, reject
 from sbformat.known.types import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sbformat.known.code import FunctionParts
-    from sbformat.known.context import Context
+    from sbformat.known.context import NodeContext
     from sbformat.known.published import Published
     from sbformat.known.types import Schedule
     from sbformat.pkl.tree import Call
@@ -47,14 +48,14 @@ _NO_FILE: Final = "<dynamic-code>"
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
-def _attributes(context: Context, node: Call, *names: str) -> list[Any]:
+def _attributes(context: NodeContext, node: Call, *names: str) -> list[Any]:
     attributes = context.read_attributes(node) if node.args == () else {}
     if set(attributes) != set(names):
         reject(f"expected the attributes {', '.join(names)} of a schedule")
     return [attributes[name] for name in names]
 
 
-def decode_constant_schedule(context: Context, node: Call) -> ConstantSchedule:
+def decode_constant_schedule(context: NodeContext, node: Call) -> ConstantSchedule:
     """Decode ``ConstantSchedule(val)`` of SB3 >= 2.7."""
     (value,) = _attributes(context, node, "val")
     made = ConstantSchedule(to_number(value, "the value of a schedule"))
@@ -62,7 +63,7 @@ def decode_constant_schedule(context: Context, node: Call) -> ConstantSchedule:
     return made
 
 
-def decode_linear_schedule(context: Context, node: Call) -> LinearSchedule:
+def decode_linear_schedule(context: NodeContext, node: Call) -> LinearSchedule:
     """Decode ``LinearSchedule(start, end, end_fraction)`` of SB3 >= 2.7."""
     values = _attributes(context, node, "start", "end", "end_fraction")
     made = LinearSchedule(*(to_float64(value, "a value of a schedule") for value in values))
@@ -70,7 +71,7 @@ def decode_linear_schedule(context: Context, node: Call) -> LinearSchedule:
     return made
 
 
-def decode_simple_linear_schedule(context: Context, node: Call) -> LinearSchedule:
+def decode_simple_linear_schedule(context: NodeContext, node: Call) -> LinearSchedule:
     """Decode ``SimpleLinearSchedule(initial_value)`` of rl-zoo3 >= 2.7."""
     (value,) = _attributes(context, node, "initial_value")
     made = _linear_from_initial(to_float64(value, "the value of a schedule"))
@@ -78,7 +79,7 @@ def decode_simple_linear_schedule(context: Context, node: Call) -> LinearSchedul
     return made
 
 
-def decode_float_schedule(context: Context, node: Call) -> FloatSchedule:
+def decode_float_schedule(context: NodeContext, node: Call) -> FloatSchedule:
     """Decode ``FloatSchedule(value_schedule)`` of SB3 >= 2.7."""
     (value,) = _attributes(context, node, "value_schedule")
     if not isinstance(value, (*_SCHEDULES, *_CARRIED, Node)):
@@ -87,17 +88,17 @@ def decode_float_schedule(context: Context, node: Call) -> FloatSchedule:
     return FloatSchedule(value)
 
 
-def decode_constant_function(context: Context, node: Call) -> ConstantSchedule:
+def decode_constant_function(context: NodeContext, node: Call) -> ConstantSchedule:
     """Decode a call of ``constant_fn(val)``, which :func:`~sbformat.values.encode` writes for SB3 < 2.7."""
     return ConstantSchedule(*_numbers(context, node, 1))
 
 
-def decode_linear_function(context: Context, node: Call) -> LinearSchedule:
+def decode_linear_function(context: NodeContext, node: Call) -> LinearSchedule:
     """A call of ``get_linear_fn(start, end, end_fraction)``, as :func:`decode_constant_function`."""
     return LinearSchedule(*_numbers(context, node, 3))
 
 
-def _numbers(context: Context, node: Call, count: int) -> list[float]:
+def _numbers(context: NodeContext, node: Call, count: int) -> list[float]:
     args: Any = node.args
     if len(args) != count or node.updates:
         reject(f"expected {count} arguments of a schedule function, and no later change")
@@ -106,7 +107,7 @@ def _numbers(context: Context, node: Call, count: int) -> list[float]:
     return values
 
 
-def decode_interpolation(context: Context, node: Call, state: Any) -> InterpolatedSchedule:
+def decode_interpolation(context: NodeContext, node: Call, state: Any) -> InterpolatedSchedule:
     """Decode ``functools.partial(numpy.interp, xp=points, fp=values)`` of plain numbers.
 
     :param state: of the partial: its function, arguments, keywords and attributes
@@ -130,7 +131,7 @@ def decode_interpolation(context: Context, node: Call, state: Any) -> Interpolat
     return InterpolatedSchedule(points, values)
 
 
-def _numbers_of_table(context: Context, value: object) -> tuple[float, ...]:
+def _numbers_of_table(context: NodeContext, value: object) -> tuple[float, ...]:
     """Return the finite numbers of a list, a tuple or an array without further dimensions."""
     found: Sequence[object] = ()
     if isinstance(value, ArrayInfo):
@@ -163,7 +164,6 @@ def _linear_from_initial(value: float) -> LinearSchedule:
 
 def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
     """Return the schedule that a published function computes, or None; and why it is not published, or nothing."""
-    from sbformat.known.load_hooks import RUNS_WHEN_CALLED
     from sbformat.known.published import PUBLISHED
 
     code = parts.code
@@ -180,7 +180,7 @@ def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
 
 def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
     """Return how a function differs from the published one in what the digest leaves out, or nothing."""
-    from sbformat.known.line_tables import has_valid_line_table
+    from sbformat.known.code import has_valid_line_table
 
     code: Any = parts.code
     filename = code.filename.replace("\\", "/")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Self
 
-    from sbformat.known.context import Context
+    from sbformat.known.context import NodeContext
     from sbformat.known.encoder import Encoder
     from sbformat.known.rows import Known
 
@@ -77,7 +77,7 @@ _USUAL: Final = {"random": None, "start": None, "sort_keys": True}
 class _State:
     """The attributes that BUILD gives a space."""
 
-    def __init__(self, context: Context, node: Call, *own: str) -> None:
+    def __init__(self, context: NodeContext, node: Call, *own: str) -> None:
         if node.args != ():
             reject("expected a space constructed without arguments")
         self._attributes = context.read_attributes(node)
@@ -360,7 +360,7 @@ class Space(Value):
     # -- pickles --------------------------------------------------------------------------------------
 
     @classmethod
-    def decode(cls, context: Context, node: Call) -> Self:
+    def decode(cls, context: NodeContext, node: Call) -> Self:
         """Decode the space from the attributes that BUILD gives an object of its class (VALUES.md 13.4)."""
         state = _State(context, node, *cls.saved)
         fields = cls._read_state(state)
@@ -441,13 +441,11 @@ class Box(Space):
         return self.low, self.high
 
     def is_image(self, *, is_normalized: bool = False) -> bool:
-        """Return what SB3's ``is_image_space`` returns: three dimensions; bytes from 0 to 255, unless normalized."""
         if len(self.shape) != 3 or is_normalized:
             return len(self.shape) == 3
         return self.dtype[1:] == "u1" and _has_only(self.low, 0) and _has_only(self.high, 255)
 
     def find_problem(self) -> str:
-        """Return why its fields do not fit together, or nothing."""
         arrays = (self.low, self.high, self.bounded_below, self.bounded_above)
         fit = all(array is None or array.shape == self.shape for array in arrays)
         return "" if fit else "the bounds of a Box do not have its shape"
@@ -548,7 +546,6 @@ class Discrete(Space):
         return ()
 
     def choices(self) -> tuple[int, ...]:
-        """Return the number of choices of each item; none for a space of other elements than choices."""
         return (self.n,)
 
     def contains(self, value: Any) -> bool:
@@ -572,7 +569,6 @@ class Discrete(Space):
         return dtype(self.start) + rng.integers(self.n, dtype=dtype)
 
     def make_hints(self) -> dict[str, Any]:
-        """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
         return {**super().make_hints(), "n": str(self.n), "start": str(self.start)}
 
     def _construct(self, spaces: ModuleType, _: Any) -> Any:
@@ -627,7 +623,6 @@ class MultiDiscrete(Space):
         return tuple(map(int, counts))
 
     def find_problem(self) -> str:
-        """Return why its fields do not fit together, or nothing."""
         fit = self.start is None or self.start.shape == self.nvec.shape
         return "" if fit else "start of a MultiDiscrete does not have the shape of nvec"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known import carried, numpy, python, sb2, sb3, sbx, schedules, spaces, torch
+from sbformat.known import numpy, python, sb3, schedules, spaces, torch
 from sbformat.known.numpy import decode_gym_generator
 from sbformat.known.rows import TABLE, current_name, find, find_called, find_role, later
 from sbformat.pkl.tree import Call, Global
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "TABLE", "current_name", "find", "find_called", "find_node_decoder", "find_role", "list_place"]
 
 FAMILIES: Final[tuple[list[Known], ...]] = (
-    spaces.ROWS, schedules.ROWS, numpy.ROWS, torch.ROWS, sb3.ROWS, sb2.ROWS, sbx.ROWS, python.ROWS, carried.ROWS,
+    spaces.ROWS, schedules.ROWS, numpy.ROWS, torch.ROWS, sb3.ROWS, sb3.SB2_ROWS, sb3.SBX_ROWS, python.ROWS,
+    python.BY_VALUE_ROWS,
 )  # fmt: skip
 """The rows of each family. A name has one row."""
 
@@ -24,10 +25,10 @@ TABLE.update((row.pair, row) for rows in FAMILIES for row in rows)
 
 _CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
 _FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
-_OBJECT_OF_CLASS: Final = later("classes", "decode_object")
-_RECONSTRUCTED: Final = later("classes", "decode_reconstructed_object")
-_BUILTIN_TYPE_CALL: Final = later("functions", "decode_builtin_type_call")
-_CALLED_FUNCTION: Final = later("classes", "reject_called_function")
+_OBJECT_OF_CLASS: Final = later("decode_object")
+_RECONSTRUCTED: Final = later("decode_reconstructed_object")
+_BUILTIN_TYPE_CALL: Final = later("decode_builtin_type_call")
+_CALLED_FUNCTION: Final = later("reject_called_function")
 
 
 def list_place(place: str) -> dict[Pair, Known]:

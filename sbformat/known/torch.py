@@ -20,12 +20,12 @@ from sbformat.pth.values import StorageId
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.known.context import Context
+    from sbformat.known.context import NodeContext
     from sbformat.known.rows import Known
     from sbformat.pth.values import Storage
 
 
-def decode_storage(context: Context, node: Call) -> Storage:
+def decode_storage(context: NodeContext, node: Call) -> Storage:
     """Decode ``_load_from_bytes(data)``: the storage that is the one object of a torch file."""
     from copy import copy
 
@@ -45,7 +45,7 @@ def decode_storage(context: Context, node: Call) -> Storage:
     return storage
 
 
-def _storage(context: Context, raw: object) -> Storage:
+def _storage(context: NodeContext, raw: object) -> Storage:
     data = encoded_bytes(raw)
     if data is None:
         reject("expected bytes as the argument of _load_from_bytes")
@@ -64,12 +64,12 @@ def _is_storage_class(node: object) -> bool:
     return type(node) is Global and not node.updates and node.pair in STORAGES
 
 
-def reject_tensor(context: Context, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
+def reject_tensor(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
     """Reject a tensor whose constructor is known, and that has no value here."""
     reject("a tensor of a kind that cannot be read")
 
 
-def decode_tensor(context: Context, node: Call) -> object:
+def decode_tensor(context: NodeContext, node: Call) -> object:
     """Decode a tensor or small value of torch, by the constructors of a ``.pth``."""
     role = find_role(node)
     if node.updates or role is None:
@@ -84,7 +84,7 @@ def decode_tensor(context: Context, node: Call) -> object:
     return value
 
 
-def _with_storages(context: Context, arg: object) -> object:
+def _with_storages(context: NodeContext, arg: object) -> object:
     """Return an argument with persistent references in place of the calls of ``_load_from_bytes``."""
     if type(arg) is tuple:
         return tuple([context.find_substitute(part) for part in arg])

@@ -24,8 +24,7 @@ from sbformat.errors import SbformatError, UnsupportedError, escape, quote, requ
 from sbformat.folders import find_in_folder
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER, RENAMED, parse_target
-from sbformat.known.sb3 import HER_BUFFER
-from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.sb3 import HER_BUFFER, SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule, Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.numpy import ArrayInfo

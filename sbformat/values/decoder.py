@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError
-from sbformat.known.context import Context
+from sbformat.known.context import NodeContext
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import find, find_node_decoder, find_role
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set, add_changes
@@ -35,8 +35,8 @@ _SMALL: Final = (8, 64)
 """Every container up to this size is charged as this size."""
 
 
-class Decoder(Context):
-    """A context that walks the tree; parameters as :class:`~sbformat.known.context.Context`."""
+class Decoder(NodeContext):
+    """A context that walks the tree; parameters as :class:`~sbformat.known.context.NodeContext`."""
 
     __slots__ = ("_calls", "_heights", "_items", "_nbytes", "_open", "_sizes")
 

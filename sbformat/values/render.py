@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.sb3_attributes import EXAMINED_KEYS
+from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.spaces import (
     Box,
     DictSpace,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from sbformat.tools.scan.report import VERDICTS
+from sbformat.tools.scan.findings import VERDICTS
 from tests.helpers.bundled import PPO, ROOT
 
 pytest.importorskip("yaml")

@@ -23,7 +23,7 @@ from sbformat.cli import main
 from sbformat.cli import scan as scan_command
 from sbformat.cli.scan import group_findings
 from sbformat.schema import load_schema
-from sbformat.tools.scan.report import RULES, VERDICTS
+from sbformat.tools.scan.findings import RULES, VERDICTS
 from tests.cli.test_commands import run, run_json
 from tests.helpers import thresholds, work_for_processes
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped

@@ -14,7 +14,7 @@ import sbformat
 from sbformat import ConstantSchedule, LinearSchedule, ValidationError
 from sbformat.cli import main
 from sbformat.known.changes import NEWEST, Release
-from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.sb3 import SCHEDULE_KEYS
 from sbformat.known.types import FloatSchedule
 from sbformat.schema.assigned import encode_assigned, find_release
 from tests.helpers.bundled import PPO

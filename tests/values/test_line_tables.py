@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
-from sbformat.known.code import Code, make_code
-from sbformat.known.line_tables import has_valid_line_table
+from sbformat.known.code import Code, has_valid_line_table, make_code
 from tests.helpers.build_blobs import code_parts
 from tests.helpers.many_cases import check_each
 from tests.helpers.sampling import with_exhaustive

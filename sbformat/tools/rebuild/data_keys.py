@@ -18,8 +18,7 @@ from sbformat.immutable import thaw
 from sbformat.known import changes
 from sbformat.known.algorithms import ENTROPY_LEARNERS
 from sbformat.known.dangerous import ADDRESS
-from sbformat.known.sb3 import HER_BUFFER
-from sbformat.known.sb3_attributes import SCHEDULE_KEYS
+from sbformat.known.sb3 import HER_BUFFER, SCHEDULE_KEYS
 from sbformat.known.spaces import Space
 from sbformat.known.types import (
     CarriedClass,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ONLY_POINTERS, FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
-from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
+from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, require_names
 from sbformat.io.opening import (
     LARGE_FILE_BYTES,
     find_roots,
@@ -25,26 +26,78 @@ from sbformat.io.opening import (
     open_url,
     to_path,
 )
-from sbformat.io.source import FileSource, iter_views
+from sbformat.io.source import FileSource, iter_views, read_ahead
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.tools.scan.files import FileScanner
+from sbformat.tools.scan.files import FileScanner, read_member
+from sbformat.tools.scan.findings import RULES, VERDICTS, Finding, Location, ScanReport, Skipped
 from sbformat.tools.scan.folders import is_large_and_unknown, is_large_and_unknown_remote, list_tree
-from sbformat.tools.scan.location import Location
-from sbformat.tools.scan.members import read_member
-from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped
 from sbformat.tools.scan.sidecars import is_script
-from sbformat.tools.scan.stable_source import PIECE_BYTES, StableSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from sbformat.archive.entries import Entries
     from sbformat.io.opening import SourceLike
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import BytesSource, Source
     from sbformat.limits import Limits
-    from sbformat.tools.scan.report import SkipReason, Verdict
+    from sbformat.tools.scan.findings import SkipReason, Verdict
+
+
+PIECE_BYTES: Final = 1 << 23
+"""Bytes that are read in one piece for the digest."""
+
+
+class StableSource:
+    """A source that remembers a digest of the bytes that it returned, to detect that the file has changed.
+
+    The size and times of a file do not show what is written to it through a memory map.
+
+    :param source: the file
+    """
+
+    __slots__ = ("_returned", "_source", "size")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.size = source.size
+        self._returned: defaultdict[int, set[tuple[int, int, bytes]]] = defaultdict(set)
+        """For each piece, by number: the ranges of it that were returned, and the digest of each."""
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``."""
+        view = self._source.view(offset, length)
+        stop = offset + len(view)
+        for number in range(offset // PIECE_BYTES, -(-stop // PIECE_BYTES)):
+            start = number * PIECE_BYTES
+            first, last = max(offset, start), min(stop, start + PIECE_BYTES)
+            digest = hashlib.sha256(view[first - offset : last - offset]).digest()
+            self._returned[number].add((first - start, last - start, digest))
+        return view
+
+    def sha256(self, progress: Callable[[int], None] | None = None) -> str:
+        """Read all of the file once more, and return its SHA-256 in hexadecimal.
+
+        :param progress: called with the number of bytes of each piece
+        :raises ContainerError: when the file no longer contains the bytes that were returned
+        """
+        whole = hashlib.sha256()
+        for number, piece in enumerate(read_ahead(self._pieces())):
+            whole.update(piece)
+            if progress is not None:
+                progress(len(piece))
+            for first, last, digest in self._returned.get(number, ()):
+                if hashlib.sha256(piece[first:last]).digest() != digest:
+                    message = "the file changed while it was scanned"
+                    raise ContainerError(message, offset=number * PIECE_BYTES + first)
+        return whole.hexdigest()
+
+    def _pieces(self) -> Iterator[memoryview]:
+        for start in range(0, self.size, PIECE_BYTES):
+            yield self._source.view(start, min(PIECE_BYTES, self.size - start))
+
 
 _LISTED_FORMATS: Final = frozenset({
     "sb3", "torch-zip", "torch-legacy", "sb2-zip", "npz", "zip", "safetensors", "pickle",
@@ -294,20 +347,11 @@ def _allow_pieces(limits: Limits) -> Limits:
 
 def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
-    entries = FileEntries({}, scanner.budget)
     tree = list_tree(folder, roots, set(), finds_archives=False)
     for error in tree.unreadable.values():
         raise error
-    with os.scandir(folder) as items:
-        is_archive = any(is_sb3_name(item.name) for item in items)
-    if is_archive:
-        try:
-            entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
-        except SbformatError as error:
-            scanner.add(_judge_unopened(error))
+    entries = _scan_unzipped(folder, os.listdir(folder), scanner, lambda path: is_within(path, roots))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
-    scanner.grant(size)
-    scanner.scan_entries(entries, _FILE, 0)
     skipped = [row for row in tree.skipped if _relative_name(row.path, folder) not in top]
     for row in skipped:
         name = _relative_name(row.path, folder)
@@ -330,10 +374,23 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     return _make_report(scanner, "folder", None, size, skipped)
 
 
-def _judge_unopened(error: SbformatError) -> Finding:
-    """Return the finding for a folder whose archive cannot be opened: only pointers of Git LFS, or broken."""
-    is_other = isinstance(error, UnsupportedError)
-    return _FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error)
+def _scan_unzipped(
+    folder: str, names: Iterable[str], scanner: FileScanner, follows: Callable[[str], bool] = lambda _: True
+) -> Entries:
+    """Scan the entries of an archive that was unzipped into a folder, if it is one, and return them.
+
+    :param names: of the files in the folder
+    """
+    entries = FileEntries({}, scanner.budget)
+    if any(map(is_sb3_name, names)):
+        try:
+            entries = open_folder(folder, scanner.budget, follows=follows)
+        except SbformatError as error:
+            is_other = isinstance(error, UnsupportedError)  # only pointers of Git LFS
+            scanner.add(_FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error))
+    scanner.grant(sum(entry.size for entry in entries.entries.values()))
+    scanner.scan_entries(entries, _FILE, 0)
+    return entries
 
 
 def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
@@ -342,15 +399,8 @@ def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
 
     url = pin_folder(url)
     files = [row for folder in walk_folder(url) for row in folder.files]
-    entries = FileEntries({}, scanner.budget)
-    if any(is_sb3_name(row.name) for row in files):
-        try:
-            entries = open_folder(url, scanner.budget)
-        except SbformatError as error:
-            scanner.add(_judge_unopened(error))
+    entries = _scan_unzipped(url, [row.name for row in files], scanner)
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
-    scanner.grant(size)
-    scanner.scan_entries(entries, _FILE, 0)
     skipped = []
     for row in files:
         path, head = join_url(url, row.name), b""

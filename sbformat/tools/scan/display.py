@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
 from sbformat.rendering import count_noun, format_size
-from sbformat.tools.scan.report import VERDICTS
+from sbformat.tools.scan.findings import VERDICTS
 
 if TYPE_CHECKING:
-    from sbformat.tools.scan.report import Finding, ScanReport
+    from sbformat.tools.scan.findings import Finding, ScanReport
 
 _LINE: Final = 300
 _NAMES: Final = 8

@@ -27,7 +27,7 @@ Worked example: an agent with a custom policy, and what examines each part of it
       data                          scan_data: each base64 value -> scan_blob -> judge
                                       bytes objects in that pickle -> scan_pickles, once all values were judged
       policy.pth                    scan_pth -> scan_zip -> scan_torch_zip
-        archive/data.pkl            judge_pth, with the storages
+        archive/data.pkl            judge_decoded, with the storages
         archive/data/0              a storage in use: its CRC is checked, and its numbers are skipped
         archive/extra               _scan_record: a zip, pickles, or else ``unknown-entry``
       _stable_baselines3_version    parsed; if that fails, scan_content
@@ -37,39 +37,64 @@ Worked example: an agent with a custom policy, and what examines each part of it
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.entries import FileEntries, parse_system_info, parse_version
+from sbformat import data as data_entry
+from sbformat.archive.entries import FileEntries
 from sbformat.archive.kinds import describe_other, detect_kind, detect_zip_kind, is_safetensors
 from sbformat.constants import (
     ARRAYS_ENTRY,
+    BYTE_ORDER_RECORD,
     DATA_ENTRY,
     END_SIGNATURE,
+    IGNORED_RECORDS,
     LEGACY_MAGIC_BYTES,
     LOCAL_SIGNATURE,
     NPY_MAGIC,
+    PICKLE_RECORD,
     PTH_SUFFIX,
+    SERIALIZED_MARKER,
+    STORAGE_FOLDER,
     SYSTEM_INFO_ENTRY,
+    TORCH_VERSION_RECORD,
+    TORCH_VERSION_RECORD_OLD,
     VERSION_ENTRY,
 )
-from sbformat.container.layout import STORED
-from sbformat.container.reader import Container, InflatedSource
-from sbformat.errors import SbformatError, escape
+from sbformat.container.layout import STORED, check_records
+from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container, InflatedSource
+from sbformat.data import Serialized
+from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
 from sbformat.io.source import BytesSource
+from sbformat.pth import legacy
+from sbformat.pth.decode import open_zip
 from sbformat.tools.scan import recover
-from sbformat.tools.scan.members import first_bytes, open_large_member, read_large_member, read_member
-from sbformat.tools.scan.pickles import MAX_DEPTH, is_marked
-from sbformat.tools.scan.sb3_effects import judge_attribute_path
-from sbformat.tools.scan.sidecars import judge_tag
-from sbformat.tools.scan.torch_files import HEAD_BYTES, TorchScanner
-from sbformat.tools.scan.yaml_tags import REPEATED, iter_python_tags
+from sbformat.tools.scan.findings import UNKNOWN_KEY, Location
+from sbformat.tools.scan.judge import judge_attribute_path, judge_data_value, judge_decoded, judge_state_dict
+from sbformat.tools.scan.pickles import MAX_DEPTH, PickleScanner, is_marked
+from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
+from sbformat.tools.scan.sidecars import REPEATED, iter_python_tags, judge_tag
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from sbformat.archive.entries import Entries
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
     from sbformat.limits import Limits
-    from sbformat.tools.scan.location import Location
+
+
+_COPIES: Final = 2
+"""Copies that are made of bytes that may be a pickle: of the pickle, and of one of its frames."""
+
+HEAD_BYTES: Final = 1 << 12
+"""Bytes at the start of a file that identify its type."""
+_RECORDS: Final = frozenset(
+    {PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, BYTE_ORDER_RECORD, *IGNORED_RECORDS}
+)
+"""Records that torch writes besides the storages."""
+
+_PROGRAM_STORAGES: Final = (STORAGE_FOLDER, "constants/")
+"""Folders of the numbers of a TorchScript archive, which only ``torch.jit`` reads; they may begin like a pickle."""
 
 _TAR_FILES: Final = ("\0", "0", "5")
 """Types of tar members that are files and folders."""
@@ -82,7 +107,7 @@ _FINDING_COST: Final = 400
 """Cost of a YAML tag that is not known, in bytes of a pickle."""
 
 
-class FileScanner(TorchScanner):
+class FileScanner(PickleScanner):
     """Scans files of any type, and the entries of archives."""
 
     def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
@@ -286,6 +311,259 @@ class FileScanner(TorchScanner):
                 self.scan_damaged_data(member, inner, depth + 1)
             elif depth < MAX_DEPTH:
                 self.scan_pickles(member, inner, depth + 1, is_whole=False)
+
+    # -- torch files ----------------------------------------------------------------------------------
+
+    def scan_pth(self, content: memoryview | InflatedSource, location: Location, depth: int) -> None:
+        """Scan an entry ``.pth``, which SB3 passes to torch whatever it is."""
+        if isinstance(content, InflatedSource):
+            first = content.view(0, HEAD_BYTES)
+            if bytes(first[:4]) == LOCAL_SIGNATURE and not recover.is_tar(first):
+                self.scan_zip(content, location, depth)
+                return
+            content = read_large_member(self, content, location)
+        head = bytes(content[:32])
+        if head.startswith(LOCAL_SIGNATURE) or LEGACY_MAGIC_BYTES in head or recover.is_tar(content):
+            self.scan_content(content, location, depth)
+        else:
+            message = "neither a torch zip nor a legacy torch file, and torch.load unpickles it nevertheless"
+            self.add(location.finding("broken", message))
+            self.scan_pickles(content, location, depth, is_due=True)
+            self.scan_end(content, location, depth)
+
+    def scan_torch_zip(self, container: Container, location: Location, depth: int) -> None:
+        """Scan a torch zip: its pickle with its storages, and every other record."""
+        used: set[str] = set()
+        is_explained = True  # a finding says why the records in use are not known
+        try:
+            check_records(container)
+        except SbformatError as error:
+            self.add(location.broken(error))
+        try:
+            pickle, scope, name = open_zip(container, self.budget)
+            content = bytes(container.read(name))
+            judged = judge_decoded(pickle, content, location.within(name), self.budget, self.allow, scope)
+            self.add_judged(judged, location.within(name), depth)
+            self.add(*judge_state_dict(pickle.value, judged.parts, location))
+            is_explained = judged.is_cut
+            used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
+        except SbformatError as error:
+            self._report_unopened(error, location)
+            self.is_program = _is_program(error)
+        for name in container:
+            with self.budget.temporary():
+                self._scan_record(container, name, location, depth, is_used=name in used, is_explained=is_explained)
+        self.is_program = False
+
+    def _scan_record(
+        self, container: Container, name: str, location: Location, depth: int, *, is_used: bool, is_explained: bool
+    ) -> None:
+        """Scan a record of a torch zip besides its pickle.
+
+        :param is_used: it is the storage of a tensor: its CRC is checked, and its numbers are skipped
+        :param is_explained: a finding says why the records in use are not known
+        """
+        inner = location.within(name)
+        short = name.partition("/")[2]
+        is_known = is_used or (short in _RECORDS and short != PICKLE_RECORD)
+        record = _check_record(container, name) if is_known else None
+        if record is None:
+            large = open_large_member(container, name)
+            if large is None:
+                record = read_member(self, container, name, location)
+            else:
+                record = read_large_member(self, large, inner)
+        if bytes(record[: len(NPY_MAGIC)]) == NPY_MAGIC:  # numpy.load ignores the name
+            if is_known:
+                record = read_member(self, container, name, location)
+            self.scan_npy(record, inner, depth + 1)
+        if is_known:
+            return
+        if bytes(record[:4]) == LOCAL_SIGNATURE:
+            self.scan_zip(record, inner, depth + 1)
+        elif self.scan_pickles(
+            record,
+            inner,
+            depth + 1,
+            is_due=short.lower() == PICKLE_RECORD,
+            is_nested=self.is_program and short.startswith(_PROGRAM_STORAGES),
+        ):
+            return
+        if not is_explained:
+            self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
+
+    def scan_npy(self, data: memoryview, location: Location, depth: int) -> None:
+        """Scan a ``.npy`` array: unless its header describes plain numbers or text, its content is a pickle."""
+        start = recover.find_npy_pickle(data)
+        if start is not None:
+            self.scan_pickles(data[start:], location, depth, is_due=True)
+
+    def scan_legacy(self, data: memoryview, location: Location, depth: int) -> None:
+        """Scan a legacy torch file: five pickles, followed by the storages."""
+        try:
+            pickle, scope = legacy.decode(data, self.budget)
+        except SbformatError as error:
+            self._report_unopened(error, location)
+            self.scan_pickles(data, location, depth, is_whole=False)
+            return
+        judged = judge_decoded(pickle, b"", location, self.budget, self.allow, scope)
+        self.add_judged(judged, location, depth)
+        self.add(*judge_state_dict(pickle.value, judged.parts, location))
+
+    def _report_unopened(self, error: SbformatError, location: Location) -> None:
+        """Report why a torch file was not opened: it is a program, not understood, or broken."""
+        if _is_program(error):
+            message = "a TorchScript archive: torch.jit.load runs the program in it"
+            self.add(location.finding("carried-program", message))
+        elif isinstance(error, UnsupportedError):
+            self.add(
+                location.finding("unchecked-arguments", f"sbformat does not understand all of it: {error.message}")
+            )
+        else:
+            self.add(location.broken(error))
+
+    # -- data -----------------------------------------------------------------------------------------
+
+    def scan_data(self, content: memoryview, location: Location, depth: int) -> None:
+        """Scan ``data``, or what should be ``data``."""
+        try:
+            decoded = data_entry.decode(content, self.budget)
+        except SbformatError as error:
+            self.add(location.broken(error))
+            self.scan_damaged_data(content, location, depth)
+            return
+        if SERIALIZED_MARKER in decoded:
+            self._scan_hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, location, depth)
+        with self.postpone_nested():
+            self._scan_values(decoded, location, depth)
+
+    def _scan_values(self, decoded: Mapping[str, Any], location: Location, depth: int) -> None:
+        for key, value in decoded.items():
+            inner = Location(location.entry, key)
+            meaning: object = value
+            if isinstance(value, Serialized):
+                meaning = self._scan_serialized(value, inner, depth)
+                self._scan_hidden(dict(value.hints), inner, depth)
+            else:
+                self._scan_hidden(value, inner, depth)
+            self.add(*judge_data_value(key, meaning, inner))
+
+    def _scan_serialized(self, value: Serialized, location: Location, depth: int) -> object:
+        """Judge a pickle, and what decoders other than SB3's decode its base64 to; return the decoded value."""
+        judged = self.scan_blob(value.pickle, location, depth)
+        if not value.is_canonical:
+            message = "the base64 text is not what an encoder writes, so other decoders decode other bytes"
+            self.add(location.finding("lenient-base64", message))
+            size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
+            for reading in self._iter_base64_readings(value.text, location):
+                if not size or reading[:size] != value.pickle[:size]:
+                    self.scan_pickles(memoryview(reading), location, depth)
+        return judged.value if judged is not None else None
+
+    def _iter_base64_readings(self, text: str, location: Location) -> Iterator[bytes]:
+        """Yield what decoders decode base64 text to; text that is too long to examine is a finding."""
+        try:
+            yield from recover.iter_base64_readings(text, self.budget)
+        except LimitError as error:
+            self.add(location.broken(error))
+
+    def _scan_hidden(self, value: Any, location: Location, depth: int) -> None:
+        """Scan for serialized values within a JSON value, where SB3 does not look for them."""
+        todo = [value]
+        while todo:
+            part = todo.pop()
+            if isinstance(part, list):
+                todo.extend(part)
+            elif isinstance(part, dict):
+                todo.extend(part.values())
+                text = part.get(SERIALIZED_MARKER)
+                if type(text) is str:
+                    message = "a serialized value is nested deeper than SB3 looks for one"
+                    self.add(location.finding("hidden-blob", message))
+                    for reading in self._iter_base64_readings(text, location):
+                        self.scan_blob(reading, location, depth)
+
+    def scan_damaged_data(self, raw: memoryview, location: Location, depth: int) -> None:
+        """Scan the serialized values of invalid ``data``, and the whole of it when it is not JSON."""
+        for key, blob in recover.iter_blobs(raw, self.budget):
+            self.scan_blob(blob, Location(location.entry, key or UNKNOWN_KEY), depth)
+        if not recover.starts_as_json_object(raw) and bytes(raw[:3]) != b"\xef\xbb\xbf":
+            self.scan_content(raw, location, depth)
+
+
+# -- members of zips ----------------------------------------------------------------------------------
+
+
+def open_large_member(entries: Entries, name: str) -> InflatedSource | None:
+    """Open a member that inflates to more than is held in memory; None for smaller and for damaged ones."""
+    entry = entries.entries[name]
+    if entry.method == STORED or entry.size <= INFLATED_WHOLE_BYTES or not isinstance(entries, Container):
+        return None
+    try:
+        source = entries.source(name)
+    except SbformatError:  # read_member reports it
+        return None
+    return source if isinstance(source, InflatedSource) else None
+
+
+def read_large_member(scanner: PickleScanner, source: InflatedSource, location: Location) -> memoryview:
+    """Return all of a large member, or its first bytes if it is too large, which is a finding."""
+    try:
+        scanner.budget.keep((1 + _COPIES) * source.size)
+        return source.view(0, source.size)
+    except SbformatError as error:
+        scanner.add(location.broken(error))
+        return first_bytes(source)
+
+
+def read_member(
+    scanner: PickleScanner, entries: Entries, name: str, location: Location, *, copies: int = _COPIES
+) -> memoryview:
+    """Return the bytes of an entry; of a damaged one, which is a finding, as many as can be recovered.
+
+    :param location: that contains the entry
+    :param copies: number of copies that are made of inflated bytes when they are scanned
+    """
+    entry = entries.entries[name]
+    try:
+        if entry.method != STORED:
+            scanner.budget.keep(copies * entry.size)
+        return entries.read(name)
+    except SbformatError as error:
+        scanner.add(location.within(name).broken(error))
+    try:
+        raw = entries.raw(name)
+    except SbformatError:  # it is in inflated bytes that are too large to hold
+        return memoryview(b"")
+    if entry.method == STORED:
+        return raw
+    content = inflate_member(raw, entry.method, min(scanner.bytes_left(), MAX_RECOVERED))
+    scanner.charge(len(content), location.within(name))
+    return memoryview(content)
+
+
+def first_bytes(data: memoryview | InflatedSource) -> memoryview:
+    """Return as many bytes as are examined of a zip that is damaged."""
+    return data.view(0, min(data.size, MAX_RECOVERED)) if isinstance(data, InflatedSource) else data
+
+
+# -- what bytes are ------------------------------------------------------------------------------------
+
+
+def _check_record(container: Container, name: str) -> memoryview | None:
+    """Check the CRC of a record in windows and return the first window; None when the record is damaged."""
+    first = memoryview(b"")
+    try:
+        for window in container.stream(name):
+            first = first or memoryview(window)
+    except SbformatError:
+        return None
+    return first
+
+
+def _is_program(error: SbformatError) -> bool:
+    """Return whether a torch zip was not opened because it is a TorchScript archive."""
+    return "TorchScript" in error.message
 
 
 def _is_bundled(location: Location, data: memoryview) -> bool:

@@ -23,9 +23,9 @@ from sbformat.io.source import BytesSource
 from sbformat.io.urls import last_name
 from sbformat.limits import Budget
 from sbformat.pkl.lenient import attempt
+from sbformat.tools.scan.findings import Skipped
 from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar
-from sbformat.tools.scan.report import Skipped
-from sbformat.tools.scan.yaml_tags import contains_tags
+from sbformat.tools.scan.sidecars import contains_tags
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -18,21 +18,21 @@ from sbformat.container.reader import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget
-from sbformat.pkl.lenient import Attempt, attempt
+from sbformat.pkl.lenient import attempt
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
-from sbformat.tools.scan.judge import judge
-from sbformat.tools.scan.report import FindingCounter
+from sbformat.tools.scan.findings import FindingCounter
+from sbformat.tools.scan.judge import judge, judge_decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.io.source import Source
     from sbformat.limits import Limits
+    from sbformat.pkl.lenient import Attempt
     from sbformat.pkl.tree import Node
+    from sbformat.tools.scan.findings import Finding, Location
     from sbformat.tools.scan.judge import Judged
-    from sbformat.tools.scan.location import Location
-    from sbformat.tools.scan.report import Finding
 
 MAX_DEPTH: Final = 8
 """Levels of files within files, and of pickles within pickles."""
@@ -220,8 +220,7 @@ class PickleScanner(ABC):
             pickle = decode_large(source, self.budget, encoding="utf-8")
         except SbformatError:
             return False
-        found = Attempt(pickle, pickle.log, None, pickle.size)
-        self.add_judged(judge(found, b"", location, self.budget, self.allow, encoding="utf-8"), location, depth)
+        self.add_judged(judge_decoded(pickle, b"", location, self.budget, self.allow), location, depth)
         return True
 
     # -- bytes in pickles -----------------------------------------------------------------------------

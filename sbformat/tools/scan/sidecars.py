@@ -1,23 +1,232 @@
 """Judge files next to an archive that run code: YAML with Python tags, and scripts (SCANNING.md 14.2).
 
 rl_zoo3 loads ``args.yml`` and ``config.yml`` with ``yaml.UnsafeLoader``, which imports and calls what a tag names.
+Whether ``!!python/name:os.system`` is a tag or part of a text depends on the grammar, and on the encoding that the
+reader chooses: the bytes C2 85 end a comment in UTF-8, and do not in Windows-1252. So nothing is parsed: whatever is
+spelled as a tag counts as one, anywhere in a file of any type and size, also in a comment or a quoted text.
+
+A tag consists of ASCII characters, which are the same bytes in every encoding that is looked for, with up to three
+zeros between them in UTF-16 and UTF-32. It is an *opening*, which stands for a *prefix*, and a *suffix*; the prefix in
+a directive and the suffix may be escaped::
+
+    !!%70ython/name:os.system                            !!    tag:yaml.org,2002:
+    !<tag:yaml.org,2002:python/name:os.system>           !<    (nothing)
+    %TAG !e! tag:yaml.org,2002:py
+    --- !e!thon/name:os.system                           !e!   tag:yaml.org,2002:py
+
+A directive adds an opening for the rest of the file, although YAML limits it to a document. The file is examined in
+pieces, each with the end of the one before it. One regular expression finds the openings, each with what its prefix
+lacks of :data:`NAMESPACE`. Nothing in it is repeated that contains a repetition, so time is linear and memory constant.
+
 Sources: rl_zoo3 ``exp_manager.py`` (``_save_config``), ``utils.py``; PyYAML ``constructor.py``.
 """
 
 from __future__ import annotations
 
+import codecs
+import re
+from copy import copy
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from sbformat.errors import escape
+from sbformat.immutable import Record
+from sbformat.io.source import iter_views
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.table import find
-from sbformat.tools.scan.location import SHOWN
+from sbformat.tools.scan.findings import SHOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sbformat.io.source import Source
     from sbformat.pkl.names import Pair
-    from sbformat.tools.scan.location import Location
-    from sbformat.tools.scan.report import Finding
-    from sbformat.tools.scan.yaml_tags import Tag
+    from sbformat.tools.scan.findings import Finding, Location
+
+
+NAMESPACE: Final = "tag:yaml.org,2002:python/"
+"""The beginning of the tags of Python objects."""
+MAX_OPENINGS: Final = 8
+"""Openings that are looked for in one file."""
+LONGEST: Final = 1024
+"""Bytes of a suffix, and of each part of a directive, that are examined; no name that sbformat knows needs as many."""
+
+_OVERLAP: Final = 8 * LONGEST
+"""Bytes at the end of a piece that are examined with the next one; longer than a directive, an opening and a suffix."""
+_MOST_SEEN: Final = 1000
+"""Tags and directives that are remembered, so that they are examined once."""
+_ZEROS: Final = r"\0{0,3}"
+_URI: Final = r"#-;=?-Z_a-z~\[\]\0"
+"""Characters of a tag, and of ruamel.yaml's, but not ``!``, which may begin another tag; and the zeros."""
+_DIRECTIVE: Final = re.compile(
+    rf"{_ZEROS.join('%TAG')}(?=(?P<rest>[ \t\0]{{1,{LONGEST}}}"
+    rf"(?:(?P<handle>![\w\0-]{{0,{LONGEST}}}!?)[ \t\0]{{0,{LONGEST}}}(?P<prefix>[{_URI}!]{{0,{LONGEST}}}))?))".encode()
+)
+"""What follows is looked at and not taken: in UTF-16, the end of a comment can look like a part of a directive, after
+which the real one stands."""
+_MOST_DIRECTIVES: Final = 500
+"""Directives of a file that are read."""
+_TOO_LONG: Final = ("", "")
+_AFTER_PREFIX: Final = "()"
+"""First bytes of the line ends U+2028 and U+2029 in UTF-16 with the least significant byte first."""
+_CONTROL: Final = re.compile(r"[\x01-\x08\x0b\x0c\x10-\x1a\x1c-\x1f\x7f]")
+"""Control characters that no loader accepts and no encoding uses (ISO 2022: ESC, SO, SI)."""
+_CHECKED_BYTES: Final = 4096
+_ENCODINGS: Final = (
+    (re.compile(rb"\0\0\xfe\xff|\0\0\0.", re.DOTALL), codecs.utf_32_be_decode),
+    (re.compile(rb"\xff\xfe\0\0|.\0\0\0", re.DOTALL), codecs.utf_32_le_decode),
+    (re.compile(rb"\xfe\xff|\0.", re.DOTALL), codecs.utf_16_be_decode),
+    (re.compile(rb"\xff\xfe|.\0", re.DOTALL), codecs.utf_16_le_decode),
+    (re.compile(rb""), codecs.latin_1_decode),
+)
+"""How a file starts (YAML 1.2.2, 5.2), and its decoder: a function, because codecs by name are imported when used. Only
+the number of a line depends on it, and whether a large file is searched."""
+
+
+class Tag(Record):
+    """What may be a tag of a Python object."""
+
+    name: str
+    """What follows :data:`NAMESPACE`, decoded: ``name:os.system``. Empty: a directive that is too long or one too many,
+    so that its tags are not looked for."""
+    line: int
+    """Its line, from 1."""
+
+
+REPEATED: Final = Tag("", 0)
+
+
+def contains_tags(source: Source) -> bool:
+    """Return whether there is a tag in a file, unless a loader refuses its first bytes: they have control characters.
+
+    Source: PyYAML ``reader.py`` (``check_printable``, of 4,096 characters at a time).
+    """
+    head = bytes(source.view(0, min(source.size, _CHECKED_BYTES)))
+    text = _choose_decoder(head)(head, "replace")[0]
+    return _CONTROL.search(text) is None and any(True for _ in iter_python_tags(source))
+
+
+def iter_python_tags(source: Source) -> Iterator[Tag]:
+    """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one.
+
+    :param source: a file of any type and size
+    """
+    openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
+    pairs: set[tuple[str, str]] = set()
+    finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
+    data, read, is_cut, directives = memoryview(b""), 0, False, 0
+    for piece in iter_views(source, 0, source.size):
+        data = memoryview(bytes(data[-_OVERLAP:]) + piece) if read else piece
+        read += len(piece)
+        end = len(data) if read == source.size else len(data) - _OVERLAP
+        for directive in _DIRECTIVE.finditer(data):
+            if directive.start() >= end or is_cut:
+                break
+            directives += 1
+            pair = _TOO_LONG if directives > _MOST_DIRECTIVES else _read_directive(directive)
+            if pair is None or pair in pairs:
+                continue
+            pairs.add(pair)
+            if pair == _TOO_LONG or len(openings) == MAX_OPENINGS:
+                is_cut = True
+                yield Tag("", copy(lines).count_to(directive.start(), data))
+            else:
+                openings.append(_Opening(*pair))
+                openings.sort(key=lambda opening: -len(opening.text))
+                finder = _compile_finder(openings)
+                seen.clear()
+        for found in finder.finditer(data):
+            if found.start() >= end:
+                break
+            is_followed = bytes(data[found.end() : found.end() + 1]) == b"!"
+            text = found[0] + b"!" * is_followed
+            if text in seen:
+                yield REPEATED
+                continue
+            if len(seen) < _MOST_SEEN:
+                seen.add(text)
+            for name in filter(None, (opening.read_name(text) for opening in openings)):
+                yield Tag(name, lines.count_to(found.start(), data))
+        lines.end_piece(end, data)
+
+
+class _Opening:
+    """The first characters of a tag.
+
+    :param text: ``!!``, ``!<``, or the handle of a directive
+    :param prefix: what it stands for, decoded
+    """
+
+    __slots__ = ("_regex", "_start", "pattern", "text")
+
+    def __init__(self, text: str, prefix: str) -> None:
+        self.text = text
+        parts = [re.escape(char) for char in text]
+        for char in NAMESPACE[len(prefix) :]:
+            digits = (f"[{digit}{digit.upper()}]" for digit in f"{ord(char):02x}")
+            parts.append(f"(?:{re.escape(char)}|{_ZEROS.join(('%', *digits))})")
+        first = f"{_URI}!" if prefix.startswith(NAMESPACE) else _URI
+        self.pattern = f"{_ZEROS.join(parts)}({_ZEROS}[{first}][{_URI}]{{0,{LONGEST - 1}}})"
+        """An expression for the opening, what the prefix lacks of the namespace, and the rest of the suffix."""
+        self._regex = re.compile(self.pattern.encode())
+        self._start = prefix[len(NAMESPACE) :]
+
+    def read_name(self, text: bytes) -> str:
+        """Return what follows the namespace in a tag and the character after it; empty if it has another opening."""
+        found = self._regex.match(text)
+        if found is None or not (suffix := _decode(found[1])):
+            return ""
+        return self._start + unquote(suffix) + ("!" if text.startswith(b"!", found.end()) else "")
+
+
+def _compile_finder(openings: Iterable[_Opening]) -> re.Pattern[bytes]:
+    """Return an expression for all openings, the longest first: what it finds contains the tags of shorter ones."""
+    return re.compile("|".join(opening.pattern for opening in openings).encode())
+
+
+def _read_directive(found: re.Match[bytes]) -> tuple[str, str] | None:
+    """Return the handle and the prefix of a directive whose tags may name Python objects; None for others."""
+    if len(found["rest"]) >= LONGEST:
+        return _TOO_LONG
+    prefix = unquote(_decode(found["prefix"] or b"")).rstrip(_AFTER_PREFIX)
+    is_python = prefix and (prefix.startswith(NAMESPACE) or NAMESPACE.startswith(prefix))
+    return (_decode(found["handle"]), prefix) if is_python else None
+
+
+def _decode(text: bytes) -> str:
+    return text.replace(b"\0", b"").decode("ascii")
+
+
+def _choose_decoder(head: bytes) -> Callable[[bytes | memoryview, str], tuple[str, int]]:
+    return next(decode for pattern, decode in _ENCODINGS if pattern.match(head))
+
+
+class _Lines:
+    """Counts the lines of a file that is read in pieces.
+
+    :param source: the file
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._decode = _choose_decoder(bytes(source.view(0, min(source.size, 4))))
+        self._at = 0
+        self._number = 1
+        self._is_after_cr = False
+
+    def count_to(self, at: int, data: memoryview) -> int:
+        """Return the line of a position in a piece, which is not before the last one."""
+        text, size = self._decode(data[self._at : at], "replace")
+        self._number += text.count("\n") + text.count("\r") - text.count("\r\n")
+        self._number -= self._is_after_cr and text.startswith("\n")
+        self._is_after_cr = text.endswith("\r") if text else self._is_after_cr
+        self._at += size
+        return self._number
+
+    def end_piece(self, end: int, data: memoryview) -> None:
+        """Count up to the position in a piece where the next one starts."""
+        self.count_to(end, data)
+        self._at -= end
+
 
 _PLAIN: Final = frozenset({
     "none", "bool", "str", "unicode", "bytes", "int", "long", "float", "complex", "list", "tuple", "dict",

@@ -20,7 +20,7 @@ from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import Apply, Name, Persist, text
 from sbformat.known.dangerous import GADGETS, MODULES, explain_danger
 from sbformat.limits import Limits
-from sbformat.tools.scan.report import RULES, VERDICTS
+from sbformat.tools.scan.findings import RULES, VERDICTS
 from tests.helpers import bundled
 from tests.helpers.attacks import (
     DUP,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from sbformat.tools.scan.report import Rule, ScanReport, Verdict
+    from sbformat.tools.scan.findings import Rule, ScanReport, Verdict
 
 OS: Final = ("os.system",)
 NAMED: Final = "dangerous-name"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sbformat.tools.scan.report import ScanReport
+    from sbformat.tools.scan.findings import ScanReport
 
 OS: Final = "os.system"
 

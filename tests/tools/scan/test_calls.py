@@ -33,7 +33,7 @@ from tests.helpers.sampling import with_exhaustive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.tools.scan.report import Finding
+    from sbformat.tools.scan.findings import Finding
 
 PAYLOAD: Final = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
 UNKNOWN: Final = b"csympy.core.containers\nTuple\n"

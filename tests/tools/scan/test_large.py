@@ -36,7 +36,7 @@ TIGHT: Final = sbformat.Limits(pickle_bytes=1 << 17, member_bytes=1 << 22, total
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("sbformat.io.opening", "sbformat.tools.scan", "sbformat.tools.scan.folders"):
         monkeypatch.setattr(f"{module}.LARGE_FILE_BYTES", LARGE)
-    for module in ("sbformat.tools.scan", "sbformat.tools.scan.stable_source"):
+    for module in ("sbformat.tools.scan", "sbformat.tools.scan"):
         monkeypatch.setattr(f"{module}.PIECE_BYTES", LARGE // 4)
 
 

@@ -49,7 +49,7 @@ from tests.helpers.many_cases import check_each
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.tools.scan.report import Finding
+    from sbformat.tools.scan.findings import Finding
 
 VARIABLES: Final = "pytorch_variables.pth"
 OPTIMIZER: Final = "policy.optimizer.pth"

@@ -15,9 +15,17 @@ from jsonschema import Draft202012Validator
 
 from conformance.runner.vectors import decode_file, read_vectors
 from sbformat import scan
-from sbformat.tools.scan.report import RULES, VERDICTS, default_reason
-from sbformat.tools.scan.rule_help import DANGEROUS_TOO, PAGE, RULE_HELP, get_severity
-from sbformat.tools.scan.sarif import LEVELS, MAX_BYTES, MAX_RESULTS, render_sarif
+from sbformat.tools.scan.findings import RULES, VERDICTS, default_reason
+from sbformat.tools.scan.sarif import (
+    DANGEROUS_TOO,
+    LEVELS,
+    MAX_BYTES,
+    MAX_RESULTS,
+    PAGE,
+    RULE_HELP,
+    get_severity,
+    render_sarif,
+)
 from tests.helpers.bundled import PPO, ROOT
 from tests.helpers.sampling import with_exhaustive
 

@@ -13,7 +13,7 @@ from tests.helpers.attacks import CONSTANT, function, in_blob, pickle
 from tests.helpers.build_blobs import new
 
 if TYPE_CHECKING:
-    from sbformat.tools.scan.report import ScanReport
+    from sbformat.tools.scan.findings import ScanReport
 
 
 CARRIED: Final = pickle(function((*CONSTANT[:7], (None, 1), *CONSTANT[8:])))

@@ -17,10 +17,9 @@ import sbformat
 from sbformat.cli import main
 from sbformat.io import source as io_source
 from sbformat.io.source import BytesSource
-from sbformat.tools.scan import yaml_tags
-from sbformat.tools.scan.location import Location
-from sbformat.tools.scan.sidecars import judge_tag
-from sbformat.tools.scan.yaml_tags import (
+from sbformat.tools.scan import sidecars
+from sbformat.tools.scan.findings import Location
+from sbformat.tools.scan.sidecars import (
     LONGEST,
     MAX_OPENINGS,
     NAMESPACE,
@@ -28,6 +27,7 @@ from sbformat.tools.scan.yaml_tags import (
     Tag,
     contains_tags,
     iter_python_tags,
+    judge_tag,
 )
 from tests.helpers.count_work import count_calls
 from tests.helpers.many_cases import check_each
@@ -38,7 +38,7 @@ ENCODINGS: Final = (
     "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp1252", "latin-1",
     "shift_jis", "gb18030", "koi8-r", "mac-roman",
 )  # fmt: skip
-LARGE: Final = 4 * yaml_tags._OVERLAP
+LARGE: Final = 4 * sidecars._OVERLAP
 """Size of the pieces, in tests of tags that are in two of them."""
 
 ARGS_OF_RL_ZOO = b"""!!python/object/apply:collections.OrderedDict
@@ -260,7 +260,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("sbformat.io.opening", "sbformat.tools.scan", "sbformat.tools.scan.folders"):
         monkeypatch.setattr(f"{module}.LARGE_FILE_BYTES", 1 << 16)
     monkeypatch.setattr("sbformat.container.reader.INFLATED_WHOLE_BYTES", 1 << 16)
-    monkeypatch.setattr("sbformat.tools.scan.members.INFLATED_WHOLE_BYTES", 1 << 16)
+    monkeypatch.setattr("sbformat.tools.scan.files.INFLATED_WHOLE_BYTES", 1 << 16)
 
 
 @pytest.mark.usefixtures("_small_limits")
