@@ -9,7 +9,7 @@ from sbformat.constants import OPTIMIZER_WORD
 from sbformat.errors import SbformatError
 from sbformat.html_report.weights import describe_numbers, read_numbers
 from sbformat.immutable import Record
-from sbformat.pth.differences import difference
+from sbformat.pth.compare import difference
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sbformat.html_report.plots import Histogram
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
-    from sbformat.pth.differences import Difference
+    from sbformat.pth.compare import Difference
 
 MOST_TENSORS: Final = 1000
 """Tensors of a page whose numbers are compared; the others are counted."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError, escape, quote
 from sbformat.known.spaces import Space
-from sbformat.pth.mismatches import Mismatch
+from sbformat.pth.compare import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

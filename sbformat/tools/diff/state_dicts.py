@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
-    from sbformat.pth.differences import Difference
+    from sbformat.pth.compare import Difference
     from sbformat.tools.diff.report import ChangeKind
     from sbformat.tools.diff.tolerance import Tolerance
 
@@ -119,8 +119,7 @@ class StateDictsComparer:
 
     def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[_Row]:
         """Yield everything in which two tensors that are not equal differ."""
-        from sbformat.pth.compare import equal
-        from sbformat.pth.differences import difference
+        from sbformat.pth.compare import difference, equal
 
         values = _render_leaf(left), _render_leaf(right)
         if left.shape != right.shape:
