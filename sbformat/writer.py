@@ -36,8 +36,8 @@ from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import READ_AHEAD_BYTES, BytesSource, FileSource, read_ahead
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, clear_optimizer, decode_zip, encode_pth
+from sbformat.pth.compare import Mismatch, fit_all, misfit
 from sbformat.pth.decode import open_records
-from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,18 +1,36 @@
-"""Equality of decoded trees: by value, tensors bit for bit (FORMAT.md 9)."""
+"""Comparison of decoded trees and of tensors (FORMAT.md 9).
+
+Two trees or two tensors come in. Out comes whether they are equal, the largest difference of two tensors of one
+shape (with numpy, in chunks), or the mismatches between weights and a template: one row each, and one error that
+lists them.
+"""
 
 from __future__ import annotations
 
+import difflib
+import math
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
+import numpy as np
+
+from sbformat.constants import PTH_SUFFIX
+from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import Record
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
+from sbformat.pth.addresses import segment
+from sbformat.pth.array_streams import runs_of_both
+from sbformat.pth.arrays import little, numpy_dtype, to_array
+from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, StorageId, TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.limits import Budget
+
 
 _KEYED: Final = (dict, OrderedDict)
 _PARTS: Final = (list, tuple, Dict, FrozenSet, Set, SparseTensor, QuantizedTensor, StorageId)
@@ -95,8 +113,6 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 
 
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
-    from sbformat.pth.differences import same_bits
-
     for field in ("dtype", "shape", "requires_grad", "is_parameter"):
         if getattr(left, field) != getattr(right, field):
             return False
@@ -119,3 +135,348 @@ def _facts(node: Node) -> tuple[object, ...]:
     changes = [(update.how, len(update.value) if update.how != "BUILD" else 1) for update in node.updates or ()]  # type: ignore[arg-type]
     own = node.pair if isinstance(node, Global) else node.how if isinstance(node, Call) else getattr(node, "code", None)
     return own, *changes
+
+
+_PIECE: Final = 1 << 18
+_LARGE: Final = 1 << 20
+_SMALL: Final = 1e-200
+"""A sum of squares below it may have lost the smaller ones to underflow."""
+_SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
+"""The dtypes in which items of a kind are subtracted; float64 for all others."""
+
+
+class Difference(Record):
+    """The items of two tensors, compared."""
+
+    differing: int
+    """Items that differ in a bit."""
+    largest: float | None
+    """The largest absolute difference, 0 between zeros of two signs; None when nothing differs, and when one difference
+    is no number: a NaN on one side, say."""
+    beyond: int
+    """Items that differ by more than the tolerance: without one, those that differ in a bit."""
+    numel: int
+    """Items of each tensor."""
+    l2: float | None
+    """Euclidean norm of the difference; None like ``largest``."""
+    old_l2: float
+    """Euclidean norm of the first tensor; NaN if it has one."""
+
+    def relative_change(self) -> float | None:
+        """Return the norm of the difference divided by that of the first tensor.
+
+        It is infinite if the norm of the first tensor is zero, or that of the difference infinite; None when nothing
+        differs, and when the quotient is no number.
+        """
+        if self.l2 is None:
+            return None
+        if not self.old_l2:
+            return math.inf if self.l2 else 0.0
+        quotient = self.l2 / self.old_l2
+        return None if math.isnan(quotient) else quotient
+
+
+def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
+    """Return whether two tensors of one dtype and shape have the same items, bit for bit.
+
+    Dimensions that both expand are compared once.
+    """
+    runs = _runs(left, right)
+    if runs is not None:
+        return not sum(mine != theirs for mine, theirs in runs)  # all chunks of both: later damage counts, too
+    both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
+    arrays = [to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)]
+    index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
+    first, second = (array[index] for array in arrays)
+    return first.tobytes() == second.tobytes()
+
+
+def _as_integers(info: TensorInfo) -> TensorInfo:
+    """Return the same bits as integers, if numpy lacks the dtype: the comparison needs no extra package."""
+    row = DTYPES[info.dtype]
+    return info if info.neg or row.is_in_numpy else info._replace(dtype=f"uint{8 * row.itemsize}")
+
+
+def difference(
+    left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget, *, rtol: float = 0, atol: float = 0
+) -> Difference:
+    """Compare two tensors of one dtype and shape, item by item, in one pass over both.
+
+    :param rtol: items are close where ``|right - left| <= atol + rtol * |left|``, and where both are NaN
+    :param atol: the absolute part of that tolerance
+    :raises SbformatError: when one of them cannot be made an array
+    """
+    is_exact = not rtol and not atol
+    differing = beyond = 0
+    largest = l2 = old_l2 = 0.0
+    is_nan = False
+    for mine, theirs in _pieces(left, right, left_budget, right_budget):
+        old_l2 = _add_norms(old_l2, _norm(_magnitude(mine)))
+        raw = (mine.view(np.uint8) != theirs.view(np.uint8)).reshape(mine.size, -1).any(axis=1)
+        if not raw.any():
+            continue
+        differing += int(raw.sum())
+        old, new = mine[raw], theirs[raw]
+        distance = _distance(old, new)
+        if not is_exact:
+            close = _is_close(old, new, distance, rtol, atol)
+            beyond += int((~close).sum())
+            distance[np.isnan(distance) & close] = 0.0
+        is_nan = is_nan or bool(np.isnan(distance).any())
+        largest = max(largest, float(np.nanmax(distance)) if not np.isnan(distance).all() else 0.0)
+        l2 = _add_norms(l2, _norm(distance))
+    is_known = differing and not is_nan
+    return Difference(
+        differing,
+        largest if is_known else None,
+        differing if is_exact else beyond,
+        left.numel,
+        l2 if is_known else None,
+        old_l2,
+    )
+
+
+def _is_close(old: np.ndarray, new: np.ndarray, distance: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+    """Return which items are within the tolerance: an infinity is close to itself only, a NaN to any NaN."""
+    with np.errstate(all="ignore"):
+        allowed = atol + rtol * _magnitude(old)
+        close: np.ndarray = (distance <= allowed) & np.isfinite(distance)
+        if old.dtype.kind not in "iub":
+            close |= np.isnan(_widen(old)) & np.isnan(_widen(new))
+    return close
+
+
+def _norm(values: np.ndarray) -> float:
+    """Return the Euclidean norm of magnitudes, without overflow where the result is finite."""
+    with np.errstate(all="ignore"):
+        squares = float(np.square(values).sum())
+        if _SMALL < squares < math.inf:
+            return math.sqrt(squares)
+        scale = float(values.max(initial=0.0))
+        if not scale or not math.isfinite(scale):
+            return scale
+        return scale * math.sqrt(float(np.square(values / scale).sum()))
+
+
+def _add_norms(one: float, other: float) -> float:
+    """Return the norm of two parts together; NaN if one is, which ``math.hypot`` forgets beside an infinity."""
+    return math.nan if math.isnan(one) or math.isnan(other) else math.hypot(one, other)
+
+
+def _pieces(
+    left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the items of both in pairs of chunks."""
+    runs = _runs(left, right)
+    if runs is not None:
+        dtype = little(numpy_dtype(left.dtype))
+        for mine, theirs in runs:
+            yield np.frombuffer(mine, dtype), np.frombuffer(theirs, dtype)
+        return
+    first, second = to_array(left, left_budget), to_array(right, right_budget)
+    pieces: Any = np.nditer([first, second], ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_PIECE)
+    for one, other in pieces:
+        yield np.ascontiguousarray(one), np.ascontiguousarray(other)
+
+
+def _runs(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
+    """Yield the bytes of two large tensors in pairs of chunks, without keeping them in memory."""
+    return runs_of_both(left, right) if left.nbytes >= _LARGE else None
+
+
+def _widen(values: np.ndarray) -> np.ndarray:
+    return values.astype(_SUBTRACTED.get(values.dtype.kind, np.float64))
+
+
+def _magnitude(values: np.ndarray) -> np.ndarray:
+    """Return absolute values, as float64."""
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float64) if values.dtype.kind in "iu" else _widen(values)
+        made: np.ndarray = np.abs(wide).astype(np.float64, copy=False)
+    return made
+
+
+def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Absolute differences, as float64; of whole numbers without overflow."""
+    kind = mine.dtype.kind
+    if kind in "iu":
+        wide = _SUBTRACTED[kind]
+        high, low = np.maximum(mine, theirs).astype(wide), np.minimum(mine, theirs).astype(wide)
+        apart: np.ndarray = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        return apart
+    wide = _SUBTRACTED.get(kind, np.float64)
+    with np.errstate(all="ignore"):
+        same = mine == theirs  # infinities of one sign, and the two zeros
+        distance: np.ndarray = np.abs(mine.astype(wide) - theirs.astype(wide)).astype(np.float64)
+    distance[same] = 0.0
+    return distance
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+MismatchKind: TypeAlias = Literal["missing", "unexpected", "shape", "dtype", "value", "contradiction"]
+
+_SHOWN: Final = 20
+_HINTED: Final = 3
+"""Names that the nearest one is sought for: it costs time with the template's size."""
+
+
+_ADDED_OPTIONS: Final = frozenset(
+    {"maximize", "foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay", "initial_lr"}
+)
+"""Options that later releases of torch gave optimizers, or schedulers do: a template of an older one lacks them."""
+
+
+class Mismatch(Record):
+    """One way in which weights do not fit their template."""
+
+    loc: str
+    """The tensor's path."""
+    kind: MismatchKind
+    message: str
+    """A sentence."""
+
+
+def check_names(infos: Mapping[str, Any], given: Mapping[str, Any], what: str = "tensor") -> Iterable[Mismatch]:
+    """Yield the names that only one side has."""
+    for path in infos:
+        if path not in given:
+            yield Mismatch(path, "missing", "is not given")
+    unexpected = [path for path in given if path not in infos]
+    for at, path in enumerate(unexpected):
+        yield _unexpected(path, what, infos if at < _HINTED else ())
+
+
+def _unexpected(path: str, what: str, known: Iterable[str]) -> Mismatch:
+    close = difflib.get_close_matches(path[:60], list(known), n=1)
+    hint = f"; did you mean {quote(close[0])}?" if close else ""
+    return Mismatch(path, "unexpected", f"the template has no such {what}{hint}")
+
+
+def leaf_misfits(
+    template: Mapping[str, Any], given: Mapping[str, Any], is_equal: Callable[[Any, Any], bool]
+) -> Iterator[Mismatch]:
+    """Yield the given values, tensors apart, that the template does not have or that differ from its own.
+
+    :param template: its values by path, tensors among them
+    :param given: values that are not tensors, by path
+    :param is_equal: compares two of them
+    """
+    hints = _HINTED
+    for path, value in given.items():
+        if path not in template:
+            yield _unexpected(path, "value", template if hints > 0 else ())
+            hints -= 1
+        elif isinstance(template[path], TensorInfo):
+            yield Mismatch(path, "dtype", f"expected a tensor, got a {type(value).__name__}")
+        elif not is_equal(template[path], value):
+            yield Mismatch(path, "value", "expected the template's value: only tensors may have others")
+
+
+def optimizer_misfits(
+    template: object, infos: Mapping[str, Any], given: object, tensors: Mapping[str, Any]
+) -> list[Mismatch]:
+    """List why an optimizer's tree is not for the parameters of the template; either may have no state.
+
+    Its groups have the options that the template's have, its state is that of its own parameters.
+
+    :param template: the tree to compare with
+    :param infos: its tensors by path
+    :param given: the tree
+    :param tensors: its tensors by path
+    """
+    mismatches = []
+    theirs: dict[Any, Any]
+    mine: dict[Any, Any]
+    known: set[object] = set()
+    for at, (theirs, mine) in enumerate(zip_longest(_groups(template), _groups(given), fillvalue={})):
+        wanted, listed = len(_items(theirs.get("params"))), _items(mine.get("params"))
+        known.update(key for key in listed if isinstance(key, (int, str)))
+        if len(listed) != wanted:
+            message = f"expected {wanted or 'no'} parameters, got {len(listed) or 'none'}"
+            mismatches.append(Mismatch(f"param_groups/[{at}]/params", "shape", message))
+        place = f"param_groups/[{at}]/"
+        lacking = [key for key in theirs if mine and key not in mine and key != "params"]
+        mismatches += [Mismatch(place + segment(key), "missing", "is not given") for key in lacking]
+        mismatches += _others(place, "option", {key for key in mine if key not in _ADDED_OPTIONS}, theirs)
+    mismatches += [
+        Mismatch(f"state/{segment(key)}", "unexpected", "does not belong to any parameter")
+        for key in _state(given)
+        if key not in known
+    ]
+    mismatches += _others("", "value", given if isinstance(given, dict) else {}, template)
+    words = {word for moments in _state(template).values() if isinstance(moments, dict) for word in moments}
+    for key, moments in _state(given).items() if words else ():
+        place = f"state/{segment(key)}/"
+        found = [word for word in moments if place + segment(word) not in tensors] if isinstance(moments, dict) else []
+        mismatches += _others(place, "value", found, words)
+    if infos and tensors:
+        mismatches += check_names(infos, tensors)
+        mismatches += [
+            Mismatch(path, "shape", f"expected shape {_shape(infos[path])}, got {_shape(info)}")
+            for path, info in tensors.items()
+            if path in infos and _shape(info) != _shape(infos[path])
+        ]
+    return mismatches
+
+
+def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:
+    """Yield the keys that a part of the template lacks, if it has keys."""
+    known = template if isinstance(template, (dict, set)) and template else None
+    if known is None:
+        return []
+    names = [segment(key) for key in known]
+    found = [_unexpected(segment(key), what, names) for key in given if key not in known]
+    return [row._replace(loc=place + row.loc) for row in found]
+
+
+def _groups(tree: object) -> list[dict[Any, Any]]:
+    """Return the groups of an optimizer; an empty dict for a value that is not a group."""
+    groups = tree.get("param_groups") if isinstance(tree, dict) else None
+    return [group if isinstance(group, dict) else {} for group in _items(groups)]
+
+
+def _state(tree: object) -> dict[Any, Any]:
+    state = tree.get("state") if isinstance(tree, dict) else None
+    return state if isinstance(state, dict) else {}
+
+
+def _items(value: object) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _shape(info: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = info.int_repr.shape if isinstance(info, QuantizedTensor) else info.shape
+    return shape
+
+
+def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iterable[Mismatch] = ()) -> dict[str, S]:
+    """Check the values for several state dicts; one error lists everything that does not fit.
+
+    :param parts: what is given, by SB3's names
+    :param fit: returns the state dict, or raises ValidationError
+    :param mismatches: mismatches that are already known
+    :raises ValidationError: the locations of the rows begin with the state dict's name
+    """
+    found = list(mismatches)
+    made = {}
+    for name, part in parts.items():
+        try:
+            made[name] = fit(name, part)
+        except ValidationError as error:
+            found += [row._replace(loc=f"{name}:{row.loc}") for row in error.problems]
+        except UnsupportedError as error:
+            raise error if error.entry else error.within(name + PTH_SUFFIX) from None
+    if found:
+        raise misfit(found)
+    return made
+
+
+def misfit(mismatches: list[Mismatch], entry: str | None = None) -> ValidationError:
+    """Return the error that lists the mismatches."""
+    lines = [f"{escape(row.loc)}: {row.message}" for row in mismatches[:_SHOWN]]
+    more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
+    count = f"{len(mismatches)} values do" if len(mismatches) != 1 else "1 value does"
+    message = f"{count} not fit the template: {'; '.join(lines)}{more}"
+    return ValidationError(message, problems=mismatches, entry=entry)

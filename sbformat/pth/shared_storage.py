@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from sbformat.errors import quote
 from sbformat.immutable import Record
-from sbformat.pth.mismatches import Mismatch
+from sbformat.pth.compare import Mismatch
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:

@@ -140,8 +140,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         :raises ValidationError: when names, shapes, dtypes or other values do not fit: all that do not are in
             ``problems``
         """
-        from sbformat.pth.compare import equal
-        from sbformat.pth.mismatches import leaf_misfits
+        from sbformat.pth.compare import equal, leaf_misfits
         from sbformat.pth.template import with_arrays
 
         tensors = given.tensors()

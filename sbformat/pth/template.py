@@ -11,8 +11,8 @@ from sbformat.errors import UnsupportedError
 from sbformat.pth.addresses import segment
 from sbformat.pth.array_storages import describe, torch_dtype
 from sbformat.pth.arrays import numpy_dtype
+from sbformat.pth.compare import Mismatch, check_names, misfit, optimizer_misfits
 from sbformat.pth.from_arrays import as_array
-from sbformat.pth.mismatches import Mismatch, check_names, misfit, optimizer_misfits
 from sbformat.pth.shared_storage import share
 from sbformat.pth.values import TensorInfo
 

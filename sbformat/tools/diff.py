@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
-    from sbformat.pth.differences import Difference
+    from sbformat.pth.compare import Difference
     from sbformat.reader import ArchiveLike
 
 
@@ -604,7 +604,7 @@ class _StateDictsComparer:
 
     def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[Change]:
         """Yield everything in which two tensors that are not equal differ."""
-        from sbformat.pth.differences import difference
+        from sbformat.pth.compare import difference
 
         change = Change(self._name, path, "flags", "", old=_render_leaf(left), new=_render_leaf(right))
         if left.shape != right.shape:

@@ -22,7 +22,7 @@ from sbformat.errors import (
 from sbformat.immutable import Record, thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import clear_optimizer
-from sbformat.pth.mismatches import Mismatch, fit_all
+from sbformat.pth.compare import Mismatch, fit_all
 from sbformat.reader import read
 from sbformat.schema import Problem, iter_problems, known_keys
 from sbformat.schema.assigned import encode_assigned, find_release

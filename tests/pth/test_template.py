@@ -23,7 +23,7 @@ from conformance.generators.build_pth import (
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, ValidationError, pth
 from sbformat.pth import StateDict, clear_optimizer
-from sbformat.pth.mismatches import Mismatch, misfit
+from sbformat.pth.compare import Mismatch, misfit
 from tests.helpers.many_cases import check_each
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()

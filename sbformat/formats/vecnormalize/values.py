@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, Type
 from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, ValidationError, escape, quote
 from sbformat.known.spaces import Space
 from sbformat.pkl.numpy import ITEM_SIZES
-from sbformat.pth.mismatches import Mismatch
+from sbformat.pth.compare import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
