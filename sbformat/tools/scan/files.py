@@ -40,7 +40,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry
-from sbformat.archive.entries import FileEntries
+from sbformat.archive.entries import FileEntries, parse_system_info, parse_version
 from sbformat.archive.kinds import describe_other, detect_kind, detect_zip_kind, is_safetensors
 from sbformat.constants import (
     ARRAYS_ENTRY,
