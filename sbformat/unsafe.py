@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.pkl import Node, Pickle
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.reader import ArchiveLike
 
 I_TRUST_THIS_FILE: Final = "this file may run any code as me"

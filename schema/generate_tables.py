@@ -287,11 +287,11 @@ class Block(NamedTuple):
 
 BLOCKS: Final = (
     Block("opcodes", "sbformat/pkl/opcodes.py", "opcodes", opcode_rows),
-    Block("dtypes", "sbformat/pth/dtypes.py", "dtypes", dtype_rows),
-    Block("quantized", "sbformat/pth/dtypes.py", "dtypes", quantized_names),
-    Block("dtypes", "sbformat/pkl/names.py", "dtypes", dtype_names),
-    Block("storages", "sbformat/pkl/names.py", "storages", storage_rows),
-    Block("packed", "sbformat/pkl/names.py", "storages", packed_storages),
+    Block("dtypes", "sbformat/pth/values.py", "dtypes", dtype_rows),
+    Block("quantized", "sbformat/pth/values.py", "dtypes", quantized_names),
+    Block("dtypes", "sbformat/pkl/tree.py", "dtypes", dtype_names),
+    Block("storages", "sbformat/pkl/tree.py", "storages", storage_rows),
+    Block("packed", "sbformat/pkl/tree.py", "storages", packed_storages),
     Block("words", "sbformat/arrayfiles/headers.py", "dtypes", safetensors_words),
     Block("refused", "sbformat/pth/constructors.py", "refused-attributes", refused_attributes),
     Block("names", "sbformat/limits.py", "limits", limit_names),

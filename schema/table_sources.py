@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sbformat.known import dangerous, sb3
 from sbformat.known.table import TABLE
-from sbformat.pkl.names import CALLS, QUANTIZATION_SCHEMES, TENSOR_CLASSES
+from sbformat.pkl.tree import CALLS, QUANTIZATION_SCHEMES, TENSOR_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,9 @@ from sbformat.errors import ContainerError, DataError, SbformatError, TensorErro
 from sbformat.immutable import Record
 from sbformat.io.source import FileSource
 from sbformat.limits import Budget, Limits
-from sbformat.pkl.names import STORAGE_CLASSES
-from sbformat.pth.dtypes import DTYPES
+from sbformat.pkl.tree import STORAGE_CLASSES
 from sbformat.pth.file_storage import FileStorage
-from sbformat.pth.values import TensorInfo, contiguous
+from sbformat.pth.values import DTYPES, TensorInfo, contiguous
 
 if TYPE_CHECKING:
     import os

@@ -20,7 +20,7 @@ from sbformat.errors import ContainerError, UnsupportedError, quote, require_typ
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.source import READ_AHEAD_BYTES, read_ahead
-from sbformat.pth.array_streams import ArrayStream
+from sbformat.pth.arrays import ArrayStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -79,7 +79,7 @@ def write_arrays(
 ) -> None:
     """Write arrays to a file or folder.
 
-    :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.array_streams.ArrayStream`, or bytes,
+    :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.arrays.ArrayStream`, or bytes,
         which count as an array of them
     :param path: its suffix tells the format, see :func:`detect_format`
     :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it

@@ -27,10 +27,9 @@ from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Unread, walk
 from sbformat.pth import StateDict, TensorInfo
-from sbformat.pth.build import build_values
-from sbformat.pth.decode import is_torch_zip, open_legacy, open_records, open_zip
+from sbformat.pth.decode import build_values, is_torch_zip, open_legacy, open_records, open_zip
 from sbformat.pth.file_storage import UnreadStorage
-from sbformat.pth.numpy_tensors import tensor_info
+from sbformat.pth.values import tensor_info
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:

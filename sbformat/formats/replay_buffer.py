@@ -49,7 +49,7 @@ from sbformat.known.table import find
 from sbformat.known.types import EnumMember, Instance, ObjectArray
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.addresses import segment
+from sbformat.pth.values import segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

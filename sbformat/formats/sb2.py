@@ -26,7 +26,7 @@ from sbformat.immutable import Record
 from sbformat.io.source import BytesSource
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel
 from sbformat.pth import StateDict
-from sbformat.pth.numpy_tensors import tensor_info
+from sbformat.pth.values import tensor_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sbformat.archive.edits import Content
     from sbformat.archive.entries import ReadOptions
     from sbformat.pkl.decode import Pickle
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.pth import StateDict
 
 

@@ -16,8 +16,7 @@ from sbformat.errors import SbformatError
 from sbformat.html_report.page import format_number
 from sbformat.html_report.plots import Histogram
 from sbformat.immutable import Record
-from sbformat.pth.array_streams import ArrayStream
-from sbformat.pth.compare import difference
+from sbformat.pth.arrays import ArrayStream, difference
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from sbformat.catalogue.collect import FileData
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
-    from sbformat.pth.compare import Difference
+    from sbformat.pth.arrays import Difference
     from sbformat.tools.inspect import StateDictReport, TensorRow
 
 

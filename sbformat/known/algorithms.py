@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.known.changes import Release
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
 Kind: TypeAlias = Literal["actor_critic", "q", "critics", "ars"]
 """One network for both, a Q-network, an actor and critics, or a network whose weights are searched."""

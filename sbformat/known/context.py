@@ -41,13 +41,13 @@ from sbformat.immutable import Record
 from sbformat.known.rows import NOTHING, find, find_called, find_role, reject
 from sbformat.known.types import Cycle, Reference
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
-from sbformat.pth.addresses import other_keys
 from sbformat.pth.context import DecodeContext
+from sbformat.pth.values import other_keys
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.pth.values import Storage
 
 RUNS_WHEN_CALLED: Final = "its code is in the file and runs when it is called"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
 ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 """In a path that code opens: an address with a scheme, a chain of them as fsspec opens it, or a UNC path."""

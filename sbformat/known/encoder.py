@@ -14,16 +14,14 @@ from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.known.table import find
 from sbformat.known.types import Value, own_tuple, refuse
 from sbformat.pkl.encode import encode_pickle
-from sbformat.pkl.names import NUMPY_NDARRAY
-from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
-from sbformat.pkl.numpy_calls import dtype_tree
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, dtype_tree
+from sbformat.pkl.tree import NUMPY_NDARRAY, Call, Dict, FrozenSet, Global, Node, Set, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.known.changes import Release
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
 _PROTOCOL: Final = 4
 _DEEPEST: Final = 60

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.known.rows import UnrecognizedError, find, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
-from sbformat.pkl.names import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.numpy import (
     ArrayInfo,
     array_info,
@@ -22,7 +21,7 @@ from sbformat.pkl.numpy import (
     is_object_dtype,
     wide_dtype,
 )
-from sbformat.pkl.tree import Call, Global, Update
+from sbformat.pkl.tree import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME, Call, Global, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

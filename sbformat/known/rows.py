@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
-from sbformat.pkl.names import CALLS as PTH_CALLS
+from sbformat.pkl.tree import CALLS as PTH_CALLS
 from sbformat.pkl.tree import Call, Global
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sbformat.known.changes import Release
     from sbformat.known.context import NodeContext
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
     NodeDecoder: TypeAlias = "Callable[[NodeContext, Call], object]"
 
@@ -173,7 +173,7 @@ def known(modules: str | Iterable[str], names: str, uses: str = "", **fields: An
 
 
 def known_in_pth(role: str, uses: str = "", **fields: Any) -> list[Known]:
-    """Return rows for the functions that a ``.pth`` may call in a role (:data:`sbformat.pkl.names.CALLS`)."""
+    """Return rows for the functions that a ``.pth`` may call in a role (:data:`sbformat.pkl.tree.CALLS`)."""
     pairs = [pair for pair, found in PTH_CALLS.items() if found == role]
     return [row for module, name in pairs for row in known(module, name, uses, role=role, **fields)]
 

@@ -30,8 +30,7 @@ from sbformat.pkl.tree import Node
 if TYPE_CHECKING:
     from sbformat.known.context import NodeContext
     from sbformat.known.rows import Known
-    from sbformat.pkl.names import Pair
-    from sbformat.pkl.tree import Call
+    from sbformat.pkl.tree import Call, Pair
 
 
 _NAMES: Final = """

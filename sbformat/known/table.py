@@ -11,7 +11,7 @@ from sbformat.pkl.tree import Call, Global
 
 if TYPE_CHECKING:
     from sbformat.known.rows import Known, NodeDecoder
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
 __all__ = ["FAMILIES", "TABLE", "current_name", "find", "find_called", "find_node_decoder", "find_role", "list_place"]
 

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import FormatError
 from sbformat.known.rows import UnrecognizedError, find_role, known, known_in_pth, reject
-from sbformat.pkl.names import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 from sbformat.pkl.numpy import encoded_bytes
-from sbformat.pkl.tree import Call, Global, Persistent
+from sbformat.pkl.tree import (
+    DTYPES,
+    MEMORY_FORMATS,
+    QUANTIZATION_SCHEMES,
+    STORAGES,
+    TENSOR_CLASSES,
+    Call,
+    Global,
+    Persistent,
+)
 from sbformat.pth.constructors import CONSTRUCTORS
 from sbformat.pth.decode import open_pth
 from sbformat.pth.values import StorageId

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 from sbformat.errors import UnsupportedError, quote
 from sbformat.known.changes import SCHEDULE_CLASSES
 from sbformat.known.rows import find
-from sbformat.pkl.numpy import ITEM_SIZES
-from sbformat.pkl.numpy_calls import dtype_tree
+from sbformat.pkl.numpy import ITEM_SIZES, dtype_tree
 from sbformat.pkl.tree import Call, Dict, Global
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
 OBSERVATIONS: Final = "observation_space"
 ACTIONS: Final = "action_space"

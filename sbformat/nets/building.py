@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.known.spaces import Space
     from sbformat.limits import Budget
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import Given
     from sbformat.pth.values import TensorInfo
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sbformat.known.spaces import Space
     from sbformat.nets.arguments import Agent, Arguments
     from sbformat.nets.layers import Network
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import GraphBuilder, Value
 
 

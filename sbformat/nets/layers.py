@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sbformat.known.changes import Release
     from sbformat.nets.arguments import Agent, Arguments, Size
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.pth.values import TensorInfo
 

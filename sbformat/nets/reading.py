@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.nets.layers import Parameter
     from sbformat.nets.sb3 import Policy
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.pth import StateDict
 
 Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count", "contradiction"]

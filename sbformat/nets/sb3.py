@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from sbformat.nets.arguments import Agent, Arguments
     from sbformat.nets.distributions import Noise
     from sbformat.nets.layers import Parameter, Scope
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import Value
 
     Observation = Mapping[str | None, Value]

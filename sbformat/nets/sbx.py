@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sbformat.formats.sbx import Module as Settings
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.limits import Budget
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import Given, Value
     from sbformat.pth.values import TensorInfo
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import FrozenDict, Record
-from sbformat.pth.numpy_tensors import tensor_info
-from sbformat.pth.values import TensorInfo
+from sbformat.pth.values import TensorInfo, tensor_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:
+    from sbformat.pkl.decode import Attempt, attempt, trace
     from sbformat.pkl.encode import dumps, encode_pickle
-    from sbformat.pkl.lenient import Attempt, attempt, trace
 
 __all__ = [
     "Attempt",
@@ -40,8 +40,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(encode, name)
     if name in ("Attempt", "attempt", "trace"):
-        from sbformat.pkl import lenient
+        from sbformat.pkl import decode
 
-        return getattr(lenient, name)
+        return getattr(decode, name)
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

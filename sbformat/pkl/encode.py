@@ -19,30 +19,222 @@ Protocol 4 is for blobs, 5 for blobs with bytearrays.
 from __future__ import annotations
 
 import re
+from _compat_pickle import REVERSE_IMPORT_MAPPING, REVERSE_NAME_MAPPING
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.constants import SURROGATE_PAIR
-from sbformat.pkl.canonical import (
-    CODE,
-    INT4,
-    INT4_PACK,
-    LEAVES,
-    MAX8,
-    MAX16,
-    UINT2,
-    WITHOUT_OPCODE,
-    check_call,
-    leaf,
-    name_lines,
-    refuse,
-)
-from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set
+from sbformat.errors import PickleError, escape, quote
+from sbformat.pkl.opcodes import OPCODES
+from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
+from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbformat.pkl.tree import Update
+
+
+ARGUMENTS: Final = 160
+"""Characters of the arguments of a call that a message contains."""
+_NAME: Final = 200
+_DEEPEST: Final = 4
+_PARTS: Final = 60
+"""Values of one call that are rendered: an argument may be shared a million times."""
+_BITS: Final = 64
+_OMITTED: Final = "\u2026"
+
+
+def render_call(call: Call, limit: int = ARGUMENTS) -> str:
+    """Return a call as Python writes it, escaped, on one line and bounded.
+
+    >>> render_call(Call("REDUCE", Global("os", "system"), ("id",)))
+    "os.system('id')"
+
+    :param limit: characters of the arguments
+    """
+    return f"{_render_callee(call.func)}{render_arguments(call, limit)}"
+
+
+def render_arguments(call: Call, limit: int = ARGUMENTS) -> str:
+    """Return the arguments of a call with their parentheses, escaped, on one line and bounded.
+
+    :param limit: characters of the arguments
+    """
+    left = _Quota(limit)
+    parts = _render_items(call.args, left, 0) if isinstance(call.args, tuple) else f"*{_render(call.args, left, 0)}"
+    if call.kwargs is not None:
+        pairs = _render(call.kwargs, left, 0)
+        parts += f"{', ' if parts else ''}**{pairs}"
+    return f"({escape(parts, limit)})"
+
+
+class _Quota:
+    """How much may still be rendered of one call."""
+
+    def __init__(self, characters: int) -> None:
+        self.characters = characters
+        self.parts = _PARTS
+
+
+def _render_callee(func: object) -> str:
+    if isinstance(func, Global):
+        return escape(str(func), _NAME)
+    return "a computed function"
+
+
+def _render(value: object, left: _Quota, depth: int) -> str:
+    left.parts -= 1
+    if left.parts < 0 or depth > _DEEPEST:
+        return _OMITTED
+    if isinstance(value, (str, bytes, bytearray)):
+        cut = value[: left.characters]
+        text = repr(bytes(cut) if isinstance(cut, bytearray) else cut)
+        return text if len(cut) == len(value) else f"{text[:-1]}{_OMITTED}{text[-1]}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if value.bit_length() <= _BITS else f"an integer of {value.bit_length():,} bits"
+    if isinstance(value, Node):
+        return _render_node(value, left, depth)
+    if isinstance(value, Unread):
+        return f"{len(value):,} bytes"
+    if isinstance(value, (list, tuple)):
+        return _render_container(value, left, depth)
+    return str(value)  # None, True, False, a float
+
+
+def _render_container(value: Sequence[object], left: _Quota, depth: int) -> str:
+    if isinstance(value, Dict):
+        return f"{{{_render_pairs(value, left, depth + 1)}}}"
+    items = _render_items(value, left, depth)
+    if isinstance(value, (Set, FrozenSet)):
+        return f"{{{items}}}"
+    return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
+
+
+def _render_node(node: Node, left: _Quota, depth: int) -> str:
+    if isinstance(node, Global):
+        return escape(str(node), _NAME)
+    if isinstance(node, Call):
+        args = node.args if isinstance(node.args, tuple) else (node.args,)
+        return f"{_render_callee(node.func)}({_render_items(args, left, depth)})"
+    if isinstance(node, Persistent):
+        return "a persistent value"
+    return f"the copyreg extension {node.code}" if isinstance(node, Extension) else _OMITTED
+
+
+def _render_items(items: Sequence[object], left: _Quota, depth: int) -> str:
+    parts = [_render(item, left, depth + 1) for item in items[: max(left.parts, 0)]]
+    return ", ".join(parts) + _mark_omitted(parts, items)
+
+
+def _render_pairs(pairs: Dict, left: _Quota, depth: int) -> str:
+    parts = [
+        f"{_render(key, left, depth)}: {_render(value, left, depth)}" for key, value in pairs[: max(left.parts, 0)]
+    ]
+    return ", ".join(parts) + _mark_omitted(parts, pairs)
+
+
+def _mark_omitted(parts: list[str], items: Sequence[object]) -> str:
+    return "" if len(parts) == len(items) else f", {_OMITTED}" if parts else _OMITTED
+
+
+CODE: Final = {row.name: bytes([row.code]) for row in OPCODES}
+"""Each opcode's byte by its name."""
+MAX8: Final = 0xFF
+MAX16: Final = 0xFFFF
+INT4: Final = range(-(2**31), 2**31)
+UINT2: Final = Struct("<H").pack
+INT4_PACK: Final = Struct("<i").pack
+_FLOAT8: Final = Struct(">d").pack
+LEAVES: Final = frozenset({type(None), bool, int, float})
+_VALUES: Final = LEAVES | {str, bytes, bytearray, tuple, list, Dict, Set, FrozenSet}
+"""Types that cannot be called, nor be arguments, except tuple."""
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise the error for a value that a pickle cannot encode."""
+    raise PickleError(message)
+
+
+def _called(name: str, *args: object) -> Call:
+    return Call("REDUCE", Global("builtins", name), args)
+
+
+def _bytes_as_text(value: bytes) -> Call:
+    if not value:
+        return _called("bytes")
+    return Call("REDUCE", Global("_codecs", "encode"), (value.decode("latin-1"), "latin1"))
+
+
+WITHOUT_OPCODE: Final[dict[type, Callable[[Any], Call]]] = {
+    bytes: _bytes_as_text,
+    bytearray: lambda value: (
+        _called("bytearray", value.decode("latin-1"), "latin-1") if value else _called("bytearray")
+    ),
+    Set: lambda value: _called("set", list(value)),
+    FrozenSet: lambda value: _called("frozenset", list(value)),
+}
+
+
+def leaf(value: Any) -> bytes:
+    """Return the opcode of a value that has no parts."""
+    if value is None:
+        return CODE["NONE"]
+    if type(value) is tuple:
+        return CODE["EMPTY_TUPLE"]
+    if value is True or value is False:
+        return CODE["NEWTRUE" if value else "NEWFALSE"]
+    if type(value) is float:
+        return CODE["BINFLOAT"] + _FLOAT8(value)
+    if 0 <= value <= MAX8:
+        return CODE["BININT1"] + bytes([value])
+    if 0 <= value <= MAX16:
+        return CODE["BININT2"] + UINT2(value)
+    if value in INT4:
+        return CODE["BININT"] + INT4_PACK(value)
+    raw: bytes = value.to_bytes((value.bit_length() >> 3) + 1, "little", signed=True)
+    if value < 0 and len(raw) > 1 and raw[-1] == MAX8 and raw[-2] & 0x80:
+        raw = raw[:-1]  # as CPython's encode_long: -128 takes one byte
+    if len(raw) <= MAX8:
+        return CODE["LONG1"] + bytes([len(raw)]) + raw
+    return CODE["LONG4"] + INT4_PACK(len(raw)) + raw
+
+
+def name_lines(name: Global, protocol: int) -> bytes:
+    """Return module and name as two lines, below protocol 3 with their names in Python 2 (FORMAT.md 5.4)."""
+    module, attribute = pair = name.pair
+    if protocol < FIX_IMPORTS_BELOW:
+        old = REVERSE_NAME_MAPPING.get(pair) or (REVERSE_IMPORT_MAPPING.get(module, module), attribute)
+        renamed = next((known for known in (old, pair) if rename(*known) == pair), None)
+        if renamed is None:
+            refuse(f"protocol {protocol} cannot encode the name {quote(name)}: it would be read as a name of Python 2")
+        module, attribute = renamed
+    text = f"{module}\n{attribute}\n"
+    if text.count("\n") != 2:
+        refuse(f"protocol {protocol} has no opcode for a name that contains a newline: {quote(name)}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        refuse(f"protocol {protocol} has no opcode for a name that contains a lone surrogate: {quote(name)}")
+
+
+def check_call(call: Call) -> None:
+    """Refuse a call that no unpickler accepts (FORMAT.md 5.1), or that it reads as something else."""
+    how, func, args = call.how, call.func, call.args
+    if how == "STACK_GLOBAL":
+        parts = args if type(args) is tuple and len(args) == 2 else (None,)
+        if any(type(part) in _VALUES - {str} for part in parts) or set(map(type, parts)) == {str}:
+            refuse("expected two texts or nodes for a computed name, at least one of them a node")
+        return
+    if type(func) in _VALUES or (type(args) in _VALUES and type(args) is not tuple):
+        refuse(f"expected a node for {how} to call, and a tuple or node of arguments")
+    if how == "NEWOBJ_EX" and type(call.kwargs) in _VALUES and type(call.kwargs) is not Dict:
+        refuse("expected a dict or node of keywords for NEWOBJ_EX")
+    if how in ("INST", "OBJ") and type(args) is not tuple:
+        refuse(f"expected a tuple of arguments for {how}")
+    if how == "INST" and (type(func) is not Global or func.updates):
+        refuse("expected a name without changes for INST to call")
+
 
 Protocol: TypeAlias = Literal[2, 4, 5]
 Steps: TypeAlias = "Iterator[object]"

@@ -13,13 +13,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.pkl.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
-from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
+from sbformat.pkl.tree import (
+    CALLS,
+    NUMPY_DTYPE,
+    NUMPY_NDARRAY,
+    NUMPY_RECONSTRUCT_NAME,
+    Call,
+    Dict,
+    Global,
+    Unread,
+    Update,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
+
 
 ITEM_SIZES: Final = {
     "b1": 1, "i1": 1, "u1": 1, "i2": 2, "u2": 2, "f2": 2, "i4": 4, "u4": 4, "f4": 4, "i8": 8, "u8": 8, "f8": 8,
@@ -428,7 +438,7 @@ def _is_known_dtype(call: Call) -> bool:
 
 
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
-    """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.pkl.names.CALLS`.
+    """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.pkl.tree.CALLS`.
 
     :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
     :param is_wide: allow text, bytes and flat structures too
@@ -539,3 +549,27 @@ def checked_numel(shape: object, itemsize: int) -> int:
     if extent >= 2**63:
         _refuse(f"a numpy array of shape {shape} is too large for any memory")
     return numel
+
+
+_MULTIARRAY: Final = "numpy.core.multiarray"
+"""Its name before numpy 2, which both know."""
+
+
+def to_tree(info: ArrayInfo) -> Call:
+    """Return the call that numpy pickles an array or scalar as."""
+    if info.is_scalar:
+        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.read()))
+    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
+    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.read())
+    array.updates = [Update("BUILD", array, state)]
+    return array
+
+
+def dtype_tree(code: str) -> Call:
+    """Return the call that numpy pickles a dtype of numbers as.
+
+    :param code: in the array interface, ``<f4``
+    """
+    dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
+    dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
+    return dtype

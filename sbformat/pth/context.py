@@ -1,35 +1,38 @@
-"""What the builder shares between the tensors of one ``.pth``: its storages by key, and counts (FORMAT.md 6.3)."""
+"""Checks that the constructors share (FORMAT.md 6.3, 6.5).
+
+They are about the context of one ``.pth`` (its storages by key, and counts), arguments, attributes of tensors, and the
+parts of sparse tensors, whose indices torch follows without a check.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+import math
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.pkl.names import PACKED_STORAGES, STORAGES
-from sbformat.pkl.tree import Call, Global, Persistent, walk
-from sbformat.pth.values import StorageId
+from sbformat.pkl.tree import CALLS, NUMPY_DTYPE, PACKED_STORAGES, STORAGES, Call, Dict, Global, Persistent, walk
+from sbformat.pth.values import StorageId, check_keys, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
+
+    import numpy as np
 
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
-    from sbformat.pkl.tree import Dict
-    from sbformat.pth.values import Storage
+    from sbformat.pth.values import SparseTensor, Storage
+
 
 INT64: Final = 2**63
 _ALL_TIMES_STORAGES: Final = 8
 
 
-def _refuse(message: str) -> NoReturn:
-    raise TensorError(message)
-
-
 def _check_view(view: object) -> None:
     if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:
-        _refuse("a persistent id has unknown view metadata")
+        refuse("a persistent id has unknown view metadata")
     if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
-        _refuse("a persistent id has unknown view metadata")
+        refuse("a persistent id has unknown view metadata")
 
 
 def _whole(storage: Storage) -> Storage:
@@ -111,14 +114,14 @@ class DecodeContext:
 
         for node in walk(kept):
             if type(node) is Call and reaches_memory(node):
-                _refuse("a numpy dtype or array has a state that numpy never writes, and does not check")
+                refuse("a numpy dtype or array has a state that numpy never writes, and does not check")
             if type(node) is Persistent and type(node.id) is tuple and node.id[:1] == ("storage",):
                 node.id = StorageId(self.storage(node))
 
     def storage(self, reference: object) -> Storage:
         """Return the storage of a persistent id. Each key has one dtype and size (FORMAT.md 6.3)."""
         if type(reference) is not Persistent or reference.updates:
-            _refuse("expected a storage for a tensor, got another value")
+            refuse("expected a storage for a tensor, got another value")
         parts = reference.id
         if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
             return self._other_id(parts)
@@ -129,9 +132,9 @@ class DecodeContext:
             if type(cls) is Global and cls.pair in PACKED_STORAGES and not cls.updates:
                 message = f"{quote(cls)} has several items in a byte, which numpy cannot represent"
                 raise UnsupportedError(message)
-            _refuse(f"{quote(cls)} is not a known storage class")
+            refuse(f"{quote(cls)} is not a known storage class")
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
-            _refuse(
+            refuse(
                 "expected two texts and an integer >= 0 as key, location and size of a persistent id, got other values"
             )
         if view is not None:
@@ -141,19 +144,19 @@ class DecodeContext:
         if storage is None:
             storage = self._storages[name] = self._open_storage(key, dtype, numel, location, view)
         elif storage.dtype != dtype or storage.location != location:
-            _refuse(f"the storage {quote(key)} is referred to with two classes or locations")
+            refuse(f"the storage {quote(key)} is referred to with two classes or locations")
         elif _whole(storage).numel != numel:
-            _refuse(f"the storage {quote(key)} is referred to with two sizes")
+            refuse(f"the storage {quote(key)} is referred to with two sizes")
         return storage
 
-    def _other_id(self, parts: object) -> Storage:
+    def _other_id(self, parts: object) -> Storage:  # noqa: RET503 -- refuse raises
         """Return the storage of an id that :meth:`resolve` replaced; refuse every other."""
         if type(parts) is StorageId:
             return parts.storage
         if type(parts) is tuple and parts[:1] == ("module",):
             message = "a whole nn.Module was pickled, which only the code of its class can read"
             raise UnsupportedError(message)
-        _refuse(
+        refuse(
             f"expected {self.id_items} items ('storage', class, key, location, numel) as a persistent id, got others"
         )
 
@@ -168,3 +171,157 @@ class DecodeContext:
         excess = max(self.expanded, self.items - _ALL_TIMES_STORAGES * stored)
         if excess > 0:
             self.budget.spend("expanded_items", excess)
+
+
+def arguments(args: tuple[object, ...], what: str, lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return arguments of one of these numbers."""
+    if len(args) not in lengths:
+        refuse(f"expected {' or '.join(map(str, lengths))} arguments of {what}, got {len(args)}")
+    return args
+
+
+def pair_of(value: object) -> tuple[str, str] | None:
+    """Return module and name of a plain name."""
+    return value.pair if type(value) is Global and not value.updates else None
+
+
+def flag(value: object, what: str) -> bool:
+    """Return a bool that is one."""
+    if type(value) is not bool:
+        refuse(f"expected a bool for {what}, got a {type(value).__name__.lower()}")
+    return value
+
+
+def whole_numbers(value: object, what: str) -> tuple[int, ...]:
+    """Return a shape or strides that are whole numbers."""
+    if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
+        refuse(f"expected a tuple of integers >= 0 as a {what}, got another value")
+    return value
+
+
+def is_unknown_call(value: object) -> bool:
+    """Return whether a value is a call that is not in the tables: another name, a computed one, or another opcode."""
+    if type(value) is not Call:
+        return False
+    pair = pair_of(value.func)
+    return value.how != "REDUCE" or (pair not in CALLS and pair != NUMPY_DTYPE)
+
+
+def reduced(value: object, role: str) -> tuple[object, ...] | None:
+    """Return the arguments when this is a call of a name with that role."""
+    if type(value) is not Call or value.how != "REDUCE" or value.updates or type(value.args) is not tuple:
+        return None
+    return value.args if CALLS.get(pair_of(value.func) or ("", "")) == role else None
+
+
+_CONTAINERS: Final = frozenset({Dict, list, tuple})
+"""Types that are containers in attributes too. Everything else is a value without parts there."""
+
+
+def check_attributes(state: Dict, context: DecodeContext) -> None:
+    """Check the dicts in the attributes of a tensor, without recursion; ``context.heights`` gets their levels.
+
+    :raises TensorError: for keys that no dict may have, and for a container that contains itself
+    """
+    heights = context.heights
+    opened: set[int] = set()
+    todo: list[Any] = [state]
+    while todo:
+        value = todo[-1]
+        if id(value) in heights:
+            todo.pop()
+            continue
+        parts = _parts_of(value)
+        if id(value) in opened:
+            opened.discard(id(value))
+            heights[id(value)] = 1 + max((heights[id(part)] for part in parts), default=0)
+            continue
+        if type(value) is Dict:
+            value[:] = zip(check_keys(value, context), [part for _, part in value])  # bytes instead of their calls
+        opened.add(id(value))
+        for part in reversed(parts):
+            if id(part) in opened:
+                message = "an attribute of a tensor contains itself"
+                raise TensorError(message)
+            if id(part) not in heights:
+                todo.append(part)
+
+
+def _parts_of(value: Any) -> list[Any]:
+    """Return the containers that are directly in a container of attributes."""
+    items = [part for _, part in value] if type(value) is Dict else value
+    return [part for part in items if type(part) in _CONTAINERS]
+
+
+_COO: Final = "sparse_coo"
+_BY_COLUMN: Final = ("sparse_csc", "sparse_bsc")
+_IN_BLOCKS: Final = ("sparse_bsr", "sparse_bsc")
+
+
+def _refuse_sparse(message: str) -> NoReturn:
+    message = f"{message}: torch would access memory outside the tensor"
+    raise TensorError(message)
+
+
+def check_shapes(sparse: SparseTensor) -> None:
+    """Check that shapes and dtypes of the parts fit the size; the indices themselves are not read.
+
+    :param sparse: whose parts are :class:`~sbformat.pth.values.TensorInfo`
+    :raises TensorError: when they do not fit
+    :raises UnsupportedError: for a batch of sparse tensors
+    """
+    if math.prod(sparse.shape) >= INT64:
+        _refuse_sparse("a sparse tensor is too large for any memory")
+    dtypes = {part.dtype for part in sparse.indices}
+    if dtypes != {"int64"} and (sparse.layout == _COO or dtypes != {"int32"}):
+        _refuse_sparse("the indices of a sparse tensor have another dtype than torch writes")
+    if any(part.nbytes > part.storage.nbytes for part in sparse.indices):
+        _refuse_sparse("indices of a sparse tensor share their memory")
+    if not (_fits_coo(sparse) if sparse.layout == _COO else _fits_compressed(sparse)):
+        _refuse_sparse("the parts of a sparse tensor do not fit its size")
+
+
+def _fits_coo(sparse: SparseTensor) -> bool:
+    shape, size = sparse.indices[0].shape, sparse.shape
+    return len(shape) == 2 and shape[0] <= len(size) and sparse.values.shape == (shape[1], *size[shape[0] :])
+
+
+def _fits_compressed(sparse: SparseTensor) -> bool:
+    compressed, plain = (part.shape for part in sparse.indices)
+    if len(compressed) == len(plain) > 1:
+        message = "batches of sparse tensors are not supported"
+        raise UnsupportedError(message)
+    values, size = sparse.values.shape, sparse.shape
+    blocks = _block_shape(sparse)
+    if len(size) < 2 or len(blocks) != 2 or any(not block or count % block for count, block in zip(size, blocks)):
+        return False
+    inner = blocks if sparse.layout in _IN_BLOCKS else ()
+    return (compressed, plain) == ((_counts(sparse)[0] + 1,), values[:1]) and values[1:] == (*inner, *size[2:])
+
+
+def _block_shape(sparse: SparseTensor) -> tuple[int, ...]:
+    return tuple(sparse.values.shape[1:3]) if sparse.layout in _IN_BLOCKS else (1, 1)
+
+
+def _counts(sparse: SparseTensor) -> tuple[int, int]:
+    """Return the number of rows and columns, or blocks of them; the compressed dimension first."""
+    rows, columns = (count // block for count, block in zip(sparse.shape, _block_shape(sparse)))
+    return (columns, rows) if sparse.layout in _BY_COLUMN else (rows, columns)
+
+
+def check_indices(sparse: SparseTensor, *indices: np.ndarray) -> None:
+    """Check the indices of a sparse tensor whose shapes fit.
+
+    :param sparse: the tensor
+    :param indices: its indices as arrays
+    :raises TensorError: when one is outside the tensor, or the compressed ones are not in order
+    """
+    if sparse.layout == _COO:
+        bounds = list(zip(indices[0], sparse.shape))
+    else:
+        compressed, plain = indices
+        bounds = [(plain, _counts(sparse)[1])]
+        if (compressed[0], compressed[-1]) != (0, len(plain)) or (compressed[1:] < compressed[:-1]).any():
+            _refuse_sparse("the compressed indices of a sparse tensor do not ascend from 0 to the number of its values")
+    if any(row.size and not 0 <= row.min() <= row.max() < count for row, count in bounds):
+        _refuse_sparse("an index of a sparse tensor is outside its size")

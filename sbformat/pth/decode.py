@@ -1,16 +1,54 @@
-"""Decode a ``.pth`` entry to its state dict: torch zips here, legacy streams in ``legacy`` (FORMAT.md 6, 7).
+"""Decode a ``.pth`` entry to its state dict: torch zips, and the stream that torch wrote before 1.6 (FORMAT.md 6, 7).
 
-The values are built from the pickle in ``build``.
+In: the bytes of the entry, and a budget. Out: a :class:`~sbformat.pth.state_dict.StateDict`. Three parts follow one
+another here: the values that are built from an inert tree, the legacy stream, and the torch zip.
+
+Theory of operation
+-------------------
+
+Values are built from a :class:`~sbformat.pkl.machine.Pickle`, whose tree consists of plain values and nodes that
+describe calls, and a :class:`~sbformat.pth.context.DecodeContext`, which opens storages and counts. A tensor becomes a
+``TensorInfo``: dtype, shape, strides, and the storage with its bytes, which are not read here.
+
+The tree is walked depth first. A container that is being built is a :class:`_Frame` on a stack: a list of its parts, of
+which each is replaced by its value, and a function that makes the container of the finished parts. A part that is a
+container itself gets a frame of its own. A call becomes a value by the function for its name, in
+:mod:`~sbformat.pth.constructors` for tensors and small values, here for containers.
+
+For example, a module with one parameter of shape (2,) has this tree::
+
+    Call(REDUCE, Global("collections", "OrderedDict"), ())
+      updates: SETITEMS [("bias", Call(REDUCE, Global("torch._utils", "_rebuild_tensor_v2"), args))]
+      args:    (Persistent(("storage", Global("torch", "FloatStorage"), "0", "cpu", 2)), 0, (2,), (1,), False, hooks)
+
+1. The call of OrderedDict becomes a frame: its keys are checked, its parts are ``[Call(_rebuild_tensor_v2)]``.
+2. That call becomes ``TensorInfo("float32", (2,), (1,), 0, storage)``, when the two items are within the storage "0".
+3. No part is left: the frame makes ``OrderedDict([("bias", TensorInfo(...))])``.
+
+Invariants:
+
+* Nothing recurses, whatever the tree is.
+* Only keys are hashed, and only those that a file cannot choose to collide.
+* A part that occurs twice is built once, and is the same object in both places. What contains itself is refused.
+* Depth is counted along the path: a shared part counts with all its levels wherever it occurs. So it cannot hide depth.
+* Only a call with exactly the known module, name and arguments becomes a value. Everything else is refused, or kept as
+  its node with ``on_unknown="inert"``.
+
+The legacy stream is five pickles, then the bytes of the storages, little-endian on every machine. Source: torch
+``serialization.py::_legacy_load``.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import (
     BYTE_ORDER_RECORD,
     IGNORED_RECORDS,
+    LEGACY_MAGIC,
+    LEGACY_PROTOCOL,
     LOCAL_SIGNATURE,
     PICKLE_RECORD,
     STORAGE_FOLDER,
@@ -22,21 +60,412 @@ from sbformat.constants import (
 from sbformat.container.layout import STORED, check_records
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
-from sbformat.io.source import BytesSource
+from sbformat.io.source import BytesSource, Cursor
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.pkl.decode import decode_pickle
-from sbformat.pth.build import build_values
-from sbformat.pth.context import DecodeContext
-from sbformat.pth.dtypes import storage_itemsize
+from sbformat.pkl.decode import decode_next, decode_pickle
+from sbformat.pkl.tree import CALLS, NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set, Update
+from sbformat.pth.constructors import CONSTRUCTORS, named_value
+from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.values import OnUnknown, Storage
+from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, storage_itemsize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
+    from sbformat.pth.values import OnUnknown
+
+
+_METADATA: Final = "_metadata"
+
+
+class _Frame:
+    """A container that is being built."""
+
+    __slots__ = ("at", "height", "make", "node", "parts")
+
+    def __init__(self, node: object, parts: list[Any], make: Callable[[list[Any]], object]) -> None:
+        self.node = node
+        self.parts = parts
+        """A new list, in which each part is replaced by its value."""
+        self.make = make
+        self.at = 0
+        """The index of the part that is being built."""
+        self.height = 1
+        """The levels of containers from here downwards, as far as they are built."""
+
+
+def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
+    """Build the value of a pickle.
+
+    :param pickle: the decoded pickle
+    :param context: opens the storages; a new one for each pickle
+    :param on_unknown: ``error`` refuses unknown constructors and names, ``inert`` keeps their nodes
+    :raises TensorError: for tensors that do not fit their storages, and arguments that torch never writes
+    :raises UnsupportedError: for unknown constructors and names
+    :raises LimitError: when a limit is exceeded
+    """
+    shared = pickle.shared
+    context.copied -= pickle.size
+    done: dict[int, tuple[object, int]] = {}
+    opened: set[int] = set()
+    frame = _Frame(None, [pickle.value], list)
+    frames = [frame]
+    plain = PLAIN
+    deepest = context.limits.value_depth
+    longest_key = context.limits.tensor_name_bytes // 4  # in characters: so many take at most four times the bytes
+    func: object = None
+    make = None  # the function for the name of the last call: nearly all tensors have the same name
+    while True:
+        parts = frame.parts
+        for at in range(frame.at, len(parts)):
+            node = parts[at]
+            kind = type(node)
+            if kind in plain:
+                continue
+            is_shared = id(node) in shared
+            if is_shared and id(node) in done:
+                value, height = done[id(node)]
+            else:
+                height = 0
+                if kind is Call:
+                    if node.func is not func:
+                        func = node.func
+                        make = _constructor(func)
+                    if make is not None and not node.updates and node.how == "REDUCE" and type(node.args) is tuple:
+                        value = make(context, node.args)
+                    else:
+                        context.height = 0
+                        value = _visit_call(node, context, on_unknown)
+                        height = context.height
+                elif kind is Dict and (flat := _flat(node, longest_key)) is not None:
+                    value = flat
+                    height = 1
+                else:
+                    context.height = 0
+                    value = _visit(node, context, on_unknown)
+                    height = context.height
+                if type(value) is _Frame:
+                    if is_shared:
+                        if id(node) in opened:
+                            refuse("a value contains itself")
+                        opened.add(id(node))
+                    frame.at = at
+                    context.budget.spend("value_depth", len(frames))
+                    frames.append(value)
+                    frame = value
+                    break
+                if is_shared:
+                    done[id(node)] = value, height
+            parts[at] = value
+            if height:
+                if len(frames) + height - 1 > deepest:
+                    context.budget.spend("value_depth", len(frames) + height - 1)
+                if frame.height <= height:
+                    frame.height = height + 1
+        else:
+            frames.pop()
+            if not frames:
+                context.check_totals()
+                return parts[0]
+            value = frame.make(parts)
+            height = frame.height
+            if id(frame.node) in shared:
+                opened.discard(id(frame.node))
+                done[id(frame.node)] = value, height
+            frame = frames[-1]
+            frame.parts[frame.at] = value
+            frame.at += 1
+            frame.height = max(frame.height, height + 1)
+
+
+def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
+    """Build a dict of text keys and plain values without a frame, as half of all dicts are; None for others."""
+    made: dict[str, object] = {}
+    for key, value in pairs:
+        if type(key) is not str or type(value) not in PLAIN or len(key) > longest_key:
+            return None
+        made[key] = value
+    return made if len(made) == len(pairs) else None
+
+
+def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
+    """Return the value of a leaf or the frame of a container, except for calls."""
+    kind = type(node)
+    if kind is Dict:
+        keys = check_keys(node, context)  # type: ignore[arg-type]
+        return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
+    if kind is list:
+        return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
+    if kind is tuple:
+        return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
+    if kind is Persistent:
+        return context.storage(node)
+    if kind is bytearray:
+        return node
+    if kind is Set or kind is FrozenSet:
+        return _members(list(node), context, set if kind is Set else frozenset)  # type: ignore[call-overload]
+    value = named_value(node) if type(node) is Global else None
+    return _unknown(node, context, on_unknown) if value is None else value
+
+
+def _itself(parts: list[Any]) -> list[Any]:
+    return parts
+
+
+def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> object:
+    func = node.func
+    role, make = _ROLES.get(func.pair, _NO_ROLE) if type(func) is Global and not func.updates else _NO_ROLE
+    if role is None or node.how != "REDUCE":
+        return _unknown(node, context, on_unknown)
+    if role in _COPIED:
+        context.copy(_copied_bytes(role, node))
+    if make is not None:
+        if node.updates or type(node.args) is not tuple:
+            refuse(f"expected plain arguments and no changes for a {role}, got computed arguments or a change")
+        return make(context, node.args)
+    if role == "ordered_dict":
+        return _ordered_dict(node, context)
+    if role in ("set", "frozenset"):
+        return _set_of(node, context, set if role == "set" else frozenset)
+    from sbformat.pkl.numpy import array_info
+
+    return array_info(node)
+
+
+def _constructor(func: object) -> Callable[[DecodeContext, tuple[object, ...]], object] | None:
+    """Return the function for calls of a name, if it needs only the arguments."""
+    if type(func) is not Global or func.updates:
+        return None
+    role, make = _ROLES.get(func.pair, _NO_ROLE)
+    return None if role in _COPIED or role in _WITH_ATTRIBUTES else make
+
+
+_NO_ROLE: Final = None, None
+_ROLES: Final = {pair: (role, CONSTRUCTORS.get(role)) for pair, role in CALLS.items()}
+_WITH_ATTRIBUTES: Final = frozenset({"parameter_with_state", "from_type_v2"})
+"""Roles whose values may contain containers without being one."""
+_ITEM_COST: Final = 8
+"""What an item of a list or tuple counts that a constructor copies, in bytes."""
+_COPIED: Final = {
+    "encode": 0, "bytearray": 0, "size": 0, "numpy_scalar": 1, "numpy_array": 0, "ordered_dict": 0, "set": 0,
+    "frozenset": 0,
+}  # fmt: skip
+"""Roles whose values are as large as an argument, which a pickle can share between thousands of calls, and the index of
+that argument. The bytes of ``_reconstruct`` are in its state."""
+_ARRAY_BYTES: Final = 4
+
+
+def _copied_bytes(role: str, node: Call) -> int:
+    """Return how many bytes a call copies (FORMAT.md 8, ``expanded_items``)."""
+    args = node.args if type(node.args) is tuple else ()
+    at = _COPIED[role]
+    if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT_NAME:  # type: ignore[attr-defined]
+        state = node.updates[0].value if node.updates else ()
+        args, at = state if type(state) is tuple else (), _ARRAY_BYTES
+    copied: Any = args[at] if len(args) > at else None
+    if type(copied) is Call and type(copied.args) is tuple and copied.args:
+        copied = copied.args[0]  # bytes that are encoded by another call
+    if type(copied) in (list, tuple):
+        return _ITEM_COST * len(copied)
+    return len(copied) if type(copied) in (str, bytes, bytearray) else 0
+
+
+def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
+    if on_unknown == "inert":
+        context.resolve(node)
+        return node
+    message = f"{_describe(node)} is not a known constructor or name; on_unknown='inert' keeps its node"
+    raise UnsupportedError(message)
+
+
+def _describe(node: object) -> str:
+    if type(node) is Call and type(node.func) is Global:
+        return f"{quote(node.func)}, which is called here,"
+    return quote(node) if type(node) is Global else f"a {type(node).__name__}"
+
+
+def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
+    """Return the frame of an OrderedDict, with the attribute ``_metadata`` that ``Module.state_dict`` sets."""
+    pairs = Dict(_initial_pairs(node.args))
+    metadata: list[object] = []
+    for update in node.updates or ():
+        if update.how == "SETITEMS" and not metadata:
+            pairs.extend(update.value)  # type: ignore[arg-type]
+        else:
+            metadata.append(_metadata_of(update))
+    if len(metadata) > 1:
+        refuse("an OrderedDict has its attributes set twice")
+    keys = check_keys(pairs, context)
+
+    def make(values: list[Any]) -> OrderedDict[Any, Any]:
+        made = OrderedDict(zip(keys, values))
+        if metadata:
+            made._metadata = values[-1]  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
+        return made
+
+    return _Frame(node, [value for _, value in pairs] + metadata, make)
+
+
+def _initial_pairs(args: object) -> list[tuple[object, object]]:  # noqa: RET503 -- refuse raises
+    """Return the pairs of ``OrderedDict()`` or, as Python 2 wrote it, ``OrderedDict([[key, value], ...])``."""
+    if args == ():
+        return []
+    if type(args) is tuple and len(args) == 1 and type(args[0]) is list:
+        pairs = [tuple(item) if type(item) in (list, tuple) else () for item in args[0]]
+        if all(len(pair) == 2 for pair in pairs):
+            return pairs
+    refuse("expected pairs for an OrderedDict, got another value")
+
+
+def _metadata_of(update: Update) -> object:
+    state = update.value
+    if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
+        refuse("expected no attributes of an OrderedDict except _metadata, got others")
+    return state[0][1]
+
+
+def _set_of(node: Call, context: DecodeContext, kind: Callable[[Any], object]) -> object:
+    args = node.args
+    if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
+        refuse("expected a list for a set, got another value")
+    return _members(list(args[0]) if args else [], context, kind)
+
+
+def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], object]) -> object:
+    context.height = 1
+    return kind(check_keys(Dict([(item, None) for item in items]), context))
+
+
+_SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
+_COUNT_BYTES: Final = 8
+_WORD: Final = 64
+"""No key there is longer: a long text could make the file another format's too, a tar."""
+
+
+def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
+    """Decode the pickles and find the storages that follow them.
+
+    :return: the pickle of the object, and the context with its storages
+    :raises TensorError: when it is not such a stream, or its storages are not where they must be
+    """
+    cursor = Cursor(data, TensorError)
+    _check_head(cursor, budget)
+    pickle = decode_next(cursor, budget)
+    if pickle.flags:
+        _refuse_legacy("; ".join(pickle.flags), cursor.position)
+    storages = _Storages(cursor, _plain(cursor, budget), budget)
+    context = DecodeContext(budget, storages.open, id_items=6)
+    context.check_popped(pickle)
+    context.check_all(pickle.value)
+    storages.lay_out()
+    return pickle, context
+
+
+def _check_head(cursor: Cursor, budget: Budget) -> None:
+    """The magic number, the protocol and the writer's system."""
+    first = decode_next(cursor, budget)
+    if type(first.value) is not int or first.value != LEGACY_MAGIC:
+        message = "a pickle, but not a torch file: its first value is not torch's magic number"
+        raise UnsupportedError(message, offset=0)
+    _checked(first, cursor)
+    protocol = _plain(cursor, budget)
+    if type(protocol) is not int or protocol != LEGACY_PROTOCOL:
+        _refuse_legacy(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor.position)
+    info = _plain(cursor, budget)
+    if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS or len(info) != 3:
+        _refuse_legacy(
+            "expected a description of the writer's system as its third pickle, got another value", cursor.position
+        )
+    values = [value for _, value in info if type(value) is not Dict]
+    values += [value for _, sizes in info if type(sizes) is Dict for pair in sizes for value in pair]
+    if any(type(value) not in (int, bool, str) or (type(value) is str and len(value) > _WORD) for value in values):
+        _refuse_legacy("its third pickle contains more than numbers about the writer's system", cursor.position)
+
+
+def _plain(cursor: Cursor, budget: Budget) -> object:
+    """Decode a pickle of plain data; torch writes none that imports anything."""
+    return _checked(decode_next(cursor, budget), cursor).value
+
+
+def _checked(pickle: Pickle, cursor: Cursor) -> Pickle:
+    if pickle.flags or pickle.log:
+        _refuse_legacy("; ".join(pickle.flags) or "a pickle of plain data imports or calls something", cursor.position)
+    return pickle
+
+
+class _Storages:
+    """The bytes of the storages, which follow the pickles.
+
+    Each storage is its number of elements, then the elements; their size is only known from the references to the
+    storage. So the references are opened first, and the storages are located afterwards.
+    """
+
+    __slots__ = ("_cursor", "_facts", "_keys", "_listed", "_roots", "_runs", "_views")
+
+    def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
+        if type(keys) is not list or any(type(key) is not str for key in keys):
+            _refuse_legacy("expected a list of texts as storage keys, got another value", cursor.position)
+        budget.spend("inner_entries", len(keys))
+        self._cursor = cursor
+        self._keys: list[str] = keys
+        self._listed = frozenset(keys)
+        if len(self._listed) != len(keys):
+            _refuse_legacy("its list of storage keys contains one twice", cursor.position)
+        self._facts: dict[str, tuple[str, int, str]] = {}
+        self._roots: dict[str, Storage] = {}
+        self._runs: dict[str, memoryview] = {}
+        self._views: dict[str, tuple[str, int, int]] = {}
+
+    def open(self, key: str, dtype: str, numel: int, location: str, view: tuple[str, int, int] | None) -> Storage:
+        """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
+        if key not in self._listed:
+            _refuse_legacy(f"the storage {quote(key)} is not in the list of keys", None)
+        known = self._facts.setdefault(key, (dtype, numel, location))
+        if known != (dtype, numel, location):
+            _refuse_legacy(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations", None)
+        itemsize = storage_itemsize(dtype)
+        root = self._roots.get(key)
+        if root is None:
+            root = self._roots[key] = Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
+        if view is None:
+            return root
+        name, offset, size = view
+        if name in self._listed or self._views.setdefault(name, (key, offset, size)) != (key, offset, size):
+            _refuse_legacy(
+                f"the view {quote(name)} of the storage {quote(key)} has the key of a storage, or of another view", None
+            )
+        if offset + size > numel:
+            _refuse_legacy(f"a view of the storage {quote(key)} extends beyond it", None)
+        start, stop = offset * itemsize, (offset + size) * itemsize
+        part = Storage(key, dtype, size, location, "little", lambda name: self._runs[name][start:stop], key)
+        part.part_of = root, start
+        return part
+
+    def lay_out(self) -> None:
+        """Locate the bytes of every storage; no bytes may follow the last one."""
+        cursor = self._cursor
+        for key in self._keys:
+            if key not in self._facts:
+                _refuse_legacy(f"the storage {quote(key)} is listed, but no tensor uses it", cursor.position)
+            dtype, numel, _ = self._facts[key]
+            count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
+            if count != numel or count >= INT64:
+                _refuse_legacy(
+                    f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}",
+                    cursor.position,
+                )
+            itemsize = storage_itemsize(dtype)
+            self._runs[key] = memoryview(cursor.take(numel * itemsize, f"the storage {quote(key)}"))
+        if cursor.left:
+            _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor.position)
+
+
+def _refuse_legacy(message: str, offset: int | None) -> NoReturn:
+    raise TensorError(message, offset=offset)
+
 
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
@@ -113,7 +542,7 @@ def decode_zip(
     try:
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:
-            _refuse("; ".join(pickle.flags))
+            refuse("; ".join(pickle.flags))
         context = new_context()
         context.check_popped(pickle)
         made = StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
@@ -132,13 +561,6 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     if bytes(data[:4]) == LOCAL_SIGNATURE:
         return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
     return open_legacy(data, budget)
-
-
-def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
-    """Return pickle and context of a legacy stream."""
-    from sbformat.pth import legacy
-
-    return legacy.decode(data, budget)
 
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
@@ -167,7 +589,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
         name = folder + key
         record = records.get(name)
         if record is None:
-            _refuse(f"the storage {quote(key)} has no record")
+            refuse(f"the storage {quote(key)} has no record")
         if is_plain and record.method == STORED:  # nearly always
             storage: Storage = Storage(key, dtype, numel, location, byte_order, load, name)
         elif container.is_inflated(name):
@@ -178,7 +600,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
         if storage.nbytes != record.size:
             itemsize = storage_itemsize(dtype)
-            _refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
+            refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 
     try:
@@ -218,7 +640,7 @@ def _root(container: Container) -> str:
     root = first.partition("/")[0] + "/"
     for name in container:
         if not name.startswith(root):
-            _refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
+            refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
     joined = "\n".join(container)
     if joined != joined.casefold():
         _check_case(container, root)
@@ -226,7 +648,7 @@ def _root(container: Container) -> str:
         message = "this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it"
         raise UnsupportedError(message)
     if root + PICKLE_RECORD not in container:
-        _refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
+        refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
     return root
 
 
@@ -234,10 +656,10 @@ def _check_case(container: Container, root: str) -> None:
     """Refuse names that torch confuses, as it ignores case when it looks up records."""
     folded = {name.casefold(): name for name in container}
     if len(folded) != len(container):
-        _refuse("two of its records differ only in case, which torch ignores")
+        refuse("two of its records differ only in case, which torch ignores")
     for name in _SPECIAL_RECORDS:
         if folded.get((root + name).casefold(), root + name) != root + name:
-            _refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
+            refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
 
 
 def _check_version(container: Container, root: str) -> None:
@@ -245,10 +667,10 @@ def _check_version(container: Container, root: str) -> None:
     if name not in container:
         name = root + TORCH_VERSION_RECORD_OLD
         if name not in container:
-            _refuse(f"expected a record {quote(root + TORCH_VERSION_RECORD)}")
+            refuse(f"expected a record {quote(root + TORCH_VERSION_RECORD)}")
     text = bytes(container.read(name, limit="version_bytes")).removesuffix(b"\n")
     if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):
-        _refuse(f"expected a format version from {TORCH_VERSIONS[0]} to 10, got {quote(text.decode('latin-1'))}")
+        refuse(f"expected a format version from {TORCH_VERSIONS[0]} to 10, got {quote(text.decode('latin-1'))}")
 
 
 def _byte_order(container: Container, root: str) -> str:
@@ -258,9 +680,5 @@ def _byte_order(container: Container, root: str) -> str:
         return "little"
     text = bytes(container.read(name, limit="version_bytes"))
     if text not in (b"little", b"big"):
-        _refuse(f"expected the byte order little or big, got {quote(text.decode('latin-1'))}")
+        refuse(f"expected the byte order little or big, got {quote(text.decode('latin-1'))}")
     return text.decode("ascii")
-
-
-def _refuse(message: str) -> NoReturn:
-    raise TensorError(message)

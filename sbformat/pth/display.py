@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
-from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
+from sbformat.pth.values import DTYPES, MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:

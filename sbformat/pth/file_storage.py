@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from sbformat.container.layout import STORED
 from sbformat.errors import TensorError
 from sbformat.io.source import iter_views, slice_source
-from sbformat.pth.dtypes import storage_itemsize
-from sbformat.pth.values import Storage, swapped
+from sbformat.pth.values import Storage, storage_itemsize, swapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from sbformat.errors import DataError, UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.pkl.names import DTYPES, LAYOUTS, MEMORY_FORMATS
-from sbformat.pth.addresses import other_keys, segment
-from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
+from sbformat.pkl.tree import DTYPES, LAYOUTS, MEMORY_FORMATS
+from sbformat.pth.values import (
+    DEVICE_INDEXES,
+    Device,
+    DTypeName,
+    Layout,
+    MemoryFormat,
+    Size,
+    TensorInfo,
+    other_keys,
+    segment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

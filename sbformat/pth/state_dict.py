@@ -13,8 +13,7 @@ from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Dict
-from sbformat.pth.addresses import segment
-from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo, segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.container.reader import Container
-    from sbformat.pth.array_streams import ArrayStream
+    from sbformat.pth.arrays import ArrayStream
     from sbformat.pth.values import Chunk
 
 _PATH_COST: Final = 256
@@ -129,7 +128,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             becomes int. A name may be omitted if another one has the same tensor here.
         :raises ValidationError: when names, shapes or dtypes do not fit; ``problems`` lists all of them
         """
-        from sbformat.pth.template import with_arrays
+        from sbformat.pth.from_arrays import with_arrays
 
         return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry))
 
@@ -141,7 +140,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             ``problems``
         """
         from sbformat.pth.compare import equal, leaf_misfits
-        from sbformat.pth.template import with_arrays
+        from sbformat.pth.from_arrays import with_arrays
 
         tensors = given.tensors()
         others = {path: value for path, value in given.leaves() if path not in tensors and (path or value)}
@@ -160,7 +159,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         :param given: as in :func:`sbformat.new`
         :raises ValidationError: when it is for other parameters: all that does not fit is in ``problems``
         """
-        from sbformat.pth.template import like_optimizer
+        from sbformat.pth.from_arrays import like_optimizer
 
         casts = like_optimizer(self.tree, self.tensors(), given.tree, given.tensors(), given.array_of)
         return given.with_tree(casts) if casts is not given.tree else given
@@ -326,7 +325,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             for storage in storages:
                 storage.check()
             if any(storage.dtype in _CHECKED for storage in storages):
-                from sbformat.pth.array_streams import check_items
+                from sbformat.pth.arrays import check_items
 
                 for leaf in self.leaves():
                     check_items(leaf.value, self.array_of)
@@ -361,7 +360,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def stream_of(self, info: TensorInfo | Any) -> ArrayStream | Any:
         """Return a tensor of :meth:`tensors` as :meth:`stream` does."""
-        from sbformat.pth.array_streams import stream_of
+        from sbformat.pth.arrays import stream_of
 
         if type(info) is not TensorInfo:
             return self.array_of(info)

@@ -1,18 +1,126 @@
-"""The values of a ``.pth`` without numpy: descriptions of tensors, storages, and torch's small values.
+"""The values of a ``.pth`` without numpy: dtypes, descriptions of tensors, storages, torch's small values, and keys.
 
 Each of these is in the decoded tree where torch would have its own object. Those that consist of tensors (sparse,
-quantized) contain :class:`TensorInfo` in the tree, and arrays after access.
+quantized) contain :class:`TensorInfo` in the tree, and arrays after access. Keys of dicts and members of sets are the
+only values that are hashed; they form the path of a value (FORMAT.md 6.4 to 6.7).
 """
 
-# Annotations are evaluated here: as text, each field's would be compiled, a third of a millisecond of start-up.
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+
+from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.pth.dtypes import DTYPES, storage_itemsize
+from sbformat.pkl.tree import Call, Dict, Global, Node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     import numpy as np
+
+    from sbformat.pth.context import DecodeContext
+
+
+class DType(Record):
+    """A torch dtype."""
+
+    name: str
+    """As torch names it, without ``torch.``."""
+    itemsize: int
+    """Bytes an item."""
+    numpy: str
+    """numpy's dtype code; ``ml_dtypes.X`` for dtypes that numpy lacks; the integer type for quantized ones, and that of
+    complex64, which can represent all values, for complex32."""
+    swap: int
+    """Bytes that are reversed together when the byte order differs."""
+
+    @property
+    def is_in_numpy(self) -> bool:
+        """Whether numpy has it without ml_dtypes."""
+        return not self.numpy.startswith("ml_dtypes.")
+
+
+DTYPES: Final = {
+    row.name: row
+    for row in (
+        # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
+        DType("complex128", 16, "c16", 8),
+        DType("uint64", 8, "u8", 8),
+        DType("int64", 8, "i8", 8),
+        DType("float64", 8, "f8", 8),
+        DType("complex64", 8, "c8", 4),
+        DType("float32", 4, "f4", 4),
+        DType("uint32", 4, "u4", 4),
+        DType("int32", 4, "i4", 4),
+        DType("complex32", 4, "c8", 2),
+        DType("qint32", 4, "i4", 4),
+        DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
+        DType("float16", 2, "f2", 2),
+        DType("uint16", 2, "u2", 2),
+        DType("int16", 2, "i2", 2),
+        DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
+        DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
+        DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1),
+        DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
+        DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1),
+        DType("int8", 1, "i1", 1),
+        DType("uint8", 1, "u1", 1),
+        DType("bool", 1, "b1", 1),
+        DType("qint8", 1, "i1", 1),
+        DType("quint8", 1, "u1", 1),
+        # end dtypes
+    )
+}
+
+QUANTIZED: Final = frozenset({
+    # begin quantized: generated from schema/tables/dtypes.json by schema/generate_tables.py
+    "qint32", "qint8", "quint8"
+    # end quantized
+})  # fmt: skip
+
+
+def storage_itemsize(dtype: str) -> int:
+    """Return the bytes of an element of a storage.
+
+    :param dtype: torch's name, or ``""`` for an untyped storage, whose elements are bytes
+    """
+    return DTYPES[dtype].itemsize if dtype else 1
+
+
+_DECIMAL_BITS: Final = 64
+
+
+def segment(key: object) -> str:
+    """Return a key's part of a tensor's path (FORMAT.md 6.7).
+
+    Text is unchanged, with ``~`` as ``~0``, ``/`` as ``~1`` and a leading ``[`` as ``~2``; empty text
+    is ``~3``; every other key is in brackets.
+    """
+    if type(key) is not str:
+        return f"[{key_text(key)}]".replace("~", "~0").replace("/", "~1")
+    if "~" in key or "/" in key:
+        key = key.replace("~", "~0").replace("/", "~1")
+    return f"~2{key[1:]}" if key.startswith("[") else key or "~3"
+
+
+def other_keys(keys: list[Any]) -> list[Any]:
+    """Return those of a dict's keys that are neither text nor 0..n-1: a file could choose ones that collide (6.6)."""
+    return [key for key in keys if type(key) is not str and not (type(key) is int and 0 <= key < len(keys))]
+
+
+def key_text(key: object) -> str:
+    """Return a key that is not text as Python's ``repr`` does, long integers in hexadecimal (FORMAT.md 6.7)."""
+    if type(key) is int:
+        return str(key) if key.bit_length() <= _DECIMAL_BITS else hex(key)  # long decimals cost, or are refused
+    if type(key) is tuple:
+        parts = ", ".join(map(key_text, key))
+        return f"({parts},)" if len(key) == 1 else f"({parts})"
+    if isinstance(key, frozenset):
+        return f"frozenset({{{', '.join(sorted(map(key_text, key)))}}})"
+    return repr(key)
+
+
+# Annotations are evaluated here: as text, each field's would be compiled, a third of a millisecond of start-up.
 
 
 Chunk: TypeAlias = "bytes | memoryview"
@@ -216,7 +324,7 @@ class QuantizedTensor(Record):
     axis: int | None
     """The dimension of the channels."""
 
-    def dequantize(self) -> "np.ndarray":
+    def dequantize(self) -> np.ndarray:
         """Return the numbers, float32, as torch's ``dequantize`` does; needs arrays in the fields."""
         import numpy as np
 
@@ -265,3 +373,118 @@ class MemoryFormat(Record):
 
 OnUnknown = Literal["error", "inert"]
 """What to do with an unknown constructor: refuse the entry, or keep the node."""
+
+
+PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
+"""Types of values without parts; a key is one of them, or a tuple of them."""
+_KEY_PARTS: Final = 8
+_TEXT: Final = {str}
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise for what torch never writes."""
+    raise TensorError(message)
+
+
+def check_keys(pairs: Dict, context: DecodeContext) -> list[Any]:
+    """Check the keys of a dict and return them.
+
+    Text is hashed with a salt, and the integers 0 to n-1 cannot collide. A file could choose other keys that collide,
+    so only few of those are allowed. No key may occur twice.
+    """
+    keys: list[Any] = [key for key, _ in pairs]
+    texts = keys
+    if set(map(type, keys)) != _TEXT:
+        keys = [_key(key, context) if type(key) in (Call, tuple) else key for key in keys]
+        _check_other_keys(keys, context)
+        texts = [key for key in keys if type(key) is str]
+    if 4 * max(map(len, texts), default=0) > context.limits.tensor_name_bytes:
+        for key in texts:
+            context.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
+    if len(set(keys)) != len(keys):
+        refuse("a dict has the same key twice")
+    return keys
+
+
+def _key(key: Any, context: DecodeContext) -> object:
+    """Return a key with its bytes decoded, which protocol 2 encodes as calls; no other call can be a key."""
+    if type(key) is tuple:
+        if len(key) > _KEY_PARTS:
+            refuse(f"a dict has a key of {len(key)} items")
+        return tuple([_key(part, context) if type(part) is Call else part for part in key])
+    from sbformat.pkl.numpy import encoded_bytes
+
+    raw = encoded_bytes(key)
+    if raw is None:
+        return key
+    context.copy(len(raw))
+    return raw
+
+
+def _check_other_keys(keys: list[Any], context: DecodeContext) -> None:
+    others = other_keys(keys)
+    for key in others:
+        _check_other_key(key)
+    context.budget.spend("other_keys", len(others))
+
+
+def _check_other_key(key: object) -> None:
+    for part in key if type(key) is tuple else (key,):
+        if isinstance(part, Node):
+            name = quote(part) if isinstance(part, Global) else type(part).__name__.lower()
+            message = f"a dict has a key with a node of the pickle, {name}"
+            raise UnsupportedError(message)
+        if type(part) not in PLAIN:
+            refuse(f"a dict has a key of type {type(part).__name__.lower()}")
+        if part != part:  # noqa: PLR0124 -- NaN alone differs from itself
+            refuse("a dict has a key NaN, which Python compares by identity")
+
+
+_TORCH: Final = {
+    row.numpy: row.name for row in DTYPES.values() if row.name not in QUANTIZED and row.name != "complex32"
+}
+"""torch's dtypes by numpy's codes without the byte order."""
+_LOCATION: Final = "cpu"
+
+
+def tensor_info(
+    code: str,
+    shape: tuple[int, ...],
+    order: Literal["C", "F"],
+    load: Callable[[str], memoryview],
+    *,
+    key: str = "",
+    axes: tuple[int, ...] = (),
+) -> TensorInfo:
+    """Describe an array whose bytes are known to fit its shape.
+
+    :param code: of the dtype, in the array interface: ``<f4``
+    :param shape: of the array
+    :param order: how the bytes run through the shape
+    :param load: returns the bytes for ``key``; called once
+    :param axes: the position of each axis of the shape in the order of the bytes, if that is different
+    :raises UnsupportedError: for a dtype that torch does not have
+    """
+    dtype = _TORCH.get(code.lstrip("<>|="))
+    if dtype is None:
+        message = f"a state dict cannot contain an array of the dtype {quote(code, 40)}"
+        raise UnsupportedError(message)
+    numel = 1
+    for size in shape:
+        numel *= size
+    storage = Storage(key, dtype, numel, _LOCATION, "big" if code.startswith(">") else "little", load, key)
+    return TensorInfo(dtype, shape, _strides(shape, order, axes), 0, storage)
+
+
+def _strides(shape: tuple[int, ...], order: Literal["C", "F"], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides in elements; sizes of 0 count as 1, as torch has it."""
+    if axes:
+        base = tuple(shape[axes.index(axis)] for axis in range(len(axes)))
+        inner = _strides(base, "C", ())
+        return tuple(inner[axis] for axis in axes)
+    made = []
+    stride = 1
+    for size in shape if order == "F" else reversed(shape):
+        made.append(stride)
+        stride *= size or 1
+    return tuple(made if order == "F" else reversed(made))

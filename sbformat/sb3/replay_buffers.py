@@ -26,7 +26,7 @@ from sbformat.io.opening import is_remote
 from sbformat.known.types import ObjectArray
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.addresses import segment
+from sbformat.pth.values import segment
 from sbformat.reader import read
 from sbformat.sb3.installed import find_installed_release
 from sbformat.tools.rebuild.rebuild_report import GOAL_STRATEGIES

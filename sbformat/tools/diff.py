@@ -30,7 +30,7 @@ from sbformat.pth import (
     SparseTensor,
     TensorInfo,
 )
-from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import DTYPES
 from sbformat.reader import read
 from sbformat.rendering import count_noun
 from sbformat.values import decode, encode
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
-    from sbformat.pth.compare import Difference
+    from sbformat.pth.arrays import Difference
     from sbformat.reader import ArchiveLike
 
 
@@ -604,7 +604,7 @@ class _StateDictsComparer:
 
     def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[Change]:
         """Yield everything in which two tensors that are not equal differ."""
-        from sbformat.pth.compare import difference
+        from sbformat.pth.arrays import difference
 
         change = Change(self._name, path, "flags", "", old=_render_leaf(left), new=_render_leaf(right))
         if left.shape != right.shape:

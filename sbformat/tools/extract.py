@@ -21,7 +21,7 @@ from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote
 from sbformat.formats.vecnormalize.entries import has_entries
 from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.pth.addresses import segment
+from sbformat.pth.values import segment
 from sbformat.reader import read_in_place
 
 if TYPE_CHECKING:

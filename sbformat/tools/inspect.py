@@ -17,8 +17,7 @@ from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
 from sbformat.io.opening import is_remote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
+from sbformat.pth.values import DTYPES, MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 from sbformat.reader import read, read_in_place
 from sbformat.rendering import count_noun
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.limits import Limits
     from sbformat.pkl.decode import Pickle
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.pth.context import DecodeContext
 
 __all__ = ["Decoder", "Issue", "decode", "decode_blob", "decode_tree", "encode"]

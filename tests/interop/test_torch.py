@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from conformance.generators.build_pth import REBUILD_PARAMETER_WITH_STATE, Apply, floats, make_zip, ordered, torch_zip
 from sbformat import SbformatError, UnsupportedError, pth
-from sbformat.pth.dtypes import DTYPES, QUANTIZED
+from sbformat.pth.values import DTYPES, QUANTIZED
 from tests.interop.torch_values import assert_same, item_bytes
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from sbformat.known.rows import Use
 from sbformat.known.table import FAMILIES, TABLE
-from sbformat.pkl.names import CALLS
+from sbformat.pkl.tree import CALLS
 
 REFERENCES = {pair for pair, row in TABLE.items() if row.is_reference}
 ALGORITHMS = {pair for pair, row in TABLE.items() if "algorithm" in row.uses}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sbformat.pkl.framing import readings
+from sbformat.pkl.opcodes import readings
 
 FRAMED = b"\x80\x04\x95\x02" + bytes(7) + b"K\x01."
 

@@ -10,7 +10,7 @@ import pytest
 
 from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS
-from sbformat.pkl import handlers, machine, state
+from sbformat.pkl import machine, state
 from sbformat.pkl.opcodes import OPCODES, Opcode
 from tests.helpers.many_cases import check_each
 
@@ -47,7 +47,7 @@ def test_the_wording_of_an_exception_is_not_significant(monkeypatch: pytest.Monk
     def take(*_: Any) -> int:
         raise IndexError
 
-    monkeypatch.setitem(handlers.HANDLERS, UNUSED, take)
+    monkeypatch.setitem(machine.HANDLERS, UNUSED, take)
     error = refuse(b"N" + bytes([UNUSED]) + b".")
     assert "takes a value from an empty stack" in str(error)
     assert not error.is_cut_short
@@ -55,7 +55,7 @@ def test_the_wording_of_an_exception_is_not_significant(monkeypatch: pytest.Monk
 
 def test_bytes_are_never_indexed() -> None:
     """An IndexError means that the stack is empty, so that bytes are sliced, unpacked or iterated."""
-    for module in (handlers, machine, state):
+    for module in (machine, machine, state):
         for node in ast.walk(ast.parse(Path(module.__file__).read_text("utf-8"))):
             if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
                 name = getattr(node.value, "attr", getattr(node.value, "id", ""))

@@ -12,8 +12,7 @@ import pytest
 from conformance.generators.build_pth import Apply, Change, Name, Raw, dumps, torch_zip
 from sbformat import SbformatError, TensorError, UnsupportedError, pkl
 from sbformat.pkl.encode import encode_pickle
-from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes
-from sbformat.pkl.numpy_calls import to_tree
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes, to_tree
 from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, refusal
 

@@ -106,7 +106,7 @@ def copy_generated(source: Path, folder: Path) -> None:
         ("opcodes", '"name": "DUP"', '"name": "DUPLICATE"', {"sbformat/pkl/opcodes.py", "schema/FORMAT.md"}),
         ("dtypes", '"safetensors": "F16"', '"safetensors": "H16"', {"sbformat/arrayfiles/headers.py"}),
         ("refused-attributes", '"name": "H"', '"name": "h"', {"sbformat/pth/constructors.py"}),
-        ("storages", '"name": "FloatStorage"', '"name": "Floats"', {"sbformat/pkl/names.py", "schema/FORMAT.md"}),
+        ("storages", '"name": "FloatStorage"', '"name": "Floats"', {"sbformat/pkl/tree.py", "schema/FORMAT.md"}),
         ("white-space", '{"set": "strip"', '{ "set": "strip"', {"schema/tables/white-space.json"}),
         ("roles", '"role": "tensor_v2"', '"role": "tensor_v9"', {"schema/tables/roles.json"}),
     ],

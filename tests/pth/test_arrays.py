@@ -22,7 +22,7 @@ from conformance.generators.build_pth import (
 )
 from sbformat import Limits, TensorError, UnsupportedError, pth
 from sbformat.pth import arrays
-from sbformat.pth.dtypes import DTYPES, QUANTIZED
+from sbformat.pth.values import DTYPES, QUANTIZED
 from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode, everything, hide_extension_dtype, refusal
 

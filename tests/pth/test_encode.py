@@ -43,8 +43,8 @@ from sbformat.pkl import Call, Global
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import FrozenSet, Set
 from sbformat.pth import StateDict
-from sbformat.pth.calls import Calls
 from sbformat.pth.compare import equal
+from sbformat.pth.encode import Calls
 from sbformat.pth.file_storage import FileStorage
 from sbformat.pth.values import Storage, TensorInfo
 from tests.helpers.many_cases import check_each

@@ -16,7 +16,7 @@ from conformance.generators.build_pth import floats, ordered, torch_zip
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import DataError, LimitError, Limits, SbformatError, UnsupportedError, data, pth
 from sbformat.limits import Budget
-from sbformat.pkl.names import LAYOUTS
+from sbformat.pkl.tree import LAYOUTS
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, Size, StateDict
 from sbformat.pth.compare import equal
 from sbformat.pth.portable import from_portable, to_portable

@@ -23,7 +23,7 @@ from conformance.generators.build_pth import (
     torch_zip,
 )
 from sbformat import SbformatError, pth
-from sbformat.pkl.names import (
+from sbformat.pkl.tree import (
     CALLS,
     DTYPES,
     LAYOUTS,

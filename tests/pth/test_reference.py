@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from sbformat import SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
-from sbformat.pth.build import build_values
 from sbformat.pth.context import DecodeContext
+from sbformat.pth.decode import build_values
 from sbformat.pth.values import Storage, TensorInfo
 from tests.helpers.bundled import PPO
 from tests.helpers.many_cases import check_each

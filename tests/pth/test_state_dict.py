@@ -39,7 +39,7 @@ from conformance.generators.build_pth import (
 )
 from sbformat import LimitError, Limits, MissingEntryError, SbformatError, TensorError, pth
 from sbformat.pth import StateDict, TensorInfo
-from sbformat.pth.addresses import segment
+from sbformat.pth.values import segment
 from sbformat.schema import iter_problems
 from tests.helpers.many_cases import check_each
 from tests.helpers.pth_checks import decode

@@ -12,8 +12,8 @@ from sbformat.data import Serialized
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
-from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import (
+    DTYPES,
     Device,
     DTypeName,
     Layout,

@@ -12,10 +12,10 @@ import numpy as np
 from sbformat import StateDict
 from sbformat.data import Serialized
 from sbformat.limits import Budget
-from sbformat.pkl.names import STORAGE_CLASSES
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.dtypes import DTYPES
+from sbformat.pkl.tree import STORAGE_CLASSES
 from sbformat.pth.values import (
+    DTYPES,
     Device,
     DTypeName,
     Layout,

@@ -23,7 +23,7 @@ from sbformat.known.spaces import LIBRARIES as SPACE_LIBRARIES
 from sbformat.known.spaces import SPACE_TYPES, Space
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
-from sbformat.pth.addresses import segment
+from sbformat.pth.values import segment
 from sbformat.rendering import read_number, write_number
 
 if TYPE_CHECKING:

@@ -40,8 +40,7 @@ from sbformat.nets.arguments import Agent, NetworkError, is_true
 from sbformat.nets.reading import compare_network, read_shapes
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.values import Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import DTYPES, Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sbformat.known.rows import Known
     from sbformat.nets.reading import NetworkMatch
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.network import HerObservation, Network, Tensor
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
     from sbformat.known.changes import Release
     from sbformat.known.types import Instance
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.network import Network
 
 

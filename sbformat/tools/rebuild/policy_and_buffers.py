@@ -39,7 +39,7 @@ from sbformat.values.render import render_line
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.network import Network
     from sbformat.tools.rebuild.rebuild_context import RebuildContext
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
     from sbformat.known.types import LinearSchedule
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
     from sbformat.tools.rebuild.network import HerObservation
     from sbformat.tools.rebuild.rebuild_report import Action
 

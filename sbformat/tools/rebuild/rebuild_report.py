@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.archive.archive import Archive
-    from sbformat.pkl.names import Pair
+    from sbformat.pkl.tree import Pair
 
 
 Action: TypeAlias = Literal["kept", "translated", "dropped"]

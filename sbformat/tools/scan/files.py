@@ -65,8 +65,7 @@ from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container, InflatedS
 from sbformat.data import Serialized
 from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
 from sbformat.io.source import BytesSource
-from sbformat.pth import legacy
-from sbformat.pth.decode import open_zip
+from sbformat.pth.decode import open_legacy, open_zip
 from sbformat.tools.scan import recover
 from sbformat.tools.scan.findings import UNKNOWN_KEY, Location
 from sbformat.tools.scan.judge import judge_attribute_path, judge_data_value, judge_decoded, judge_state_dict
@@ -401,7 +400,7 @@ class FileScanner(PickleScanner):
     def scan_legacy(self, data: memoryview, location: Location, depth: int) -> None:
         """Scan a legacy torch file: five pickles, followed by the storages."""
         try:
-            pickle, scope = legacy.decode(data, self.budget)
+            pickle, scope = open_legacy(data, self.budget)
         except SbformatError as error:
             self._report_unopened(error, location)
             self.scan_pickles(data, location, depth, is_whole=False)

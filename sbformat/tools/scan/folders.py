@@ -22,7 +22,7 @@ from sbformat.io.opening import LARGE_FILE_BYTES, is_within
 from sbformat.io.source import BytesSource
 from sbformat.io.urls import last_name
 from sbformat.limits import Budget
-from sbformat.pkl.lenient import attempt
+from sbformat.pkl.decode import attempt
 from sbformat.tools.scan.findings import Skipped
 from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar
 from sbformat.tools.scan.sidecars import contains_tags

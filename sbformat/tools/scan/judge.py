@@ -61,12 +61,12 @@ from sbformat.known.types import (
     Reference,
 )
 from sbformat.pkl import Pickle
-from sbformat.pkl.calls import render_arguments
-from sbformat.pkl.lenient import Attempt, trace
-from sbformat.pkl.names import DEVICE_TYPES
+from sbformat.pkl.decode import Attempt, trace
+from sbformat.pkl.encode import render_arguments
 from sbformat.pkl.numpy import ArrayInfo, reaches_memory
 from sbformat.pkl.tree import (
     BYTES,
+    DEVICE_TYPES,
     WALKED,
     Call,
     Dict,

@@ -18,7 +18,7 @@ from sbformat.container.reader import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget
-from sbformat.pkl.lenient import attempt
+from sbformat.pkl.decode import attempt
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
 from sbformat.tools.scan.findings import FindingCounter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sbformat.io.source import Source
     from sbformat.limits import Limits
-    from sbformat.pkl.lenient import Attempt
+    from sbformat.pkl.decode import Attempt
     from sbformat.pkl.tree import Node
     from sbformat.tools.scan.findings import Finding, Location
     from sbformat.tools.scan.judge import Judged

@@ -7,8 +7,8 @@ from typing import Final
 from sbformat.known.dangerous import GADGETS
 from sbformat.known.spaces import ROWS as SPACES
 from sbformat.known.table import TABLE
-from sbformat.pkl.names import CALLS as PTH_CALLS
-from sbformat.pkl.names import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
+from sbformat.pkl.tree import CALLS as PTH_CALLS
+from sbformat.pkl.tree import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 
 _HARMFUL: Final = (("os", "system"), ("builtins", "eval"), ("posix", "system"), ("my.module", "Thing"))
 
