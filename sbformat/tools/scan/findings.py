@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from sbformat.errors import SbformatError, escape
@@ -108,8 +107,7 @@ class FindingCounter:
         return self._counts.get(verdict, 0) >= MAX_FINDINGS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Record):
     """Something that keeps a file from being ``clean``."""
 
     rule: Rule
@@ -169,8 +167,7 @@ class Skipped(Record):
     reason: SkipReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ScanReport:
+class ScanReport(Record):
     """What loading a file would run or import, and what in it sbformat does not understand."""
 
     format: str

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -568,7 +567,7 @@ class _PickleJudge:
             offsets = {id(node): offset for node, offset in zip(self.log, traced)}
         for finding, node, key in self._located:
             more = f"; {count_noun(self._said[key], 'more call')} of it" if self._said[key] else ""
-            self.findings.append(replace(finding, offset=offsets.get(node), message=f"{finding.message}{more}"))
+            self.findings.append(finding._replace(offset=offsets.get(node), message=f"{finding.message}{more}"))
         return Judged(
             findings=self.findings,
             imports=set(_iter_imports(self.log)),

@@ -11,7 +11,6 @@ computed by Python's on float64, and their results are known to differ between m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +29,7 @@ from sbformat.known.types import (
     Module,
     Partial,
     Reference,
+    Value,
 )
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global
@@ -38,6 +38,8 @@ from sbformat.values.computed.arithmetic import INTEGERS, Number, apply_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from typing_extensions import Self
 
     from sbformat.known.code import Code
     from sbformat.values.computed.machine import Machine
@@ -56,8 +58,22 @@ class ArrayNumber(Number):
     __slots__ = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Closure:
+class Part(Value):
+    """A value that only the machine has: fields as its class annotates them, equal to itself alone."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+    __repr__ = object.__repr__
+
+    def __init__(self, *values: object, **named: object) -> None:
+        self.__dict__.update(zip(self._fields, values), **named)
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with other values of some fields."""
+        return type(self)(**{**self.__dict__, **changes})
+
+
+class Closure(Part):
     """A function whose bytecode is executed."""
 
     code: Code
@@ -68,8 +84,7 @@ class Closure:
     """As in the file; converted when they are used."""
 
 
-@dataclass(frozen=True, eq=False)
-class Method:
+class Method(Part):
     """A function, and what it receives as its first arguments."""
 
     function: Any
@@ -77,30 +92,26 @@ class Method:
     keywords: dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Library:
+class Library(Part):
     """A function or type of Python, math or numpy that is known, by its row of the table."""
 
     name: str
     call: Callable[..., Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
+class Known(Part):
     """A schedule of SB3."""
 
     schedule: ConstantSchedule | LinearSchedule
 
 
-@dataclass(frozen=True, eq=False)
-class Package:
+class Package(Part):
     """A module: math or numpy."""
 
     name: str
 
 
-@dataclass(frozen=True, eq=False)
-class Object:
+class Object(Part):
     """An object of a class pickled by value, the class itself, or a namespace."""
 
     attributes: dict[str, object]
@@ -108,8 +119,7 @@ class Object:
     is_class: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(Part):
     """A dict, by plain keys; it is not changed."""
 
     items: dict[object, Any]
@@ -117,22 +127,19 @@ class Table:
     """Whether the function has made it; values of the file are converted when they are used."""
 
 
-@dataclass(frozen=True, eq=False)
-class Unusable:
+class Unusable(Part):
     """A value that is not known here; using it fails for this reason."""
 
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
+class Row(Part):
     """A short array of numpy, or a range."""
 
     items: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class List:
+class List(Part):
     """A list. Only the instructions of the call that made it add items."""
 
     items: list[Any]

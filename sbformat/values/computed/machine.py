@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
@@ -621,11 +620,11 @@ class Frame:
                 or not all(isinstance(part, Cell) for part in value)
             ):
                 refuse("its bytecode makes a function with an invalid closure")
-            function = replace(function, cells=dict(zip(names, value)))
+            function = function.replace(cells=dict(zip(names, value)))
         elif flag == 1:
             if type(value) is not tuple:
                 refuse("its bytecode makes a function with invalid defaults")
-            function = replace(function, defaults=value)
+            function = function.replace(defaults=value)
         elif flag != 4:
             refuse("it makes a function with keyword defaults")
         self.push(function)
