@@ -116,7 +116,7 @@ def understood_or_not() -> Iterator[Vector]:
 def called_later() -> Iterator[Vector]:
     rule = Rule(
         "14.1",
-        "is `called-name` if it is called later: under a key of `data` that Stable-Baselines uses, at any depth",
+        "under a key of `data` that Stable-Baselines uses, at any depth of its value",
     )
     unknown = b"csympy.core.containers\nTuple\n"
     nested = b"}" + text("features_extractor_class") + unknown + b"s"
@@ -127,7 +127,7 @@ def called_later() -> Iterator[Vector]:
     agent = b"}" + text("policy") + unknown + b"s}\x86"
     rule = Rule(
         "14.1",
-        "The keys of an agent in one pickle (16.4, also as a list) and the argument `data` of what `policy.save` writes, in a dict of any kind and whatever else is in it, count as such",
+        "the argument `data` of what `policy.save` writes, in a dict of any kind and whatever else is in it",
     )
     yield scans(rule, "called-sb2-policy", pickled(agent), "dangerous", "called-name")
     rule = Rule("14.1", "If it is called, it is `called-name`, otherwise `unknown-name`.")
@@ -135,7 +135,7 @@ def called_later() -> Iterator[Vector]:
     called = b"}" + text("features_extractor_class") + algorithm + b"s"
     yield scans(rule, "called-algorithm", document(pickled(called), "policy_kwargs"), "dangerous", "called-name")
     yield scans(rule, "kept-algorithm", document(pickled(algorithm), "my_note"), "unknown", "unknown-name")
-    rule = Rule("14.1", "or passed to a known constructor, as an argument or in its state, which may call it.")
+    rule = Rule("14.1", "passed to a known constructor which may call it, as an argument or in its state.")
     schedule = b"cstable_baselines3.common.utils\nFloatSchedule\n)\x81}" + text("value_schedule") + unknown + b"sb"
     yield scans(rule, "given-in-a-state", pickled(schedule), "dangerous", "called-name")
     given = b"ccollections\ndeque\n" + unknown + b"\x85R"
@@ -178,19 +178,17 @@ def changed_values() -> Iterator[Vector]:
 
 
 def keys() -> Iterator[Vector]:
-    rule = Rule(
-        "14.1", "A pickle that cannot be loaded is broken. This includes keys and members of a set that have no hash"
-    )
+    rule = Rule("14.1", "keys and members of a set that have no hash")
     for name, fragment in {
         "list": b"}]K\x01s", "in-a-tuple": b"}]\x85K\x01s", "member": b"\x8f(}\x90", "frozen": b"(]\x91",
         "popped": b"}]K\x01s0N", "ordered": b"ccollections\nOrderedDict\n)R]K\x01s",
     }.items():  # fmt: skip
         yield scans(rule, f"unhashable-{name}", pickled(fragment), "broken", "broken")
-    rule = Rule("14.1", "more than `pickle_nodes` parts of keys in total are broken")
+    rule = Rule("14.1", "more than `pickle_nodes` parts of keys in total.")
     yield scans(rule, "hashing-without-end", pickled(b"})" + b"2\x86" * 60 + b"Ns"), "broken", "broken")
     yield scans(rule, "hashing-that-ends", pickled(b"})" + b"2\x86" * 8 + b"Ns"), "clean")
     rule = Rule("14.1", "that need more than 32 steps from slot to slot each, in CPython's tables")
-    rule_of_calls = Rule("14.1", "more than `other_keys` keys of one table that are calls.")
+    rule_of_calls = Rule("14.1", "more than `other_keys` keys of one table that are calls")
     calls = b"".join(b"cbuiltins\ncomplex\nK\x00M" + at.to_bytes(2, "little") + b"\x86RN" for at in range(1025))
     yield scans(
         rule_of_calls, "keys-of-calls", pickled(b"}(" + calls + b"u"), "broken", "broken", "unchecked-arguments"
@@ -246,23 +244,23 @@ def imports_and_calls() -> Iterator[Vector]:
 def values() -> Iterator[Vector]:
     rule = Rule(
         "14.1",
-        "A text under `env` is the environment that SB3 creates, from any module (dangerous; anything else there is unknown)",
+        "A text under `env` is the environment that SB3 creates, from any module: dangerous. Anything else there is unknown.",
     )
     yield scans(rule, "env-text", b'{"env": "evil_module:Env-v0"}', "dangerous", "dangerous-name")
     yield scans(rule, "env-null", b'{"env": null}', "clean")
-    rule = Rule("14.1", "SB3 connects to an address under `tensorboard_log` (dangerous;")
+    rule = Rule("14.1", "SB3 connects to an address under `tensorboard_log`: dangerous.")
     log = b'{"tensorboard_log": "%s"}'
     yield scans(rule, "tensorboard-address", log % b"ftp://host/logs", "dangerous", "dangerous-name")
     yield scans(rule, "tensorboard-folder", log % b"logs/ppo", "clean")
     rule = Rule(
         "14.1",
-        "`not-known` unless it names a server, as `ftp://`, or is a chain of addresses; unknown if it is `file://` and a local path",
+        "`not-known` unless it names a server, as `ftp://`, or is a chain of addresses; and unknown if it is `file://` and a local path.",
     )
     for name, path in (("s3", b"s3://bucket/logs"), ("gs", b"gs://bucket/logs"), ("hf", b"hf://bucket/logs")):
         yield scans(rule, f"tensorboard-{name}", log % path, "dangerous", "dangerous-name", harmful=False)
     yield scans(rule, "tensorboard-file", log % b"file:///tmp/logs", "unknown", "unknown-name")
     yield scans(rule, "tensorboard-localhost", log % b"file://localhost/logs", "unknown", "unknown-name")
-    colons = Rule("14.1", "without `://`, only a UNC path is an address.")
+    colons = Rule("14.1", "Without `://`, only a UNC path is an address.")
     yield scans(colons, "tensorboard-colons", log % b"logs/PPO::CartPole", "clean")
     yield scans(colons, "tensorboard-unc", log % b"//host/logs", "dangerous", "dangerous-name")
     for name, path in (("file-host", b"file:////host/logs"), ("chain", b"s3://bucket/x::zip://y")):
@@ -272,7 +270,7 @@ def values() -> Iterator[Vector]:
     yield from memory()
     rule = Rule(
         "14.1",
-        "those of 1.2 are known, a path of three or more parts, through `ctypes` or a dunder is dangerous, any other is unknown.",
+        "Those of 1.2 are known; a path of three or more parts, through `ctypes` or a dunder is dangerous; any other is unknown.",
     )
     for name, entry, verdict, rules in (
         ("entry-known", "actor.optimizer.pth", "clean", ()),
@@ -285,7 +283,7 @@ def values() -> Iterator[Vector]:
 
 
 def descriptions() -> Iterator[Vector]:
-    rule = Rule("14.1", "a description of an environment (`EnvSpec`), with which `gym.make` imports what it names.")
+    rule = Rule("14.1", "a description of an environment (`EnvSpec`), with which `gym.make` imports what it names")
     state = b"}(" + text("id") + text("CartPole-v1") + text("entry_point") + text("gym.envs:CartPole") + b"ub"
     for library in ("gym", "gymnasium"):
         cls = f"c{library}.envs.registration\nEnvSpec\n".encode()
@@ -299,9 +297,7 @@ def descriptions() -> Iterator[Vector]:
 
 
 def arguments() -> Iterator[Vector]:
-    rule = Rule(
-        "14.1", "do no more than their arguments, which have findings of their own: they are not harmful themselves."
-    )
+    rule = Rule("14.1", "These are not harmful themselves; their arguments have findings of their own:")
     mine, command = b"cmy_package\nmake\n", b"cos\nsystem\n"
     state = b"\x85R(%s)}Ntb"
     for name, callee, verdict in (("mine", mine, "called-name"), ("command", command, "dangerous-name")):
@@ -329,7 +325,7 @@ def arguments() -> Iterator[Vector]:
         yield scans(rule, f"map-{name}", document(pickled(made)), "dangerous", *rules)
     rule = Rule(
         "14.1",
-        "by which no harmful name is reached: the name in the module, in the class, or in the class of the object.",
+        "by which no harmful name is reached: the name in the module, in the class, or in the class of the object",
     )
     for name, owner, attribute, rules in (
         ("function-of-torch", b"ctorch._C\n_VariableFunctionsClass\n", "tanh", ("called-name", "unchecked-arguments")),
@@ -337,7 +333,7 @@ def arguments() -> Iterator[Vector]:
     ):
         made = b"cbuiltins\ngetattr\n(" + owner + text(attribute) + b"tR"
         yield scans(rule, f"getattr-{name}", document(pickled(made)), "dangerous", *rules)
-    rule = Rule("14.1", "that only hold values or compute something (`http.HTTPStatus`, `os.getcwd`).")
+    rule = Rule("14.1", "that only hold values or compute something (`http.HTTPStatus`, `os.getcwd`)")
     yield scans(rule, "harmless-name", document(pickled(b"chttp\nHTTPStatus\n")), "unknown", "unknown-name")
     rule = Rule("14.1", "A code object in a pickle without a function is `carried-function` too.")
     kind = b"ccloudpickle.cloudpickle\n_builtin_type\n" + text("CodeType") + b"\x85R"
@@ -367,9 +363,7 @@ def arguments() -> Iterator[Vector]:
 
 
 def memory() -> Iterator[Vector]:
-    rule = Rule(
-        "14.1", "`unchecked-arguments` is dangerous for the BUILD of a numpy dtype that is not one of 6.6 or 13.2"
-    )
+    rule = Rule("14.1", "for the BUILD of a numpy dtype that is not one of 6.6 or 13.2")
     minus, date = b"J\xff\xff\xff\xff" * 2, b"}(C\x02usK\x01K\x01K\x01t\x86"
     for name, code, state, verdict in (
         ("pointers", "i8", b"(K\x03" + text("|") + b"NNN" + minus + b"K?tb", "dangerous"),
@@ -380,14 +374,12 @@ def memory() -> Iterator[Vector]:
     ):
         made = b"cnumpy\ndtype\n(" + text(code) + b"\x89\x88tR" + state
         yield scans(rule, f"dtype-{name}", document(pickled(made)), verdict, "unchecked-arguments")
-    rule = Rule("14.1", "The scanner checks the indices of every sparse tensor.")
+    rule = Rule("14.1", "The scanner checks the indices of every sparse tensor")
     yield scans(rule, "sparse", in_layout("csr", CSR_DATA), "clean")
     outside = in_layout("csr", {**CSR_DATA, "c": struct.pack("<3q", 0, 9, 2)})
     yield scans(rule, "sparse-outside", outside, "dangerous", "unchecked-arguments", harmful=True)
     yield scans(rule, "sparse-size", in_layout("csr", CSR_DATA, size=(3, 3)), "dangerous", "unchecked-arguments")
-    rule = Rule(
-        "14.1", "So are a storage that no tensor uses, which SB3 cannot load, a device of a type that no release"
-    )
+    rule = Rule("14.1", "a storage that no tensor uses, which SB3 cannot load - a device of a type that no release")
     yield scans(rule, "storage-alone", pth([storage(8)], DATA), "unknown", "odd-pickle")
     for name, kind, findings in (
         ("cpu", "cpu", ()),

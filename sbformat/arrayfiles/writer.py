@@ -20,7 +20,7 @@ from sbformat.errors import ContainerError, UnsupportedError, quote, require_typ
 from sbformat.immutable import Record
 from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.source import READ_AHEAD_BYTES, read_ahead
-from sbformat.pth.arrays import ArrayStream
+from sbformat.pth.array_streams import ArrayStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

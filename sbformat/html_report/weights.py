@@ -16,7 +16,8 @@ from sbformat.errors import SbformatError
 from sbformat.html_report.page import format_number
 from sbformat.html_report.plots import Histogram
 from sbformat.immutable import Record
-from sbformat.pth.arrays import ArrayStream, difference
+from sbformat.pth.array_streams import ArrayStream
+from sbformat.pth.arrays import difference
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
-"""Create numpy arrays from the descriptions of tensors, and the reverse (FORMAT.md 6.4, SB2.md 16).
+"""Create numpy arrays from the descriptions of tensors, and compare them (FORMAT.md 6.4, 9).
 
 In: a ``TensorInfo``. Out: an array, which is a read-only view of the archive's bytes. What a view cannot represent is
 copied once, charged to the budget: another byte order, conj and neg bits, half-precision complex numbers,
-``copy=True``. Arrays that are only written are not kept in memory: their items come in chunks, little-endian, in C
-order, unless they are not contiguous in a storage.
+``copy=True``. The second part says how far two tensors differ, in chunks.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections import OrderedDict
-from functools import partial
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -20,6 +17,7 @@ import numpy as np
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo, array_buffer
+from sbformat.pth.array_streams import runs_of_both
 from sbformat.pth.context import check_indices
 from sbformat.pth.values import DTYPES, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
@@ -320,137 +318,6 @@ _BOOL: Final = "bool"
 _COMPLEX32: Final = "complex32"
 _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 """The dtype of the array, where torch has another name."""
-
-
-class ArrayStream(Record):
-    """An array to be written: its description, and a function that yields its items, all little-endian."""
-
-    dtype: str
-    """The name that numpy has for it, or ml_dtypes: ``float32``."""
-    itemsize: int
-    """Bytes an item."""
-    descr: Any
-    """The dtype in a ``.npy`` header, ``<f4``; None if that format has no such dtype."""
-    shape: tuple[int, ...]
-    is_fortran: bool
-    """The first axis runs fastest in :attr:`pieces`."""
-    pieces: Callable[[], Iterator[Chunk]]
-    """Yields the bytes of its items, once a call."""
-    make: Callable[[], np.ndarray]
-    """Returns it whole."""
-
-    @property
-    def nbytes(self) -> int:
-        """Size of its items in bytes."""
-        product = self.itemsize
-        for size in self.shape:
-            product *= size
-        return product
-
-    def in_c_order(self) -> Iterator[Chunk]:
-        """Yield the bytes of its items in C order; items in another order are all read first."""
-        return _computed(self.make) if self.is_fortran else self.pieces()
-
-
-def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
-    """Return a tensor as a stream.
-
-    :param info: the tensor
-    :param make: returns its array
-    :raises UnsupportedError: when its dtype needs an extra
-    """
-    order = _run_order(info)
-    if order != "C":  # an array has to be created, so its dtype is checked before anything is written
-        from sbformat.pth.arrays import numpy_dtype
-
-        numpy_dtype(info.dtype)
-    name = _NAMES.get(info.dtype, info.dtype)
-    row = DTYPES[name]
-    descr = f"{'|' if row.itemsize == 1 else '<'}{row.numpy}" if row.is_in_numpy else None
-    pieces = partial(_computed, make) if order is None else partial(_run, info)
-    return ArrayStream(name, row.itemsize, descr, info.shape, order == "F", pieces, make)
-
-
-def _computed(make: Callable[[], np.ndarray]) -> Iterator[Chunk]:
-    """Yield the items of an array that has to be created as a whole first."""
-    from sbformat.pth.arrays import c_order
-
-    return c_order(make())
-
-
-def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
-    """Return the items of two tensors of one dtype and shape in pairs of chunks, without keeping a storage in memory.
-
-    :return: None if their items are not in the same order in their storages
-    """
-    order = _run_order(left)
-    if order is None or order != _run_order(right):
-        return None
-    pieces = _in_even_pieces(_run(left)), _in_even_pieces(_run(right))
-    return zip_longest(*pieces, fillvalue=b"")  # so that both are exhausted: that is where they check their CRC
-
-
-def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:
-    """Yield the same bytes in chunks of ``_PIECE`` bytes; the last one may be shorter."""
-    held = bytearray()
-    for piece in pieces:
-        held += piece
-        while len(held) >= _PIECE:
-            yield bytes(held[:_PIECE])
-            del held[:_PIECE]
-    if held:
-        yield bytes(held)
-
-
-def _run_order(info: TensorInfo) -> str | None:
-    """Return the order in which a tensor's items are contiguous in its storage, or None."""
-    if info.conj or info.neg or info.dtype == _COMPLEX32:
-        return None
-    axes = [(size, step) for size, step in zip(info.shape, info.strides) if size != 1]
-    if 0 in info.shape or _are_steps(reversed(axes)):
-        return "C"
-    return "F" if _are_steps(iter(axes)) else None
-
-
-def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
-    expected = 1
-    for size, step in axes:
-        if step != expected:
-            return False
-        expected *= size
-    return True
-
-
-def check_items(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:
-    """Check that a value of a state dict, if its dtype is bool, contains only 0 and 1, and the indices of sparse ones.
-
-    :param value: a tensor of any kind, a storage, or anything else
-    :param array_of: makes an array of a tensor
-    :raises TensorError: when it contains another value, or an index is outside the tensor
-    """
-    if isinstance(value, SparseTensor):
-        check_indices(value, *map(array_of, value.indices))
-        value = value.values
-    if isinstance(value, Storage) and value.dtype == _BOOL:
-        value = TensorInfo(_BOOL, (value.numel,), (1,), 0, value)
-    if isinstance(value, TensorInfo) and value.dtype == _BOOL:
-        for _ in stream_of(value, partial(array_of, value)).pieces():
-            pass
-
-
-def _run(info: TensorInfo) -> Iterator[Chunk]:
-    """Yield the items of a tensor that is one run of its storage."""
-    if not info.numel:
-        info.storage.check()
-        return
-    row = DTYPES[info.dtype]
-    start = info.offset * row.itemsize
-    swap = 1 if info.storage.byte_order == "little" else row.swap
-    for piece in info.storage.span(start, start + info.nbytes, swap):
-        if info.dtype == _BOOL and bytes(piece).translate(None, b"\0\1"):
-            message = f"expected only bytes 0 and 1 in the bool storage {info.storage.key!r}, got others"
-            raise TensorError(message)
-        yield piece
 
 
 _COMPARED: Final = 1 << 18

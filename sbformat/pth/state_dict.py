@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.container.reader import Container
-    from sbformat.pth.arrays import ArrayStream
+    from sbformat.pth.array_streams import ArrayStream
     from sbformat.pth.values import Chunk
 
 _PATH_COST: Final = 256
@@ -325,7 +325,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             for storage in storages:
                 storage.check()
             if any(storage.dtype in _CHECKED for storage in storages):
-                from sbformat.pth.arrays import check_items
+                from sbformat.pth.array_streams import check_items
 
                 for leaf in self.leaves():
                     check_items(leaf.value, self.array_of)
@@ -360,7 +360,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def stream_of(self, info: TensorInfo | Any) -> ArrayStream | Any:
         """Return a tensor of :meth:`tensors` as :meth:`stream` does."""
-        from sbformat.pth.arrays import stream_of
+        from sbformat.pth.array_streams import stream_of
 
         if type(info) is not TensorInfo:
             return self.array_of(info)
