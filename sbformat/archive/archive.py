@@ -97,13 +97,13 @@ class Archive:
         self._state_dicts = tuple(filter(is_state_dict, self._contents))
 
     def __repr__(self) -> str:
-        from sbformat.archive.display import describe
+        from sbformat.archive.show_archive import describe
 
         return describe(self)
 
     def _repr_html_(self) -> str:
         """Return a summary for notebooks: what it is, its entries and hyper-parameters."""
-        from sbformat.archive.display import render
+        from sbformat.archive.show_archive import render
 
         return render(self)
 

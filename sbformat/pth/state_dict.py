@@ -204,13 +204,13 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return len(self._keyed())
 
     def __repr__(self) -> str:
-        from sbformat.pth.display import describe
+        from sbformat.pth.show_state_dict import describe
 
         return describe(self)
 
     def _repr_html_(self) -> str:
         """Return a table of its tensors for notebooks."""
-        from sbformat.pth.display import render
+        from sbformat.pth.show_state_dict import render
 
         return render(self)
 

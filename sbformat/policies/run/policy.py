@@ -474,7 +474,7 @@ class Policy:
 
     def _repr_html_(self) -> str:
         """Return spaces, inputs, layers and outputs for notebooks."""
-        from sbformat.policies.display import render
+        from sbformat.policies.show_policy import render
 
         return render(self)
 

@@ -119,13 +119,13 @@ class RebuildReport(Record):
         return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}
 
     def __repr__(self) -> str:
-        from sbformat.tools.rebuild.display import describe
+        from sbformat.tools.rebuild.show_rebuild import describe
 
         return describe(self)
 
     def _repr_html_(self) -> str:
         """Return what became of each key and entry for notebooks."""
-        from sbformat.tools.rebuild.display import render
+        from sbformat.tools.rebuild.show_rebuild import render
 
         return render(self)
 

@@ -190,13 +190,13 @@ class ScanReport(Record):
     """Files of a folder without a verdict."""
 
     def __repr__(self) -> str:
-        from sbformat.tools.scan.display import describe
+        from sbformat.tools.scan.show_scan import describe
 
         return describe(self)
 
     def _repr_html_(self) -> str:
         """Return the verdict and the findings for notebooks."""
-        from sbformat.tools.scan.display import render
+        from sbformat.tools.scan.show_scan import render
 
         return render(self)
 

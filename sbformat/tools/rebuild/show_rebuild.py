@@ -10,6 +10,7 @@ from sbformat.rendering import count_noun
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.rebuild_report import RebuildReport, Row
 
+
 _HEADER = ("entry", "key", "action", "before", "now", "what was done, or why it was dropped")
 
 

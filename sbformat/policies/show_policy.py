@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sbformat.notebook import Markup
     from sbformat.policies.run.policy import Policy
 
+
 _NODES: Final = 2000
 """Graphs with more nodes are displayed without their layers."""
 _SHOWN: Final = ("layers", "outputs")

@@ -12,6 +12,7 @@ from sbformat.tools.scan.findings import VERDICTS
 if TYPE_CHECKING:
     from sbformat.tools.scan.findings import Finding, ScanReport
 
+
 _LINE: Final = 300
 _NAMES: Final = 8
 _MEANINGS: Final = {

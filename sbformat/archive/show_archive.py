@@ -12,7 +12,7 @@ from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
-from sbformat.pth.display import count_values, summarize
+from sbformat.pth.show_state_dict import count_values, summarize
 from sbformat.rendering import count_noun, format_size
 from sbformat.values.render import render_line
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.notebook import Markup
+
 
 T = TypeVar("T")
 

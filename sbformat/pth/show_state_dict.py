@@ -14,6 +14,7 @@ from sbformat.rendering import count_noun, format_size
 if TYPE_CHECKING:
     from sbformat.pth.state_dict import StateDict
 
+
 _VALUES: Final = 10_000
 """Values that are counted: these take 30 ms."""
 _ROWS: Final = 50
