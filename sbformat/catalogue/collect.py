@@ -47,7 +47,7 @@ class Failure(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileData:
-    """What is known of one file."""
+    """The facts about one file."""
 
     name: str
     """Its path as the caller gave it; ``<archive>``, ``<bytes>`` or ``<file>`` without one."""
@@ -61,7 +61,7 @@ class FileData:
     """The verdict, which a damaged file has, too; None if the file could not be opened."""
     size: int | None = None
     version: str | None = None
-    """Of a remote file: its size in bytes and its ETag, commit or time when it was opened."""
+    """The size in bytes of a remote file, and its ETag, commit or time when it was opened."""
 
     @property
     def is_broken(self) -> bool:
@@ -173,7 +173,7 @@ class Episodes(Record):
     """The sum of each episode's rewards."""
     lengths: tuple[int, ...]
     success_rate: float | None
-    """Of the episodes with a result; None without any."""
+    """The share of successes among the episodes with a result; None without any."""
     omitted: int
     """Number of episodes before these."""
     remarks: tuple[str, ...] = ()

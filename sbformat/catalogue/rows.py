@@ -123,7 +123,7 @@ class Remark(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
-    """What the table shows of a file; it can be sent between processes."""
+    """The cells of a file in the table; they can be sent between processes."""
 
     name: str
     cells: Mapping[str, Cell]
@@ -394,7 +394,7 @@ _ABSENT: Final = frozenset({"", "None", "not installed"})
 
 
 class SourceState(Record):
-    """What is known of a source without reading it."""
+    """The facts about a source that are known without reading it."""
 
     name: str
     """Its path or URL."""

@@ -252,7 +252,7 @@ def _decode(text: bytes | None) -> str | None:
 
 
 class CatalogReport(Record):
-    """What :func:`update_catalog` wrote."""
+    """The result of :func:`update_catalog`."""
 
     output: str
     rows: int

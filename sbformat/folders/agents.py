@@ -39,9 +39,9 @@ class AgentFiles(Record):
     kind: Kind
     role: Role
     steps: int | None
-    """Of a checkpoint: the number of steps in its name."""
+    """The number of steps in the name of a checkpoint."""
     statistics: tuple[str, ...]
-    """Of VecNormalize: one file, or SB2's ``obs_rms.pkl`` and ``ret_rms.pkl``."""
+    """The statistics of VecNormalize: one file, or SB2's ``obs_rms.pkl`` and ``ret_rms.pkl``."""
     replay_buffer: str | None
     settings: tuple[str, ...]
     """``args.yml``, ``config.yml`` and the like."""
@@ -54,7 +54,7 @@ class OtherFile(Record):
 
     path: str
     kind: Kind | None
-    """Of statistics, a replay buffer, or another file that sbformat reads."""
+    """The path of statistics, a replay buffer, or another file that sbformat reads."""
     title: str
     """What it is, by its contents or its name; empty when neither is known."""
     outcome: str
@@ -69,7 +69,7 @@ class OtherFile(Record):
 
 
 class FolderReport(Record):
-    """What :func:`inspect_folder` found."""
+    """The result of :func:`inspect_folder`."""
 
     path: str
     agents: tuple[AgentFiles, ...]
@@ -155,7 +155,7 @@ class ChosenAgent(Record):
     """The agent of a folder."""
 
     path: str
-    """Of its archive."""
+    """The path of its archive."""
     statistics: str | None
     """The path of its statistics: a file, or the folder with SB2's two."""
     is_normalized: bool | None

@@ -99,7 +99,7 @@ class ListedFile(Record):
     kind: Kind | None
     """None for a file that is not one of those that sbformat reads."""
     outcome: str
-    """Of a file that may be an archive and could not be read: the kind of error; otherwise empty."""
+    """The kind of error of a file that may be an archive and could not be read; otherwise empty."""
     message: str
     """Why it could not be read."""
 

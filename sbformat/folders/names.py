@@ -58,14 +58,14 @@ _SUFFIX_TITLES: Final = (
 
 
 class FileName(Record):
-    """What the name of a file says."""
+    """The parts of the name of a file."""
 
     folder: str
     """The folder of the file, relative to the top; empty for the top."""
     stem: str
     """The name without its suffix."""
     steps: int | None
-    """Of a checkpoint: the number of steps."""
+    """The number of steps of a checkpoint."""
     series: str
     """The stem without steps and without what the file is: checkpoints of one run have the same."""
 

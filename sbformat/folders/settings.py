@@ -107,7 +107,7 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
 
 
 class Normalization(Record):
-    """What the settings beside an agent say about ``VecNormalize``."""
+    """The statement of the settings beside an agent about ``VecNormalize``."""
 
     is_normalized: bool | None
     """Whether observations were normalized; None when no settings say so."""

@@ -399,7 +399,7 @@ class ReplayBuffer:
     handle_timeout_termination: bool
     """Whether timeouts were distinguished from terminations; before SB3 1.1 they were not."""
     n_steps: int | None
-    """Of an ``NStepReplayBuffer``, as ``gamma``; None for others."""
+    """The number of steps of an ``NStepReplayBuffer``, as ``gamma``; None for others."""
     gamma: float | None
     hindsight: Hindsight | None
     offline: ReplayBuffer | None

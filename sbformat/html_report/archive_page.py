@@ -63,7 +63,7 @@ class SpaceRow(Record):
     """``Box``, ``Discrete``, ..., or an empty text if the space is not known."""
     text: str
     parts: tuple[tuple[str, str], ...] = ()
-    """Of a Dict or Tuple the name and the text of each space in it."""
+    """The name and the text of each space in a Dict or Tuple."""
 
 
 def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
@@ -131,7 +131,7 @@ class RunningStatistics:
     components: tuple[Component, ...]
     """None of a large observation."""
     mean: Distribution | None
-    """Of the means of all components."""
+    """The distribution of the means of all components."""
     std: Distribution | None
 
 

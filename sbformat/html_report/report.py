@@ -32,7 +32,7 @@ _LONGEST_REASON: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HtmlReport:
-    """What :func:`report` wrote."""
+    """The result of :func:`report`: the page that was written."""
 
     output: str
     """The path of the page."""

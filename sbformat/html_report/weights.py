@@ -88,7 +88,7 @@ class TensorData(Record):
     remark: str
     """Why there is no distribution, or an empty text."""
     parameter: str
-    """Of a tensor of an optimizer the parameter that it belongs to, or an empty text."""
+    """The parameter that a tensor of an optimizer belongs to; empty for other tensors."""
 
 
 class StateDictData(Record):

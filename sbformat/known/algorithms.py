@@ -55,7 +55,7 @@ class PolicyClasses(Record):
 
 
 class KnownAlgorithm(Record):
-    """What is known about an algorithm."""
+    """The row of an algorithm: all that is known about it."""
 
     name: str
     module: str

@@ -65,7 +65,7 @@ built           ``unsafe`` may call it, with the arguments that its decoder acce
 
 
 class Known(Record):
-    """What is known about one class or function, by one of its names."""
+    """The row of one class or function, by one of its names."""
 
     module: str
     name: str

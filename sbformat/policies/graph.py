@@ -129,7 +129,7 @@ class Sampling(Record):
 
 
 class Graph(Record):
-    """What a policy computes. See the module's documentation for an example."""
+    """The computation of a policy. See the module's documentation for an example."""
 
     inputs: tuple[Input, ...]
     nodes: tuple[Node, ...]

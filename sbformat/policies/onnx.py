@@ -319,9 +319,9 @@ class Value(Record):
     """In the model; of a constant, in the lowered graph."""
     dtype: str
     shape: Shape
-    """Of one item; of a constant the whole."""
+    """The shape of one item; that of the whole for a constant."""
     array: Array | None
-    """Of a constant, which does not have a batch axis."""
+    """The array of a constant, which does not have a batch axis."""
 
 
 class Writer:

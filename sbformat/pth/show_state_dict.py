@@ -24,7 +24,7 @@ _MANY: Final = 10**15
 
 
 class Overview(Record):
-    """What a state dict contains, as far as it was counted."""
+    """The contents of a state dict, as far as they were counted."""
 
     tensors: int
     items: int
@@ -33,7 +33,7 @@ class Overview(Record):
     dtypes: tuple[str, ...]
     """Those of the tensors, each once."""
     rows: tuple[tuple[str, str, str, str], ...]
-    """Of the first tensors: path, dtype, shape, size."""
+    """Path, dtype, shape and size of the first tensors."""
     values: tuple[tuple[str, str], ...]
     """The first values that are not tensors, each with its path."""
     others: int

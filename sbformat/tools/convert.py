@@ -53,7 +53,7 @@ Arrays: TypeAlias = Mapping[str, Any]
 
 
 class ConvertReport(Record):
-    """What was written."""
+    """The file that was written."""
 
     output: str
     format: ConvertFormat

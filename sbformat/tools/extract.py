@@ -101,7 +101,7 @@ STATISTICS: Final = "statistics"
 
 
 class Part(Record):
-    """What can be extracted of one state dict, or of the statistics of a bundle."""
+    """The tensors of one state dict, or of the statistics of a bundle, that can be extracted."""
 
     name: str
     arrays: _Makers
@@ -244,7 +244,7 @@ __all__ = ["ExtractReport", "extract"]
 
 
 class ExtractReport(Record):
-    """What was written."""
+    """The file that was written."""
 
     output: str
     format: str

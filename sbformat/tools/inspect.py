@@ -83,7 +83,7 @@ class BrokenEntry(Record):
 
 
 class InspectReport(Record):
-    """What :func:`inspect` found in one file."""
+    """The result of :func:`inspect` for one file."""
 
     format: Kind
     stable_baselines3_version: str | None
@@ -106,7 +106,7 @@ class InspectReport(Record):
     network_error: str | None
     """Why the network of a policy is not known; None if it is, and for a file without a policy."""
     statistics: VecNormalize | None = None
-    """Of VecNormalize: of a file of statistics, or of a bundle."""
+    """The statistics of VecNormalize: those of a file of statistics, or of a bundle."""
     not_checked: tuple[NotChecked, ...] = ()
     """What was not checked, because only parts of a remote file were fetched."""
 

@@ -44,7 +44,7 @@ class Port(Record):
     dtype: str
     """numpy's name."""
     shape: Shape
-    """Of one item, without the batch."""
+    """The shape of one item, without the batch."""
     role: Literal["observation", "state", "episode_start", "action_masks", "output"]
     key: str | None = None
     """The key of a Dict observation."""
@@ -149,7 +149,7 @@ class ExportedFile(Record):
 
 
 class ExportReport(Record):
-    """What was exported."""
+    """The result of an export."""
 
     format: str
     """``onnx``, ``c`` or ``json``."""

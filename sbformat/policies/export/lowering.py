@@ -73,7 +73,7 @@ _WIDE_INTEGERS: Final = frozenset({"int32", "uint32", "int64", "uint64"})
 
 
 class Lowered(Record):
-    """What an exported file computes."""
+    """The computation of an exported file."""
 
     inputs: tuple[Port, ...]
     """Observations in the order of the space, then masks, ``episode_start`` and states."""

@@ -37,7 +37,7 @@ DEFAULT_NOTE: Final = "the default of {}: the file has no such key"
 
 
 class Row(Record):
-    """What became of a key of ``data`` or of an entry."""
+    """The outcome for a key of ``data`` or for an entry."""
 
     entry: str
     key: str | None

@@ -168,13 +168,13 @@ class Skipped(Record):
 
 
 class ScanReport(Record):
-    """What loading a file would run or import, and what in it sbformat does not understand."""
+    """The result of :func:`scan`: what loading a file would run or import, and what in it is not understood."""
 
     format: str
     """The type of the file: one of :mod:`sbformat.archive.kinds`."""
     verdict: Verdict
     reason: Reason | None
-    """Of a dangerous file ``harmful``, when any of its findings is, or ``not-known``; None for other verdicts."""
+    """``harmful`` when any finding of a dangerous file is, otherwise ``not-known``; None for other verdicts."""
     findings: tuple[Finding, ...]
     omitted: int
     """Number of findings beyond the first thousand of each verdict, which are not listed."""

@@ -59,7 +59,7 @@ class Member(Record):
     name: str
     method: int
     content: bytes | memoryview
-    """Of a stored member the bytes up to the next header, of a compressed one as many as can be inflated."""
+    """Return the bytes of a stored member up to the next header, or as many of a compressed one as can be inflated."""
 
 
 def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[Member]:

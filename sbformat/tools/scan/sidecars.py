@@ -84,7 +84,7 @@ the number of a line depends on it, and whether a large file is searched."""
 
 
 class Tag(Record):
-    """What may be a tag of a Python object."""
+    """A place in a text that may be a tag of a Python object."""
 
     name: str
     """What follows :data:`NAMESPACE`, decoded: ``name:os.system``. Empty: a directive that is too long or one too many,

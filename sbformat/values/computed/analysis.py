@@ -121,7 +121,7 @@ def _find_code(callee: Any) -> Code | None:
 
 
 class _Found(Record):
-    """What a function is in one release."""
+    """The meaning of a function in one release."""
 
     schedule: ConstantSchedule | LinearSchedule | None
     """None if it is neither."""

@@ -50,7 +50,7 @@ _TINY: Final = 2.0**-1074
 _LOST: Final = 4
 """Units in the last place by which functions of a C library or of numpy may differ between machines."""
 _BITS: Final = 256
-"""Of an integer of Python."""
+"""The largest integer of Python that is computed, in bits."""
 _EXACT: Final = 1 << 53
 
 PYTHON: Final = ("bool", "int", "float")

@@ -61,7 +61,7 @@ class Release(Record):
     others: int = 0
     """A bit for each opcode that the release has, where bytecode may be that of this release or of another."""
     compensated_sum: int = 0
-    """Of ``float``, ``int`` and ``bool``, how many kinds of numbers ``sum`` adds with a compensation of errors."""
+    """How many of ``float``, ``int`` and ``bool`` are added by ``sum`` with a compensation of errors."""
 
     @property
     def needs_bool(self) -> bool:
@@ -242,7 +242,7 @@ def list_releases(code: Code) -> tuple[Release, ...]:
 
 
 _ARGUMENTS_UNTIL_3_7: Final = 15
-"""Of a code object."""
+"""The number of arguments of a code object."""
 
 
 _MOST_BYTES: Final = 1 << 14

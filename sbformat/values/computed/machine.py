@@ -89,7 +89,7 @@ _SUSPENDED: Final = 0x20 | 0x80 | 0x200
 
 
 class Result(Record):
-    """What a function returns for one progress."""
+    """The result of a function for one progress."""
 
     number: Number
     decisions: list[Decision]
@@ -365,9 +365,9 @@ class Frame:
         self.position = 0
         self.stack: list[Any] = []
         self.loops: list[tuple[int, int]] = []
-        """Of SETUP_LOOP and other blocks: where BREAK_LOOP continues, and the height of the stack."""
+        """For SETUP_LOOP and other blocks: where BREAK_LOOP continues, and the height of the stack."""
         self.keywords: tuple[str, ...] = ()
-        """Of KW_NAMES, for the next call."""
+        """The names of KW_NAMES, for the next call."""
         self.result: Any = _RUNNING
 
     def pop(self) -> Any:

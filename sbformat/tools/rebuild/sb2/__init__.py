@@ -123,7 +123,7 @@ class Conversion(Record):
     """An agent of SB2 in the form of SB3."""
 
     algorithm: str
-    """Of SB3 or sb3-contrib."""
+    """The name of the algorithm in SB3 or sb3-contrib."""
     original: str
     """The algorithm of SB2."""
     archive: Archive

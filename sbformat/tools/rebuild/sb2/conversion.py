@@ -84,7 +84,7 @@ class ConvertedNetwork(Record):
     """A network for SB3."""
 
     algorithm: str
-    """Of SB3 or sb3-contrib, as in ``algorithms.ALGORITHMS``."""
+    """The name of the algorithm in SB3 or sb3-contrib, as in ``algorithms.ALGORITHMS``."""
     policy_class: str
     """SB3's short name: ``MlpPolicy``, ``CnnPolicy``, ``MlpLstmPolicy``, ..."""
     policy_kwargs: Mapping[str, object]
@@ -138,7 +138,7 @@ class Keys:
         self.policy_kwargs: dict[str, object] = {}
         """Arguments of the policy that follow from keys of ``data``: of its optimizer."""
         self.rows: list[Row] = []
-        """Of the keys that are dropped, and of those that became arguments of the policy."""
+        """Rows of the keys that are dropped, and of those that became arguments of the policy."""
         self.done: set[str] = set()
         """The keys of SB2 that have a setting or a row."""
 

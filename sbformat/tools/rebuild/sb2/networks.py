@@ -349,12 +349,12 @@ class _Statistics(Record):
 
 
 class _Ddpg(Record):
-    """What the networks of DDPG are made from."""
+    """The settings from which the networks of DDPG are made."""
 
     source: _OffPolicy
     critic: DDPGCritic
     statistics: _Statistics | None
-    """Of observations."""
+    """The statistics of observations."""
     bounds: tuple[float, float]
     """What observations are clipped to; infinite where the space makes it void."""
     returns: _Statistics | None
