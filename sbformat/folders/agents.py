@@ -54,7 +54,7 @@ class OtherFile(Record):
 
     path: str
     kind: Kind | None
-    """The path of statistics, a replay buffer, or another file that sbformat reads."""
+    """The kind of a file that sbformat reads: statistics, a replay buffer, or another."""
     title: str
     """What it is, by its contents or its name; empty when neither is known."""
     outcome: str
