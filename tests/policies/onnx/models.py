@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sbformat
-from sbformat.policies import onnx
-from sbformat.policies.onnx import write_model
+from sbformat.policies.onnx import translate, write_model
 from tests.helpers.onnx_policy import OnnxPolicy, open_session
 from tests.policies.run.graphs import lower_graph
 
@@ -29,6 +28,6 @@ def export(policy: sbformat.Policy, folder: Path, **options: Any) -> OnnxPolicy:
 def run_model(graph: Graph, inputs: Mapping[str, np.ndarray], opset: int, batch: int | None = None) -> list[np.ndarray]:
     """Run a graph in onnxruntime."""
     lowered = lower_graph(graph)
-    content = write_model(lowered, onnx(lowered, opset, batch), batch or "batch")
+    content = write_model(lowered, translate(lowered, opset, batch), batch or "batch")
     found: list[np.ndarray] = open_session(content).run(list(graph.outputs), dict(inputs))
     return found
