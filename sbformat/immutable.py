@@ -58,17 +58,18 @@ else:
             if fields:
                 made._fields = made.__match_args__ = fields
                 made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
-                made.__new__ = _make_constructor(fields, tuple(made._field_defaults.values()))
+                made.__new__ = _make_constructor(fields, made._field_defaults)
                 for position, field in enumerate(fields):
                     setattr(made, field, field_of_tuple(position, f"Field {position}."))
             return made
 
-    def _make_constructor(fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
+    def _make_constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> FunctionType:
         """Return ``lambda cls, a, b: tuple.__new__(cls, (a, b))``, with the names of the fields."""
         if len(fields) > len(_CONSTRUCTORS):
-            return _make_long_constructor(fields, dict(zip(fields[-len(defaults) :], defaults, strict=True)))
+            return _make_long_constructor(fields, defaults)
         code = _CONSTRUCTORS[len(fields) - 1].__code__
-        made = FunctionType(code.replace(co_varnames=("cls", *fields)), {"make": make}, "__new__", defaults)
+        code = code.replace(co_varnames=("cls", *fields))
+        made = FunctionType(code, {"make": make}, "__new__", tuple(defaults.values()))
         made.__qualname__ = "__new__"  # what Python's message for a wrong argument begins with
         return made
 
