@@ -341,7 +341,6 @@ def _write_job(job: Job, args: argparse.Namespace, root: str) -> dict[str, Any]:
 def _find_objection(path: str, limits: Limits) -> str:
     """Return why a file is not copied: what the scan finds in it, or that it is a program; empty for others."""
     from sbformat.tools.scan import scan
-    from sbformat.tools.scan.sidecars import is_script
 
     if is_script(path, read_start(path, 16)):
         return _PROGRAM

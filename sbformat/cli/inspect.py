@@ -20,7 +20,7 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, escape
 from sbformat.immutable import Record
-from sbformat.io.opening import has_file, is_folder, is_remote
+from sbformat.io.opening import has_file, is_folder, is_remote, join_path
 from sbformat.io.urls import hide_secrets, is_url
 from sbformat.known.changes import WRITES_VERSION
 from sbformat.limits import Budget
@@ -466,7 +466,6 @@ def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
 
 def _read_settings_file(top: str, name: str, limits: Limits) -> dict[str, Any]:
     from sbformat.folders.settings import read_results, read_settings
-    from sbformat.io.opening import join_path
 
     path = join_path(top, name)
     try:

@@ -13,7 +13,7 @@ from sbformat.cli import _files, _many, _output
 from sbformat.cli import _options as opt
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX
 from sbformat.errors import UnsupportedError, escape
-from sbformat.io.opening import has_file, is_folder
+from sbformat.io.opening import has_file, is_folder, is_remote, read_start
 from sbformat.known.changes import WRITES_VERSION
 
 if TYPE_CHECKING:
@@ -180,7 +180,6 @@ def is_statistics(path: str, args: argparse.Namespace) -> bool:
     """Return whether a path is a file or folder of statistics rather than an archive."""
     from sbformat.archive.kinds import STATISTICS, detect_kind
     from sbformat.formats.vecnormalize.pickles import folder_files
-    from sbformat.io.opening import has_file, is_folder, is_remote, read_start
     from sbformat.io.source import BytesSource
 
     source = _files.open_input(path, _files.make_limits(args))

@@ -31,7 +31,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from sbformat.container.layout import Entry, Unread
+    from sbformat.container.layout import Unread
     from sbformat.io.source import Source
 
 

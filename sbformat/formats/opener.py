@@ -27,7 +27,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.entries import ReadOptions
+from sbformat.archive.entries import FileEntries, ReadOptions, is_entry_name
 from sbformat.archive.kinds import detect_kind, detect_zip_kind, refuse_kind
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.layout import is_state_dict
@@ -181,8 +181,6 @@ def _require_keys(opened: Source, budget: Budget) -> None:
 
 def _single_entry(name: str, opened: Source, budget: Budget) -> Entries:
     """Return the entries of a file that is a single entry."""
-    from sbformat.archive.entries import FileEntries
-
     return FileEntries({name: opened}, budget)
 
 
@@ -260,8 +258,6 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSo
 
 def _entry_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
     """Return the name of the file if it is valid as an entry name."""
-    from sbformat.archive.entries import is_entry_name
-
     name = base_name(source)
     return name if is_entry_name(name) else otherwise
 

@@ -422,8 +422,6 @@ class ReplayBuffer:
 
     def scalars(self) -> dict[str, np.ndarray]:
         """Return ``pos``, ``buffer_size`` and ``n_envs`` as int64 and ``full`` as bool, arrays of shape ``()``."""
-        import numpy as np
-
         numbers = {name: np.array(getattr(self, name), np.int64) for name in ("pos", "buffer_size", "n_envs")}
         return numbers | {"full": np.array(self.full)}
 

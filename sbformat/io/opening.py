@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
-from sbformat.io.source import CHUNK_BYTES, BytesSource, FileSource
+from sbformat.io.source import CHUNK_BYTES, BytesSource, FileSource, read_ahead
 from sbformat.io.urls import copy_options, is_url, join_url, last_name, local_path
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
@@ -249,8 +249,6 @@ def _allocate(size: int) -> bytearray | mmap:
 
 def _read_pieces(file: IO[bytes], data: bytearray | mmap, progress: Callable[[int], None] | None) -> int:
     """Read a file into memory of its size in pieces, a large one with two threads; return how many bytes it has."""
-    from sbformat.io.source import read_ahead
-
     is_parallel = len(data) >= _PARALLEL_BYTES and hasattr(os, "preadv")
     middle = len(data) // 2 if is_parallel else len(data)
     found = 0

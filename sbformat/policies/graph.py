@@ -176,8 +176,6 @@ class Graph(Record):
 
             json.dump(sbformat.load_policy("agent.zip").graph.to_dict(), file)
         """
-        from sbformat.policies.graph import write_graph
-
         return write_graph(self)
 
 

@@ -45,8 +45,6 @@ from sbformat.pth.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.pth.context import DecodeContext
-
 
 _DEVICE_NAME: Final = "[A-Za-z_]+"
 _DEVICE_TEXT: Final = rf"{_DEVICE_NAME}(:(0|[1-9][0-9]?|1[01][0-9]|12[0-7]))?"

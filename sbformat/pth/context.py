@@ -15,7 +15,6 @@ from sbformat.pth.values import StorageId, check_keys, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
 
     import numpy as np
 

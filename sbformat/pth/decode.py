@@ -75,7 +75,6 @@ if TYPE_CHECKING:
 
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
-    from sbformat.pth.values import OnUnknown
 
 
 _METADATA: Final = "_metadata"

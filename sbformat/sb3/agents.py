@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.limits import Limits
     from sbformat.tools.rebuild import RebuildReport, Row
 
 

@@ -23,7 +23,7 @@ from sbformat.constants import (
 )
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
-from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.reader import read
 from sbformat.schema.check_data import Problem, check_data
@@ -45,7 +45,6 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
 
     :param archive: an archive of SBX
     """
-    from sbformat.limits import Budget
     from sbformat.nets.sbx import build_sbx_policy
     from sbformat.policies.builder import Given
 

@@ -38,7 +38,6 @@ from sbformat.values.render import ValueRenderer, render_json, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Final
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_names
-from sbformat.formats.vecnormalize.entries import has_entries
+from sbformat.formats.vecnormalize.entries import (
+    describe_settings,
+    has_entries,
+    make_arrays,
+    make_number,
+    make_settings,
+    read_entries,
+)
 from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth.values import segment
@@ -205,8 +212,6 @@ def _list_replay_buffer(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
 
 def _list_counts(leaves: Mapping[str, Any]) -> _Makers:
     """Return the numbers of samples, which the pickle has as Python numbers."""
-    from sbformat.formats.vecnormalize.entries import make_number
-
     counts = {path: value for path, value in leaves.items() if path.rpartition("/")[2] == "count"}
     made = {path: make_number(value) for path, value in counts.items() if type(value) in (int, float)}
     return _return_each({path: array for path, array in made.items() if array is not None})
@@ -217,7 +222,6 @@ def _list_settings(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
 
     SB2's files of a mean and a variance have none, and those of a class of a user may not be what SB3 has.
     """
-    from sbformat.formats.vecnormalize.entries import describe_settings, make_settings
     from sbformat.formats.vecnormalize.pickles import read_vecnormalize
 
     if archive.format != "vecnormalize":
@@ -230,8 +234,6 @@ def _list_settings(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
 
 
 def _list_bundled_statistics(archive: Archive) -> Part:
-    from sbformat.formats.vecnormalize.entries import describe_settings, make_arrays, read_entries
-
     value = read_entries(archive)
     return Part(STATISTICS, _return_each(make_arrays(value)), {}, {"vecnormalize": describe_settings(value)}, 0)
 
