@@ -117,8 +117,6 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     :param limits: the largest sizes and counts to accept
     :return: its keys in order, immutable; objects with ``:serialized:`` become :class:`Serialized`, at the top level
         only, as in SB3
-    :raises DataError: if it breaks FORMAT.md 3.1 or 3.2
-    :raises LimitError: if it needs more than allowed
     """
     return decode(data, Budget(limits))
 
@@ -273,7 +271,6 @@ def dumps(data: Mapping[str, Any]) -> bytes:
     """Encode ``data`` as SB3 does: like ``json.dumps(..., indent=4)`` (WRITER.md 12.4).
 
     :param data: keys that are strings; JSON values (tuples become arrays) and :class:`Serialized` at the top level
-    :raises DataError: for values that JSON cannot represent, and for keys that would not be read back unchanged
     """
     for key, value in data.items():
         _check_value(key, value)

@@ -56,8 +56,6 @@ def require_type(value: object, expected: type | tuple[type, ...], what: str) ->
 
     >>> require_type(None, Archive, "an Archive")
     TypeError: expected an Archive, got None
-
-    :raises TypeError: if it is not of an expected type
     """
     if not isinstance(value, expected):
         message = f"expected {what}, got {'None' if value is None else type(value).__name__}"
@@ -65,10 +63,7 @@ def require_type(value: object, expected: type | tuple[type, ...], what: str) ->
 
 
 def require_names(names: Iterable[str], argument: str) -> tuple[str, ...]:
-    """Return a collection of names as a tuple; a str would be a collection of characters.
-
-    :raises TypeError: if it is a str, not a collection, or has other items than str
-    """
+    """Return a collection of names as a tuple; a str would be a collection of characters."""
     if isinstance(names, str):
         message = f"{argument}: expected a collection of names, got the str {quote(names)}; pass [{quote(names)}]"
         raise TypeError(message)

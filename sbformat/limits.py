@@ -184,7 +184,6 @@ class Budget:
         :param amount: bytes or items; running totals add up, other limits compare this amount. A negative one, which
             only a forged size can be, charges nothing: it does not take back what others were charged
         :param offset: position in the entry, for the message
-        :raises LimitError: when the limit would be exceeded; nothing is charged then
         """
         if limit not in _RUNNING_TOTALS:
             self.limits.check(limit, amount, offset=offset)
@@ -210,7 +209,6 @@ class Budget:
 
         :param size: bytes
         :param meanwhile: bytes that are also needed until the value is complete; these are not charged
-        :raises LimitError: when both together would exceed ``memory_bytes``
         """
         left = self.memory_left() - size - meanwhile
         if left < 0:

@@ -85,8 +85,6 @@ def map_in_order(
     :param executor: does the work; the caller shuts it down. One that fails as a whole is replaced by processes here
     :param workers: how many the executor has, which decides how many items are under way
     :param worker_timeout: seconds that a cluster of Dask may be without workers, or its scheduler without an answer
-    :raises WorkersError: when the executor takes no more work, or a cluster has had no workers for that time
-    :raises Exception: any error that ``work`` raises
     """
     if executor is not None:
         under_way = _SUBMITTED_ELSEWHERE if workers is None else _SUBMITTED * workers
@@ -204,10 +202,7 @@ class _Given:
         """How many processes replace an executor that fails as a whole."""
 
     def submit(self, work: Callable[[T], R], item: T) -> Future[R]:
-        """Submit an item; in an executor that is broken its result is missing.
-
-        :raises WorkersError: when it was shut down, or its cluster has ended
-        """
+        """Submit an item; in an executor that is broken its result is missing."""
         from concurrent.futures import BrokenExecutor
 
         try:
@@ -254,11 +249,7 @@ class _DaskClient(_Given):
         return future
 
     def wait(self, future: Future[R]) -> R:
-        """Return a result. That of a cluster which has ended, or has no workers, never comes: it is asked now and then.
-
-        :raises WorkersError: when the client, which tries to connect again for a while, is closed; and when there are
-            no workers, or is no answer, for ``worker_timeout`` seconds
-        """
+        """Return a result. A cluster that has ended or has no workers gives none, so it is asked now and then."""
         while True:
             try:
                 return future.result(timeout=min(_ASKED_EVERY, self._timeout))

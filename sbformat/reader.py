@@ -94,10 +94,7 @@ def read_in_place(
 
 
 def _require_unread(source: ArchiveLike, **options: bool) -> None:
-    """Refuse an Archive with options that only reading a file can apply.
-
-    :raises TypeError: for an Archive and an option that is true
-    """
+    """Refuse an Archive with options that only reading a file can apply."""
     if isinstance(source, Archive) and any(options.values()):
         name = next(name for name, value in options.items() if value)
         message = f"{name}=True needs a path, bytes or a binary file, got an Archive, which has been read already"

@@ -120,7 +120,6 @@ def write_pth(
     :param overwrite: replace an existing file
     :param progress: see :func:`write`
     :param check: called after the last byte, before the target is replaced; its errors are raised
-    :raises SbformatError: if it cannot be encoded
     """
     made = encode_pth(state_dict)
     with new_file(path, overwrite=overwrite) as temporary:
@@ -149,10 +148,7 @@ def _rank(name: str) -> int:
 
 
 def _require_archive(value: Archive) -> None:
-    """Refuse another type; of the results of ``rebuild``, ``edit`` and ``unbundle`` the field ``archive`` is one.
-
-    :raises TypeError: if it is not an Archive
-    """
+    """Refuse another type; of the results of ``rebuild``, ``edit`` and ``unbundle`` the field ``archive`` is one."""
     require_type(value, Archive, "an Archive (its field archive)" if hasattr(value, "archive") else "an Archive")
 
 
@@ -257,10 +253,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
 
 
 def _check_network(template: Archive, made: Archive) -> None:
-    """Refuse ``data`` that describes another network than the template's, and contradictory names of one tensor.
-
-    :raises ValidationError: for mismatches that the template does not have
-    """
+    """Refuse ``data`` that describes another network than the template's, and contradictory names of one tensor."""
     found = _network_misfits(made)
     before = _network_misfits(template) if found else []
     if new_ones := [row for row in found if row not in before]:

@@ -602,10 +602,7 @@ class ReadOnlyArchive(Archive):
     __slots__ = ()
 
     def require_writable(self) -> None:
-        """Raise.
-
-        :raises UnsupportedError: always
-        """
+        """Raise."""
         hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
         message = (
             f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}{hint}"

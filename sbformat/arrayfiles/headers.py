@@ -63,8 +63,6 @@ def read_header(data: memoryview) -> NpyHeader:
     """Read the header of a ``.npy``.
 
     :param data: all of it, or its first ``HEAD_BYTES``
-    :raises TensorError: when it is not a header that numpy writes
-    :raises UnsupportedError: for arrays of objects, which are pickled, and other arrays that are not plain numbers
     """
     head = bytes(data[:_FIXED_BYTES])
     counted = _NPY_LENGTH_BYTES.get(head[6]) if len(head) == _FIXED_BYTES and head.startswith(NPY_MAGIC) else None
@@ -117,7 +115,6 @@ def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo],
 
     :param opened: the file, which must not change before the tensors are read
     :param budget: the operation's; the memory in use does not grow with the tensors
-    :raises ContainerError: when the file is damaged
     """
     rows, metadata, start = parse_header(opened, budget)
     tensors = {}
@@ -143,10 +140,7 @@ _ANY_HEADER: Final = Limits()._replace(json_bytes=2**31, json_nodes=2**31, leave
 
 
 def check_safetensors(path: str | os.PathLike[str]) -> None:
-    """Read the header of a file that was just written, of any size.
-
-    :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
-    """
+    """Read the header of a file that was just written, of any size."""
     parse_header(FileSource(path, limits=_ANY_HEADER), Budget(_ANY_HEADER))
 
 
@@ -155,10 +149,7 @@ Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
 
 
 def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
-    """Return the tensors in the order of their bytes, the metadata, and the offset of the first byte.
-
-    :raises ContainerError: if it is damaged: tensors must cover the bytes without gaps and overlaps
-    """
+    """Return the tensors in the order of their bytes, the metadata, and the offset of the first byte."""
     if opened.size < _LENGTH_BYTES:
         _refuse(f"it has {opened.size} bytes")
     length = int.from_bytes(opened.view(0, _LENGTH_BYTES), "little")
@@ -208,10 +199,7 @@ def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
 
 
 def dtype_of(name: str) -> str:
-    """Return what torch calls a dtype of the format.
-
-    :raises UnsupportedError: for one that numpy has no array of
-    """
+    """Return what torch calls a dtype of the format."""
     if name not in _DTYPES:
         message = f"numpy has no dtype for {quote(name, 40)}"
         raise UnsupportedError(message)
@@ -219,10 +207,7 @@ def dtype_of(name: str) -> str:
 
 
 def check_shape(nbytes: int, itemsize: int, shape: tuple[int, ...], budget: Budget) -> None:
-    """Check that an array of a shape needs exactly the bytes that it has.
-
-    :raises TensorError: when it does not
-    """
+    """Check that an array of a shape needs exactly the bytes that it has."""
     budget.spend("tensor_rank", len(shape))
     size = itemsize
     for length in shape:

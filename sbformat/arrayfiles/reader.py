@@ -29,10 +29,6 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
     :param path: a path with the suffix of one of the formats
     :param limits: the largest sizes and counts to accept
     :return: the arrays by name, in the order of the file; read-only
-    :raises OSError: if the path cannot be read
-    :raises ContainerError: when it is damaged
-    :raises TensorError: when an array does not fit its bytes
-    :raises UnsupportedError: for another suffix, object arrays, and dtypes that need an extra
     """
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix == ".safetensors":
@@ -49,9 +45,6 @@ def read_array(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS)
     :param path: the file
     :param limits: the largest sizes and counts to accept
     :return: the array; read-only
-    :raises OSError: if the path cannot be read
-    :raises TensorError: when it does not fit its bytes
-    :raises UnsupportedError: for object arrays
     """
     budget = Budget(limits)
     opened = open_source(path, budget=budget)
@@ -92,8 +85,6 @@ def read_safetensors(
     :param source: a path, bytes, or a binary file object
     :param limits: what it may ask for; the header counts as JSON
     :param is_plain: refuse complex numbers, and dtypes that numpy itself does not have
-    :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
-    :raises UnsupportedError: for a dtype that is not read
     """
     budget = Budget(limits)
     opened = open_source(source, budget=budget)

@@ -48,10 +48,7 @@ _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
-    """Detect the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
-
-    :raises UnsupportedError: for any other suffix
-    """
+    """Detect the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder."""
     require_type(path, (str, os.PathLike), "a path")
     text = os.fspath(path)
     if not text:
@@ -86,8 +83,6 @@ def write_arrays(
     :param overwrite: replace what is there
     :param progress: called with the bytes of an array as they are written
     :param check: called when all was written, before it takes the target's place; what it raises is raised
-    :raises UnsupportedError: for a tensor or name that the format cannot hold
-    :raises FileExistsError: when the target exists and ``overwrite`` is False
     """
     streams = _describe_arrays(arrays)
     kind = detect_format(path)
@@ -100,7 +95,6 @@ def encode_safetensors(arrays: Mapping[str, Any], *, metadata: Mapping[str, str]
 
     :param arrays: by name
     :param metadata: text that is kept in the header
-    :raises UnsupportedError: for a tensor or name that the format cannot represent
     """
     streams = _describe_arrays(arrays)
     names, header = _lay_out(streams, metadata or {})

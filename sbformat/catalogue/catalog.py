@@ -82,10 +82,7 @@ def catalog(
 
 
 def make_work(limits: Limits, allow: Sequence[str]) -> partial[Row]:
-    """Return the function that makes a source a row; it can be sent to other processes.
-
-    :raises ValueError: for a name that cannot be allowed
-    """
+    """Return the function that makes a source a row; it can be sent to other processes."""
     from sbformat.schema import known_keys
     from sbformat.tools.scan import scan
 

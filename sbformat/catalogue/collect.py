@@ -102,7 +102,6 @@ def collect_file(
     :param name: what a page calls it; by default its path
     :param limits: for reading
     :param allow: names that the scan treats as known
-    :raises TypeError: if it is not a source
     """
     from sbformat.tools.inspect import inspect
     from sbformat.tools.scan import scan, scan_opened

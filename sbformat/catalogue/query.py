@@ -68,9 +68,6 @@ def search(
     :param sort: the name of a column; rows without a value come last
     :param is_reversed: reverse the order
     :param most: the number of rows at most
-    :raises UnsupportedError: for a condition that is not SQL, or does more than read, and for another file
-    :raises MissingEntryError: for a column that the catalogue does not have
-    :raises OSError: when the file cannot be opened
     """
     with contextlib.closing(_open(path)) as database:
         names = tuple(row[0] for row in database.execute(f"SELECT name FROM pragma_table_info('{TABLE}')"))  # noqa: S608

@@ -462,9 +462,6 @@ def compute_checksum(row: Row) -> int:
     """Return the checksum of the values of a row: CRC-32, the same for every format of tables.
 
     Formats differ in what is an integer, a number with a fraction or a truth value, and in how they store NaN.
-
-    :raises UnicodeError: for half a character
-    :raises OverflowError: for an integer that has more than 1,024 bits
     """
     values = {
         name: value if isinstance(value, str) else write_number(value + 0.0)

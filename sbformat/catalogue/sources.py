@@ -41,8 +41,6 @@ def list_sources(
     :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes
     :param limits: for files that are opened to find out what they are
     :param finds_states: ask for size and version of remote files that are named, not listed: a request for each
-    :raises OSError: if a remote folder cannot be listed, unless it is missing or denied, which is a row
-    :raises UnsupportedError: for a URL whose packages are not installed
     """
     finder = StatisticsFinder(limits)
     for source in sources:

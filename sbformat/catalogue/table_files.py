@@ -122,10 +122,7 @@ class TableFormat(Record):
 
 
 def find_format(path: str) -> TableFormat:
-    """Return the format of a file, by its suffix.
-
-    :raises UnsupportedError: for another suffix, or a package that is not installed
-    """
+    """Return the format of a file, by its suffix."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
         message = f"expected a file that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {quote(path)}"
@@ -140,12 +137,7 @@ def find_format(path: str) -> TableFormat:
 
 
 def read_table(path: str) -> Iterator[Row]:
-    """Yield the rows of a catalogue.
-
-    :raises DamagedTableError: when it is one up to a row
-    :raises UnsupportedError: when it is not one
-    :raises OSError: when it cannot be opened
-    """
+    """Yield the rows of a catalogue."""
     row = None
     try:
         for row in find_format(path).read(path):
@@ -357,10 +349,7 @@ def _decode_value(value: Scalar, kind: str) -> Scalar:
 
 
 def open_read_only(path: str) -> sqlite3.Connection:
-    """Open a database that is not written to.
-
-    :raises OSError: when it cannot be opened
-    """
+    """Open a database that is not written to."""
     with open(path, "rb"):  # whose error names the reason
         pass
     database = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)

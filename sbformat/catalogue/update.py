@@ -293,9 +293,6 @@ def update_catalog(
     :param allow: names that the scan treats as known
     :param fresh: read everything again
     :param overwrite: replace a file that is not a catalogue
-    :raises UnsupportedError: for a suffix that is not one of a catalogue, a package that is not installed, a file that
-        is not a catalogue, and while another run writes the same output
-    :raises OSError: when it cannot be written
     """
     table = find_format(output)
     work = make_work(limits, tuple(allow))
@@ -338,10 +335,7 @@ def update_catalog(
 
 
 def check_output(output: str, *, overwrite: bool) -> bool:
-    """Return whether there is a catalogue at the output, whose rows can be taken over.
-
-    :raises UnsupportedError: when there is another file, unless it is overwritten
-    """
+    """Return whether there is a catalogue at the output, whose rows can be taken over."""
     if not os.path.lexists(output):
         return False
     try:

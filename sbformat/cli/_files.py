@@ -73,10 +73,7 @@ class OutputError(Exception):
 
 
 def start(args: argparse.Namespace) -> None:
-    """Forget the standard input of another run, and check that the arguments name it once.
-
-    :raises UsageError: when they name it twice
-    """
+    """Forget the standard input of another run, and check that the arguments name it once."""
     _standard_input.clear()
     count = 0
     for name in _INPUTS:
@@ -107,11 +104,7 @@ def name_output(path: str) -> str:
 
 
 def open_input(path: str, limits: Limits = DEFAULT_LIMITS) -> str | bytes:
-    """Return what the readers take: the path, or the bytes of standard input.
-
-    :raises UnsupportedError: when standard input is a terminal or closed
-    :raises LimitError: when it has more bytes than ``total_bytes``
-    """
+    """Return what the readers take: the path, or the bytes of standard input."""
     if path != STANDARD_STREAM:
         return path
     if sys.stdin is None or sys.stdin.isatty():
@@ -132,7 +125,6 @@ def open_output(path: str, suffix: str) -> Iterator[str]:
 
     :param path: the output of a command line
     :param suffix: the suffix of the temporary file: ``.zip``
-    :raises UnsupportedError: when standard output is a terminal
     """
     if path != STANDARD_STREAM:
         yield path
@@ -242,10 +234,7 @@ def _describe_archive(archive: Archive) -> str:
 
 
 def check_allowed(args: argparse.Namespace) -> None:
-    """Refuse names of ``--allow`` that cannot be allowed, before any file is opened.
-
-    :raises UsageError: for a name that cannot be allowed
-    """
+    """Refuse names of ``--allow`` that cannot be allowed, before any file is opened."""
     from sbformat.tools.scan import scan
 
     if args.allow:
@@ -282,10 +271,7 @@ class OtherFileError(Exception):
 
 
 def name_in_errors(path: str, work: Callable[[], T]) -> T:
-    """Call ``work``, which reads a second file; the report of an error then names that file.
-
-    :raises OtherFileError: for a SbformatError or an OSError
-    """
+    """Call ``work``, which reads a second file; the report of an error then names that file."""
     try:
         return work()
     except (SbformatError, OSError) as error:
@@ -300,10 +286,7 @@ def resolve_path(path: str) -> str:
 
 
 def require_suffix(command: str, output: str) -> None:
-    """Check that an output is not in a format that another command writes.
-
-    :raises OtherFileError: which blames the output, and names the other command
-    """
+    """Check that an output is not in a format that another command writes."""
     suffix = os.path.splitext(output)[1].lower()
     commands = _WRITERS.get(suffix, (command,))
     if command not in commands:
@@ -313,10 +296,7 @@ def require_suffix(command: str, output: str) -> None:
 
 
 def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
-    """Check that an output is not the input.
-
-    :raises UnsupportedError: when both are the same file
-    """
+    """Check that an output is not the input."""
     path = resolve_path(path)
     if STANDARD_STREAM in (path, output) or not os.path.exists(path) or not os.path.exists(output):
         return

@@ -68,7 +68,6 @@ def sort_rows(rows: Sequence[TableRow], key: str | None, *, is_reversed: bool) -
     """Return the rows sorted by a column, numbers before text; those without a value come last.
 
     :param key: of a column; None keeps the order of the files
-    :raises MissingEntryError: when no file has the column
     """
     if key is None:
         return list(rows)[:: -1 if is_reversed else 1]
@@ -104,7 +103,6 @@ def print_csv(rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
     """Print all rows, also those of files that could not be read.
 
     :param columns: keys of columns to print after ``path``, ``outcome`` and ``message``; None for all
-    :raises MissingEntryError: when no file has one of them
     """
     if columns is None:
         keys = dict.fromkeys(_name(key) for row in rows for key in row.row.cells if key not in FACTS)
@@ -142,7 +140,6 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     """Print the rows of the files that could be read, and what they have in common.
 
     :param columns: keys of the columns to print; None for facts and hyper-parameters that differ
-    :raises MissingEntryError: when no file has one of them
     """
     readable = [row for row in rows if row.format]
     if columns is not None:

@@ -145,8 +145,6 @@ def connect(address: str, timeout: float) -> Iterator[tuple[Executor, int]]:
 
     :param address: of the scheduler, such as ``tcp://127.0.0.1:8786``, or ``local``
     :param timeout: seconds to wait for the scheduler, and for its first worker
-    :raises WorkersError: without Dask, and when the scheduler cannot be reached, or has no workers with this release of
-        sbformat
     """
     try:
         import distributed

@@ -115,8 +115,6 @@ def parse_limit(text: str) -> tuple[str, int]:
 
     >>> parse_limit("json_bytes=1.5KiB")
     ('json_bytes', 1536)
-
-    :raises argparse.ArgumentTypeError: for a name or a value that is not one
     """
     name, _, value = text.partition("=")
     name = name.strip().replace("-", "_")
@@ -157,10 +155,7 @@ def _parse_size(name: str, value: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Return a time of an option, in seconds.
-
-    :raises argparse.ArgumentTypeError: for anything but a number above 0, with a million at most
-    """
+    """Return a time of an option, in seconds."""
     if not re.fullmatch(r"(?a)\d{1,7}(\.\d{1,9})?", text) or not 0 < float(text) <= _LONGEST_TIMEOUT:
         message = f"expected seconds, such as 30 or 0.5, got {escape(text)}"
         raise argparse.ArgumentTypeError(message)
@@ -168,10 +163,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_number(text: str, *, least: int = 1) -> int:
-    """Return the number of an option.
-
-    :raises argparse.ArgumentTypeError: when it is not one
-    """
+    """Return the number of an option."""
     try:
         number = int(text)
     except ValueError:
@@ -183,10 +175,7 @@ def parse_number(text: str, *, least: int = 1) -> int:
 
 
 def parse_count(text: str, *, most: int | None = None) -> int:
-    """Return the number of an option, from 1.
-
-    :raises argparse.ArgumentTypeError: for anything else
-    """
+    """Return the number of an option, from 1."""
     if not text.isdecimal() or len(text) > _DIGITS or not 1 <= int(text) <= (most or int(text)):
         extent = "from 1" if most is None else f"from 1 to {most}"
         message = f"expected a number {extent}, got {escape(text)}"
@@ -207,10 +196,7 @@ def parse_tolerance(text: str) -> float:
 
 
 def parse_columns(text: str) -> list[str]:
-    """Return the names of columns of an option.
-
-    :raises argparse.ArgumentTypeError: without any
-    """
+    """Return the names of columns of an option."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         message = f"expected names of columns, got {escape(text)}"
@@ -227,10 +213,7 @@ def _parse_assignment(text: str) -> tuple[str, str]:
 
 
 def parse_assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any]]:
-    """Return the keys and values of ``--set``, parsed by the rules of ``data``.
-
-    :raises DataError: for a text that is not a JSON value
-    """
+    """Return the keys and values of ``--set``, parsed by the rules of ``data``."""
     return [(key, _parse_value(key, text, limits)) for key, text in args.set]
 
 

@@ -99,11 +99,7 @@ def _check_arguments(args: argparse.Namespace) -> str:
 
 
 def write_catalog(args: argparse.Namespace) -> dict[str, Any]:
-    """Write the catalogue, and return what the command reports.
-
-    :raises SbformatError: when the output is not a catalogue, or in another format
-    :raises OSError: when it cannot be written
-    """
+    """Write the catalogue, and return what the command reports."""
     from sbformat.catalogue.update import update_catalog
 
     _files.check_allowed(args)

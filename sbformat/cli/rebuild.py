@@ -110,12 +110,7 @@ def _is_many(paths: list[str], output: str) -> bool:
 
 
 def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Rebuild an agent or statistics, whichever the file holds, and return the report.
-
-    :raises UnsupportedError: for statistics with options that apply to archives only
-    :raises SbformatError: when the file cannot be rebuilt
-    :raises OSError: when a file cannot be read or written
-    """
+    """Rebuild an agent or statistics, whichever the file holds, and return the report."""
     _files.require_suffix("rebuild", output)
     _files.refuse_same_file(path, output)
     path = _find_agent(path, output, args)

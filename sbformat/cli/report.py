@@ -67,7 +67,6 @@ def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str
 
     :param failed: the reports of files of which nothing can be shown are added to it; the outcome is not ``ok`` when
         because of them there is no page
-    :raises OSError: when the page cannot be written
     """
     from sbformat.html_report.page import require_packages
     from sbformat.html_report.report import find_missing, is_complete, write_report

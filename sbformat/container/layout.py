@@ -157,7 +157,6 @@ def check_name(raw: bytes, offset: int | None = None) -> str:
     """Decode a member's name and check it.
 
     :param offset: its position, for the message
-    :raises ContainerError: when it breaks FORMAT.md 2.6
     """
     return (len(raw) <= _SHORT and _good_name(raw)) or _checked_name(raw, offset)
 
@@ -189,10 +188,7 @@ def _is_plain(name: str) -> bool:
 
 
 def encode_name(name: str) -> bytes:
-    """Return the bytes of the name for a new member.
-
-    :raises ContainerError: when it breaks the rules of FORMAT.md 2.6 for every name
-    """
+    """Return the bytes of the name for a new member."""
     try:
         raw = name.encode("utf-8")
     except UnicodeEncodeError:
@@ -256,7 +252,6 @@ def check_records(names: Iterable[str]) -> None:
     The name of the file when it was saved is the name of that folder, so colons, device names and trailing dots occur.
 
     :param names: names that passed :func:`check_name`
-    :raises ContainerError: for a name that is absolute, or has a part that is empty, ``.`` or ``..`` (FORMAT.md 2.6)
     """
     joined = "\n".join(names)
     if not joined.isascii():

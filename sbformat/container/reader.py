@@ -75,10 +75,7 @@ class Inflation:
             yield chunk
 
     def step(self, most: int = CHUNK_BYTES) -> bytes:
-        """Return at most ``most`` more bytes; none at the end.
-
-        :raises ContainerError: where it is damaged, or does not end exactly at both sizes (FORMAT.md 2.5)
-        """
+        """Return at most ``most`` more bytes; none at the end."""
         entry, inflater = self._entry, self._inflater
         while not inflater.eof:
             left = entry.compressed_size - self._consumed
@@ -266,10 +263,7 @@ class Container:
         return self._checksums.is_in_memory
 
     def require_paths(self) -> None:
-        """Check that every name can be a path: the rule for archives, and for members that are extracted.
-
-        :raises ContainerError: when one cannot, or two are the same path on some file system (FORMAT.md 2.6)
-        """
+        """Check that every name can be a path: the rule for archives, and for members that are extracted."""
         for entry in self.entries.values():
             check_path(entry.name, entry.offset)
         check_paths(self.entries)

@@ -121,11 +121,7 @@ class ContainerWriter:
         self._records: list[_Record] = []
 
     def add(self, member: Member) -> None:
-        """Write a member.
-
-        :raises ContainerError: when its name breaks the path rules (FORMAT.md 2.6), or it does not have the announced
-            size
-        """
+        """Write a member."""
         name = encode_path(member.name)
         if member.name in self._names:
             message = "there are two members of this name"

@@ -174,8 +174,6 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
 
     :param source: any source of :func:`sbformat.read`
     :param limits: for each file
-    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer, or instead of
-        agents pointers of Git LFS
     """
     if not is_folder(source) or has_file(source, DATA_ENTRY):
         return None
@@ -218,10 +216,7 @@ def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMIT
 
 
 def choose_agent(report: FolderReport) -> AgentFiles:
-    """Return the best agent; without one the only one that is not a checkpoint, or else the last checkpoint.
-
-    :raises UnsupportedError: when several are left
-    """
+    """Return the best agent; without one the only one that is not a checkpoint, or else the last checkpoint."""
     agents = [agent for agent in report.agents if agent.kind == "folder" or has_usual_suffix(agent.path)]
     agents = agents or list(report.agents)
     best = [agent for agent in agents if agent.role == "best"]

@@ -112,7 +112,6 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     :param top: the folder, which may be remote; then files with other suffixes than those of archives are not opened
     :param limits: for opening one file
     :param leave_out: real paths of folders that are not listed
-    :raises OSError: when the folder itself cannot be opened
     """
     if is_remote(top):
         return [_list_remote(top, name, limits) for name in sorted(_walk_remote(top), key=order_key)]

@@ -63,9 +63,6 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
 
     :param path: of the file
     :param limits: bytes are charged to ``total_bytes``
-    :raises UnsupportedError: without PyYAML, and for a file that is larger or deeper than settings are
-    :raises DataError: when it is not YAML, or not a mapping
-    :raises OSError: when it cannot be opened
     """
     try:
         import yaml
@@ -94,8 +91,6 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
 
     :param path: of the file
     :param limits: for JSON
-    :raises SbformatError: when it is not JSON of an object, or larger than results are
-    :raises OSError: when it cannot be opened
     """
     from sbformat.data import parse_object
 
@@ -169,10 +164,7 @@ def _means_normalized(value: object) -> bool | None:
 
 
 def _bound(events: Iterator[Any]) -> Iterator[Any]:
-    """Yield events up to the largest number of them.
-
-    :raises UnsupportedError: when there are more
-    """
+    """Yield events up to the largest number of them."""
     for count, event in enumerate(events):
         if count >= MAX_EVENTS:
             message = f"expected settings of at most {MAX_EVENTS:,} values"

@@ -86,7 +86,6 @@ def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: 
     :param entries: the same, as the one entry
     :param budget: the operation's
     :param options: how entries are decoded
-    :raises ContainerError: when it is damaged
     """
     tensors, metadata = read_tensors(opened, budget)
     document = decode_description(metadata.get(METADATA_KEY), budget.limits)

@@ -86,8 +86,6 @@ def open_archive(
     :param in_memory: read large zips into memory, too; otherwise they stay in the file, and remote files where they are
     :param progress: called with a number of bytes whenever that many of the file were read into memory
     :param opened: the contents, from :func:`open_once`; ``source`` then only gives the name, and is not opened
-    :raises OSError: if the path cannot be read
-    :raises SbformatError: see :func:`sbformat.read`
     """
     if isinstance(source, Archive):
         return source
@@ -135,8 +133,6 @@ def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None
     :param source: a path to a file or pipe, a URL, bytes, or a binary file object
     :param budget: charged for the bytes of a pipe
     :param remote: the file of a URL, if it was opened
-    :raises OSError: if the path cannot be read
-    :raises SbformatError: for more bytes than the limits allow, and for a path that is neither a file nor a pipe
     """
     if is_remote(source):
         return _keep_or_load(remote or open_url(source, budget.limits, is_whole=True), in_memory=True)
@@ -161,10 +157,7 @@ def _keep_or_load(remote: RemoteSource, *, in_memory: bool, progress: Callable[[
 
 
 def _require_keys(opened: Source, budget: Budget) -> None:
-    """Refuse JSON that is not ``data``; invalid JSON is reported when it is decoded.
-
-    :raises UnsupportedError: if it has none of the keys that every release writes
-    """
+    """Refuse JSON that is not ``data``; invalid JSON is reported when it is decoded."""
     from sbformat.data import parse_object
 
     content = opened.view(0, opened.size)

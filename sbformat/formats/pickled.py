@@ -58,11 +58,7 @@ _OBJECT: Final = ("builtins", "object")
 
 
 def classify_pickle(pickle: Pickle) -> Kind:
-    """Detect the kind of a pickled file.
-
-    :raises UnsupportedError: if it does not belong to an agent
-    :raises PickleError: if names of attributes are not distinct texts
-    """
+    """Detect the kind of a pickled file."""
     root = pickle.value
     if type(root) is tuple and len(root) == 2 and type(root[0]) is Dict:
         return "sb2-pickle"
@@ -97,10 +93,7 @@ def _known_kind(made: Global) -> Kind | None:
 
 
 def require_plain_pickle(pickle: Pickle) -> Pickle:
-    """Return a pickle, or refuse it if unpicklers may disagree about its value.
-
-    :raises PickleError: if it leaves values on the stack, or changes a part after its use
-    """
+    """Return a pickle, or refuse it if unpicklers may disagree about its value."""
     if pickle.flags:
         message = f"{'; '.join(pickle.flags)}: no pickler of plain data writes that"
         raise PickleError(message)
@@ -108,10 +101,7 @@ def require_plain_pickle(pickle: Pickle) -> Pickle:
 
 
 def require_distinct_names(root: object) -> None:
-    """Refuse an object of these kinds with two attributes of one name, of which readers could use either.
-
-    :raises PickleError: if names of attributes are not distinct texts
-    """
+    """Refuse an object of these kinds with two attributes of one name, of which readers could use either."""
     if _kind_of_object(root) is not None:
         _check_names(root)
 
@@ -183,11 +173,7 @@ class Tensors:
         self._distinct = 0
 
     def of(self, value: Any) -> Any:
-        """Convert an attribute or a parameter to a part of a state dict.
-
-        :raises UnsupportedError: for a dtype that torch does not have
-        :raises LimitError: if shared arrays exceed the same limit as in a ``.pth``
-        """
+        """Convert an attribute or a parameter to a part of a state dict."""
         if isinstance(value, dict):
             return {key: self.of(part) for key, part in value.items()}
         if isinstance(value, Instance):
@@ -195,10 +181,7 @@ class Tensors:
         return self._tensor(value) if isinstance(value, ArrayInfo) else value
 
     def statistics(self, value: Any) -> dict[str, Any]:
-        """Convert a running mean: mean, variance and count, each to a tensor or a number.
-
-        :raises TensorError: if one is neither
-        """
+        """Convert a running mean: mean, variance and count, each to a tensor or a number."""
         made: dict[str, Any] = {}
         for name, part in (value.attributes if isinstance(value, Instance) else {}).items():
             if not isinstance(part, (ArrayInfo, int, float)):
@@ -262,8 +245,6 @@ class DataBuilder:
         """Convert parts, by name.
 
         :param pairs: a name and a part of the tree
-        :raises PickleError: if a name is not a string, or occurs twice
-        :raises LimitError: if shared parts need more than allowed
         """
         made: dict[str, Any] = {}
         for key, part in pairs:
@@ -371,10 +352,7 @@ class PickledArchive(SingleFileArchive):
 
     @property
     def value(self) -> Any:
-        """What the pickle means (VALUES.md 13); an object of a class that is not known by its attributes, too.
-
-        :raises SbformatError: when it asks for more than allowed
-        """
+        """What the pickle means (VALUES.md 13); an object of a class that is not known by its attributes, too."""
         value, decoder = self._understood()
         if isinstance(value, Call):
             made = class_of(value)
@@ -385,10 +363,7 @@ class PickledArchive(SingleFileArchive):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """Everything but the arrays, by name: JSON values, and :class:`~sbformat.Serialized` for every other part.
-
-        :raises PickleError: if a name is not a string
-        """
+        """Everything but the arrays, by name: JSON values, and :class:`~sbformat.Serialized` for every other part."""
         return self._decode_once(DATA_ENTRY, lambda _: freeze(self._data()))
 
     def decode_plain(self, name: str) -> object:  # noqa: ARG002

@@ -148,7 +148,6 @@ def find_layout(attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> Layo
 
     :param attributes: as they were pickled
     :param infos: its arrays by name
-    :raises TensorError: when the arrays and numbers do not fit together
     """
     names = [name for name in _EPISODES if isinstance(attributes.get(name), dict)]
     if len(names) > 1:
@@ -512,11 +511,7 @@ def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT
 
 
 def replay_buffer_of(archive: Archive) -> ReplayBuffer:
-    """Return the replay buffer in an archive that :func:`sbformat.read` returned.
-
-    :raises TensorError: when its arrays and numbers do not fit together
-    :raises UnsupportedError: when the archive is something else
-    """
+    """Return the replay buffer in an archive that :func:`sbformat.read` returned."""
     value = archive.value if isinstance(archive, PickledArchive) and archive.format == _KIND else None
     if not isinstance(value, Instance):
         message = f"expected a replay buffer, got a file of the kind {archive.format} or an unknown class"

@@ -124,10 +124,7 @@ class Sb2Zip(ReadOnlyArchive):
 
     @property
     def parameter_list(self) -> list[str]:
-        """The names of the parameters, in the order of the TensorFlow graph.
-
-        :raises DataError: when it is not a list of names
-        """
+        """The names of the parameters, in the order of the TensorFlow graph."""
         return self._decode_once(SB2_PARAMETER_LIST_ENTRY, self._names)
 
     @property
@@ -243,10 +240,7 @@ class Sb2Pickle(PickledArchive):
 
     @property
     def naming(self) -> Names:
-        """The names of the parameters, and where they come from: the file, or the order in SB2's source.
-
-        :raises SbformatError: when the parameters cannot be read
-        """
+        """The names of the parameters, and where they come from: the file, or the order in SB2's source."""
         if self._naming is None:
             self._naming = self._named(list(_arrays(self.value[1]).items()))
         return self._naming
@@ -289,10 +283,7 @@ class Sb2Pickle(PickledArchive):
 
 
 def _arrays(params: object) -> dict[object, ArrayInfo]:
-    """Return the parameters by name, or by position when they have none.
-
-    :raises TensorError: when they are not arrays
-    """
+    """Return the parameters by name, or by position when they have none."""
     by_name: dict[object, Any] = dict(enumerate(params)) if type(params) is list else {}
     if isinstance(params, dict) and all(type(key) is str for key in params):
         by_name = dict(params)

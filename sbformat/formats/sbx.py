@@ -79,9 +79,6 @@ def read_states(pickle: Pickle, budget: Budget) -> States:
 
     :param pickle: of the policy, or of one state
     :param budget: the operation's
-    :raises UnsupportedError: if the pickle has no state, and for a part that is not an array
-    :raises TensorError: for an array that contradicts itself
-    :raises LimitError: for more than allowed
     """
     found = _find_states(pickle.value)
     if not found:
@@ -107,10 +104,7 @@ def read_states(pickle: Pickle, budget: Budget) -> States:
 
 
 def _find_states(root: object) -> dict[str, Call]:
-    """Return the states of an object by the names of its attributes; a lone state has an empty name.
-
-    :raises TensorError: if a name occurs twice
-    """
+    """Return the states of an object by the names of its attributes; a lone state has an empty name."""
     if is_train_state(root) and isinstance(root, Call):
         return {"": root}
     found: dict[str, Call] = {}
@@ -135,10 +129,7 @@ class _Converter:
         self._made: dict[int, tuple[Any, Any]] = {}
 
     def convert(self, value: Any, depth: int) -> Any:
-        """Convert a value.
-
-        :raises UnsupportedError: for what is neither an array, a number nor a container
-        """
+        """Convert a value."""
         self._budget.spend("value_depth", depth)
         if isinstance(value, ArrayInfo):
             return self._tensors.of(value)
@@ -186,7 +177,6 @@ def read_modules(pickle: Pickle, budget: Budget) -> dict[str, Module]:
 
     :param pickle: of the policy
     :param budget: the operation's
-    :raises SbformatError: when an activation cannot be decoded
     """
     found = {}
     for name, part in attributes_of(pickle.value):
@@ -299,10 +289,7 @@ class SbxArchive(Archive):
         return make_state_dict(name, tree, self._budget, copy=self._options.copy)
 
     def read_modules(self) -> dict[str, Module]:
-        """Return what the pickled policy says about its networks beside their weights.
-
-        :raises SbformatError: when the pickle cannot be decoded
-        """
+        """Return what the pickled policy says about its networks beside their weights."""
         policy = self.data.get(POLICY)
         if not isinstance(policy, Serialized):
             return {}
@@ -321,10 +308,7 @@ class SbxArchive(Archive):
         return found
 
     def with_entries(self, changes: dict[str, Content]) -> Archive:
-        """Return an archive with entries replaced, as that of an archive of SB3.
-
-        :raises UnsupportedError: for state dicts: they would be entries, which SBX does not read
-        """
+        """Return an archive with entries replaced, as that of an archive of SB3."""
         weights = next((name for name in changes if name in self._keys or name.endswith(PTH_SUFFIX)), None)
         if weights is not None and changes[weights] is not None:
             message = "the weights of SBX are in the pickled policy of data, which sbformat does not write"

@@ -38,10 +38,7 @@ _BACKEND: Final = "MPLBACKEND"
 
 
 def require_packages() -> None:
-    """Refuse to begin without the packages of the extra ``report``.
-
-    :raises UnsupportedError: if one is not installed
-    """
+    """Refuse to begin without the packages of the extra ``report``."""
     try:
         import jinja2  # noqa: F401 -- whether it is there
 

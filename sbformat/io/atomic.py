@@ -104,8 +104,6 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
 
     :param path: the target; a symbolic link is followed
     :param overwrite: replace a file that exists, keeping its mode
-    :raises FileExistsError: when it exists and ``overwrite`` is False
-    :raises OSError: when the target is not a regular file, or writing fails
     """
     target, mode = check_new_file(path, overwrite=overwrite)
     _remove_old(target.parent)
@@ -187,7 +185,6 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
     :param path: the target
     :param overwrite: replace a folder that contains only files of ``replaceable_suffix``
     :param replaceable_suffix: such as ``.npy``
-    :raises FileExistsError: when it exists and is not empty, or contains other files
     """
     import shutil  # imported late: it imports every compression module
 

@@ -55,8 +55,6 @@ def open_source(
     :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
     :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
     :param progress: called with a number of bytes whenever that many of a file were read
-    :raises OSError: from the path, unchanged
-    :raises UnsupportedError: for a path that is neither a file nor a pipe
     """
     if isinstance(source, bytes):
         return BytesSource(source)

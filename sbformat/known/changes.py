@@ -54,10 +54,7 @@ _LAST_OF_MAJOR: Final = {0: Release(0, 11), 1: Release(1, 8)}
 
 
 def parse_target(text: str | Release) -> Release:
-    """Return the target that a version such as ``2.9`` or ``2.9.2`` names.
-
-    :raises UnsupportedError: when it is not a known release of SB3 2
-    """
+    """Return the target that a version such as ``2.9`` or ``2.9.2`` names."""
     target: Release | None = text if isinstance(text, Release) else None
     if target is None:
         require_type(text, str, "a release of SB3 such as '2.9'")

@@ -253,10 +253,7 @@ class NodeContext:
         return len(other_keys(keys)) <= self.budget.limits.other_keys
 
     def read_attributes(self, node: Call) -> dict[str, Any]:
-        """Return the one state that BUILD gives an object: a dict of attributes.
-
-        :raises UnrecognizedError: when the state is anything else, or shared with another node
-        """
+        """Return the one state that BUILD gives an object: a dict of attributes."""
         updates = node.updates or []
         is_own = len(updates) == 1 and updates[0].how == "BUILD" and id(updates[0].value) not in self.pickle.shared
         state = self.value(updates[0].value) if is_own else None
@@ -265,20 +262,14 @@ class NodeContext:
         return state
 
     def read_state(self, node: Call) -> Any:
-        """Return the one state that BUILD gives an object.
-
-        :raises UnrecognizedError: when there is none, or several
-        """
+        """Return the one state that BUILD gives an object."""
         updates = node.updates or []
         if len(updates) != 1 or updates[0].how != "BUILD":
             reject("it is not given exactly one state")
         return self.value(updates[0].value)
 
     def charge_items(self, count: int) -> None:
-        """Charge the items of an array that a node decoder makes numbers of: several nodes may share an array.
-
-        :raises LimitError: when a small file makes many
-        """
+        """Charge the items of an array that a node decoder makes numbers of: several nodes may share an array."""
         self._converted += count
         self.budget.spend("pickle_nodes", self._converted - self.pickle.size)
 

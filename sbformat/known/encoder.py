@@ -29,18 +29,12 @@ _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
 def encode_value(value: object, target: Release, foreign: frozenset[Pair]) -> bytes:
-    """Return a pickle of a value; see :func:`sbformat.values.encode`.
-
-    :raises UnsupportedError: for a value that has no form without code, or that is not known
-    """
+    """Return a pickle of a value; see :func:`sbformat.values.encode`."""
     return encode_pickle(Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
 
 
 def make_tree(value: object, target: Release) -> Any:
-    """Return the tree of a value, to be a part of another pickle.
-
-    :raises UnsupportedError: as :func:`encode_value`
-    """
+    """Return the tree of a value, to be a part of another pickle."""
     return Encoder(target, frozenset()).tree(value)
 
 

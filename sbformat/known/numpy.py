@@ -333,7 +333,6 @@ def to_number(value: object, what: str) -> int | float:
     """Return a number; a numpy scalar becomes a Python number.
 
     :param what: the name of the value, for the message
-    :raises UnrecognizedError: when it is not a number
     """
     if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
         return value
@@ -347,8 +346,6 @@ def to_float64(value: object, what: str) -> int | float:
     """Return a number with which Python and numpy compute the same results: a Python number, or float64.
 
     numpy computes in the dtype of its scalars: float32 rounds differently, and integers overflow.
-
-    :raises UnrecognizedError: when it is not such a number
     """
     if isinstance(value, ArrayInfo) and value.dtype[1:] != "f8":
         reject(f"expected float64 as {what}, got {value.dtype}: numpy computes in the dtype of its scalars")
@@ -356,10 +353,7 @@ def to_float64(value: object, what: str) -> int | float:
 
 
 def to_int(value: object, what: str) -> int:
-    """Return an integer.
-
-    :raises UnrecognizedError: when it is not one
-    """
+    """Return an integer."""
     found = to_number(value, what)
     if type(found) is not int:
         reject(f"expected an integer as {what}")
@@ -367,10 +361,7 @@ def to_int(value: object, what: str) -> int:
 
 
 def unpack_items(value: ArrayInfo) -> tuple[int | float, ...]:
-    """Return the items of an array of plain numbers, in the order of its bytes.
-
-    :raises UnrecognizedError: for any other dtype
-    """
+    """Return the items of an array of plain numbers, in the order of its bytes."""
     code = _CODES.get(value.dtype[1:])
     if code is None:
         reject(f"expected an array of plain numbers, got {value.dtype}")

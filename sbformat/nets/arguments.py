@@ -102,10 +102,7 @@ def join_keys(keys: Iterable[str]) -> str:
 
 
 def read_size(value: object, key: str, *, least: int = 0) -> Size:
-    """Return a value as a size.
-
-    :raises NetworkError: when torch would not accept it
-    """
+    """Return a value as a size."""
     expected = f"a whole number, {least} or more"
     if isinstance(value, ArrayInfo) and value.shape == ():
         try:
@@ -118,10 +115,7 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
 
 
 def read_sizes(value: object, key: str = NET_ARCH) -> list[Size]:
-    """Return a list of layer sizes; an array of whole numbers is one, too.
-
-    :raises NetworkError: when it is not a list of sizes
-    """
+    """Return a list of layer sizes; an array of whole numbers is one, too."""
     if isinstance(value, ArrayInfo) and len(value.shape) == 1:
         _require_layer_count(value.shape[0], key)
         try:
@@ -140,10 +134,7 @@ def _require_layer_count(count: int, key: str) -> None:
 
 
 def read_number(value: object, key: str) -> float:
-    """Return a number of ``data``; a numpy scalar is one, too.
-
-    :raises NetworkError: when it is something else, or an integer of more than 64 bits, which torch refuses
-    """
+    """Return a number of ``data``; a numpy scalar is one, too."""
     try:
         return float(to_number(value, key))
     except UnrecognizedError:
@@ -199,17 +190,11 @@ class Arguments(Record):
         return is_true(self.values.get(name, default), self.key(name))
 
     def number(self, name: str, default: float) -> float:
-        """Return an argument that is a number.
-
-        :raises NetworkError: when it is something else
-        """
+        """Return an argument that is a number."""
         return read_number(self.values.get(name, default), self.key(name))
 
     def reference(self, name: str, default: Pair) -> Pair:
-        """Return the class that an argument names, by its name of today.
-
-        :raises UnsupportedError: when it is not a class that is known by its name
-        """
+        """Return the class that an argument names, by its name of today."""
         value = self.values.get(name, Reference(*default))
         if isinstance(value, Reference):
             return current_name(value.pair)
@@ -224,10 +209,7 @@ class Arguments(Record):
 
 
 def is_true(value: object, key: str) -> bool:
-    """Return whether a value is true for Python.
-
-    :raises UnsupportedError: when its type is not known
-    """
+    """Return whether a value is true for Python."""
     if isinstance(value, ArrayInfo):  # before tuples: it is one, which is not empty
         with suppress(UnrecognizedError):
             return bool(to_number(value, key))
@@ -305,10 +287,7 @@ def output_size(space: Space) -> Size:
 
 
 def flattened_size(space: Space, key: str) -> Size:
-    """Return the number of features of a flattened observation; discrete ones are one-hot.
-
-    :raises NetworkError: when SB3 cannot flatten the space
-    """
+    """Return the number of features of a flattened observation; discrete ones are one-hot."""
     if space.observed not in ("numbers", "one-hot"):
         message = f"the number of features of {key}, a {space.class_name}, is not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -320,10 +299,7 @@ def flattened_size(space: Space, key: str) -> Size:
 
 
 def choice_counts(space: Space, key: str) -> tuple[int, ...]:
-    """Return the number of choices of each component of a space of choices.
-
-    :raises NetworkError: when it is a MultiDiscrete of other than one dimension
-    """
+    """Return the number of choices of each component of a space of choices."""
     if space.distribution == "multi-categorical" and len(space.shape) != 1:
         raise NetworkError(key, f"expected a {space.class_name} of one dimension, got the shape {space.shape}")
     try:
@@ -334,10 +310,7 @@ def choice_counts(space: Space, key: str) -> tuple[int, ...]:
 
 
 def require_choices(space: Space, key: str) -> None:
-    """Refuse a space that contains nothing: one without choices, or with a negative size.
-
-    :raises NetworkError: for such a space, or such a part of a Dict
-    """
+    """Refuse a space that contains nothing: one without choices, or with a negative size."""
     for part in space.parts().values():
         sizes: tuple[int, ...] = ()
         with suppress(UnsupportedError):

@@ -224,7 +224,6 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
 
     :param name: ``ActorCriticPolicy``, with or without its module; ``MlpPolicy`` is the first class of its module
     :param inferred: the class that the names of tensors suggest
-    :raises UnsupportedError: when there is no such class
     """
     found = [pair for pair in sb3.POLICIES if name in (pair[1], ".".join(pair))]
     if name in ("MlpPolicy", "LinearPolicy") and inferred is not None:
@@ -238,10 +237,7 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
 
 
 def read_given_kwargs(given: Given) -> dict[str, Any]:
-    """Return the policy's arguments that the caller supplies, with classes for the names of classes.
-
-    :raises UnsupportedError: for an activation that is not in ``torch.nn``, or another features extractor than SB3's
-    """
+    """Return the policy's arguments that the caller supplies, with classes for the names of classes."""
     kwargs = dict(given.policy_kwargs or {})
     for key, pairs, which in (
         ("activation_fn", ACTIVATIONS, "an activation of torch.nn"),
@@ -264,7 +260,6 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     """Return the agent of a state dict without ``data``, and its network; what was inferred is noted in the graph.
 
     :param given: what the caller supplies
-    :raises UnsupportedError: when the names are not those of SB3, or the caller has to supply something
     """
     policy_class = stored.policy_class
     if given.policy_class is not None:
@@ -379,8 +374,6 @@ def fit_network(
     :param modules: the modules that the caller supplies as functions
     :param releases: those whose names the tensors may have, the most likely first
     :param is_lone: whether no ``data`` says what is shared
-    :raises UnsupportedError: for tensors that the policy does not have
-    :raises ValidationError: when tensors are missing, or have other shapes
     """
     found, errors = [], []
     require_choices(agent.observation_space, OBSERVATIONS)
@@ -549,10 +542,7 @@ def shares_features(stored: Stored) -> bool:
 
 
 def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
-    """Return the class of the features extractor, and its arguments, unless the caller or ``data`` names it.
-
-    :raises UnsupportedError: for one of another author
-    """
+    """Return the class of the features extractor, and its arguments, unless the caller or ``data`` names it."""
     candidates = _EXTRACTORS
     if is_supplied := not agent.supplied.keys().isdisjoint(_EXTRACTORS):  # the actor's; a critic may have its own
         candidates = (changes.CRITIC_EXTRACTOR, f"critic.{sb3.EXTRACTOR}")
@@ -598,8 +588,6 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
     """Return the modules that functions of the caller replace, with the number of results that what follows expects.
 
     A function that is called ``features_extractor`` is the critic's, too, if the tensors of both are at one place.
-
-    :raises ValidationError: when no layer follows one
     """
     network = sb3.POLICIES[agent.policy_class].network
     owner, critic = "", ""
@@ -627,10 +615,7 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
 
 
 def _count_features(stored: Stored, agent: Agent, name: str) -> int:
-    """Return the number of features that the layers after a features extractor expect.
-
-    :raises UnsupportedError: when no layer follows it
-    """
+    """Return the number of features that the layers after a features extractor expect."""
     consumers = dict.fromkeys(_FIRST, 0)
     if name == changes.CRITIC_EXTRACTOR:
         consumers = dict.fromkeys(
@@ -656,10 +641,6 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     :param archive: of an agent, a lone ``policy.pth`` or a file of ``policy.save()``
     :param given: what the caller of ``load_policy`` supplies
     :param budget: what the operation may use
-    :raises UnsupportedError: when a part is not known, with its name, or when the caller has to supply something
-    :raises ValidationError: when the tensors are not those that SB3 makes for ``data``, or the statistics not those of
-        the observations
-    :raises SbformatError: when an entry cannot be read
 
     Example::
 
@@ -706,11 +687,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
 
 
 def _read_network(archive: Archive, stored: Stored, given: Given) -> reading.NetworkMatch:
-    """Return the network of an archive with ``data``, or of a file of ``policy.save()``, which its tensors fit.
-
-    :raises UnsupportedError: when the network is not known
-    :raises ValidationError: when names or shapes differ, with the differences
-    """
+    """Return the network of an archive with ``data``, or of a file of ``policy.save()``, which its tensors fit."""
     replaced = _read_given(given, stored)
     _require_all_given(archive, replaced)
     try:
@@ -750,10 +727,7 @@ def _read_given(given: Given, stored: Stored) -> dict[str, Any]:
 
 
 def _require_all_given(archive: Archive, replaced: Mapping[str, Any]) -> None:
-    """Ask the caller for what ``data`` does not have; SB3 writes it unless it is told to leave it out.
-
-    :raises UnsupportedError: with the keywords of ``load_policy``
-    """
+    """Ask the caller for what ``data`` does not have; SB3 writes it unless it is told to leave it out."""
     needed = (OBSERVATIONS, ACTIONS) if archive.format == _POLICY_FILE else ("policy_class", OBSERVATIONS, ACTIONS)
     missing = [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]
     if missing:
@@ -851,10 +825,7 @@ def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> 
 
 
 def _require_squash_output(match: reading.NetworkMatch) -> None:
-    """Ask the caller for ``squash_output`` of ARS, which ``policy.save()`` omits and no tensor determines.
-
-    :raises UnsupportedError: unless the agent has it, or does not need it
-    """
+    """Ask the caller for ``squash_output`` of ARS, which ``policy.save()`` omits and no tensor determines."""
     agent = match.agent
     is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
     if is_box and "squash_output" not in agent.policy_kwargs:

@@ -189,7 +189,6 @@ def finish_action(builder: GraphBuilder, space: Space, action: Value, *, squashe
     :param action: a vector of float32
     :param squashed: whether the policy has ``squash_output``
     :return: an action of the shape of the space
-    :raises NetworkError: when it is not a Box
     """
     if space.distribution != "gaussian":
         raise action_space_error(space)
@@ -221,7 +220,6 @@ def require_outputs(scores: Value, *sizes: int) -> None:
     """Refuse a layer that does not have an output for each choice, which a caller's action space may not fit.
 
     :param sizes: the number of choices of each component
-    :raises ValidationError: when there are more or fewer
     """
     if scores.shape != (sum(sizes),):
         message = (
@@ -237,10 +235,7 @@ def component_sizes(space: Space, logits: Value) -> tuple[int, ...]:
 
 
 def _require_few(count: int) -> int:
-    """Refuse a number of components of an action that is forged: each is a part of a node.
-
-    :raises UnsupportedError: for more than a million
-    """
+    """Refuse a number of components of an action that is forged: each is a part of a node."""
     if count > _MAX_COMPONENTS:
         message = f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}"
         raise UnsupportedError(message)

@@ -111,7 +111,6 @@ def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
     The missing optimizer of a learned coefficient is not among them: that is a missing entry.
 
     :param archive: of SAC, TQC or CrossQ, with ``data``
-    :raises SbformatError: when an entry cannot be read
     """
     entry = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in archive.state_dicts), "")
     state_dict = archive.pytorch_variables if entry else None

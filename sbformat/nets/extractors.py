@@ -70,7 +70,6 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     :param statistics: as loaded
     :param key: of the Dict; None for any other space
     :return: float32 of the same shape; the value itself where nothing is normalized
-    :raises ValidationError: when the statistics are not those of the observation space
     """
     found = statistics.obs_rms
     if not statistics.norm_obs or (key is not None and key not in (statistics.norm_obs_keys or ())):
@@ -110,8 +109,6 @@ def add_observation_input(
     :param key: of the part, or None
     :param library: ``SB3`` or ``SBX``
     :return: in the shape and dtype of the space, int64 for choices; normalized, float32
-    :raises UnsupportedError: when policies of the library do not observe the space
-    :raises ValidationError: when there are statistics of a space that VecNormalize does not normalize
     """
     if statistics is not None and not space.may_be_normalized:
         _require_not_normalized(statistics, key, space.class_name)
@@ -372,8 +369,6 @@ def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
     """Return the features extractor of an agent.
 
     :param default: the policy's default class
-    :raises UnsupportedError: when the class or the space is not known
-    :raises NetworkError: when SB3 cannot make it
     """
     agent.arguments.flag("normalize_images", default=True)  # refused even where no image needs it
     value: Any = agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*default))

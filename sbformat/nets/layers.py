@@ -101,8 +101,6 @@ class Network:
         """Add a tensor as a weight, in float32 as SB3 loads it.
 
         :param dtype: another dtype of its variable
-        :raises ValidationError: when it is missing
-        :raises UnsupportedError: for a dtype that is not known in a network
         """
         name = rename(name, self._renamed)
         source = self.tensors.get(name)
@@ -376,10 +374,7 @@ class LSTM(Layer):
             inputs = state * (2 if bidirectional else 1)
 
     def forward(self, scope: Scope, value: Value) -> Value:
-        """Add all layers, and return the hidden state of the last one.
-
-        :raises UnsupportedError: for a variant with which sb3-contrib cannot predict
-        """
+        """Add all layers, and return the hidden state of the last one."""
         refused = {**self._refused, "batch_first": self._arguments.flag("batch_first", default=False)}
         for variant, is_given in refused.items():
             if is_given:
@@ -447,10 +442,7 @@ class Spec(Record):
     arguments: Mapping[str, Any] = {}
 
     def number(self, name: str, default: float) -> float:
-        """Return an argument that is a number; NaN and infinity are, as for torch.
-
-        :raises UnsupportedError: when it is something else, or beyond float32, where torch fails
-        """
+        """Return an argument that is a number; NaN and infinity are, as for torch."""
         try:
             value = float(to_number(self.arguments.get(name, default), name))
         except UnrecognizedError as error:
@@ -476,7 +468,6 @@ def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
     """Return what makes a module of the policy's ``activation_fn``.
 
     :param default: the policy's default activation
-    :raises UnsupportedError: when the activation is not known
     """
     if "activation_fn" in agent.supplied:
         return lambda: Supplied("activation_fn")
@@ -514,8 +505,6 @@ class Activation(Layer):
         """Add the nodes of the activation.
 
         :return: a vector of the same size
-        :raises UnsupportedError: for an activation that does not turn a vector into one of the same size, or that mixes
-            the observations of a batch, with its name
         """
         return ACTIVATION_NODES[self.spec.name](scope, self.spec, value)
 

@@ -76,7 +76,6 @@ def compare_network(agent: Agent, actual: Mapping[str, tuple[int, ...]]) -> Netw
     """Return the network of an agent, and how stored tensors differ from it.
 
     :param actual: names and shapes of the tensors
-    :raises SbformatError: when the network is not known, or SB3 cannot make it
     """
     policy = make_policy(agent)
     parameters = policy.parameters()
@@ -89,10 +88,6 @@ def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -
     Where the release that wrote the archive is not certain, the one whose network differs least is taken.
 
     :param replaced: as in :func:`read_agent`
-    :raises UnsupportedError: when the network is not known: a custom policy, features extractor or activation, which
-        the message names; a space without a fixed size
-    :raises NetworkError: when SB3 cannot make the network (a :class:`~sbformat.ValidationError`)
-    :raises SbformatError: when ``data`` or the state dict cannot be read
     """
     if not replaced:
         return archive.derive("network", lambda: _match_network(archive, None))
@@ -128,9 +123,6 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     :param archive: with ``data``
     :param release: of SB3; by default the one that wrote the archive, or the newest when the archive names none
     :param replaced: fields of the agent that are not read; of ``policy_kwargs``, the arguments that replace the file's
-    :raises UnsupportedError: when a part is not known
-    :raises NetworkError: when a part is missing or of another type
-    :raises SbformatError: when ``data`` cannot be read
     """
     replaced = replaced or {}
     policy_class = replaced.get("policy_class") or read_policy_class(archive)
@@ -156,10 +148,7 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
 
 
 def decode_value(archive: Archive, key: str) -> Any:
-    """Return the decoded value of a key of ``data``; None for a key that is missing.
-
-    :raises UnsupportedError: when it cannot be decoded
-    """
+    """Return the decoded value of a key of ``data``; None for a key that is missing."""
     if key not in archive.data:
         return None
     try:
@@ -175,10 +164,7 @@ def decode_once(archive: Archive, key: str) -> Any:
 
 
 def read_policy_class(archive: Archive) -> Pair:
-    """Return the policy class of an archive, by its name of today; it need not be known.
-
-    :raises SbformatError: when it is not a class
-    """
+    """Return the policy class of an archive, by its name of today; it need not be known."""
     key = "policy_class"
     value = decode_once(archive, key)
     if isinstance(value, Reference):
@@ -189,10 +175,7 @@ def read_policy_class(archive: Archive) -> Pair:
 
 
 def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
-    """Return a space of ``data``.
-
-    :raises SbformatError: when SB3 does not support it, or it is not known
-    """
+    """Return a space of ``data``."""
     value = decode_once(archive, key)
     if isinstance(value, Space):
         if value.observed:
@@ -263,10 +246,7 @@ def describe_mismatches(mismatches: Sequence[Mismatch]) -> str:
 
 
 def read_shapes(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of a policy's state dict.
-
-    :raises UnsupportedError: when it is not a dict of tensors
-    """
+    """Return the names and shapes of a policy's state dict."""
     tree = state_dict.tree
     if isinstance(tree, dict) and {"state", "param_groups"} <= tree.keys():
         message = "expected the state dict of a policy, got that of an optimizer"
@@ -309,7 +289,6 @@ def find_contradictions(state_dict: StateDict, parameters: Iterable[Parameter]) 
 
     :param state_dict: of the policy, with the names and shapes of the parameters
     :param parameters: as :func:`match_network` returns them
-    :raises SbformatError: when a storage cannot be read
     """
     for parameter in parameters:
         if parameter.same_as is None:
@@ -347,8 +326,6 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
 
     :param archive: of the format ``policy-file``
     :param replaced: fields of the agent that are not read; see :func:`read_agent`
-    :raises UnsupportedError: when no policy fits; the message describes how the nearest one differs
-    :raises SbformatError: when an entry cannot be read
     """
     stored = unwrap_policy(archive)
     actual = read_shapes(stored.state_dict)
@@ -382,7 +359,6 @@ def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator
     """Yield an agent for every policy and release that accepts the arguments of a file of ``policy.save()``.
 
     :param replaced: as in :func:`match_saved_policy`
-    :raises SbformatError: when an argument cannot be read
     """
     arguments = {key: decode_value(archive, key) for key in archive.data if key not in _NOT_ARGUMENTS}
     arguments.update(replaced.get("policy_kwargs", {}))
@@ -409,7 +385,6 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
     the others replaced it.
 
     :param match: as :func:`match_network` returns it
-    :raises SbformatError: when an entry cannot be read
     """
     computed = unwrap_policy(archive).computed
     for name in archive.parameters:

@@ -130,7 +130,6 @@ class Agent(Record):
         """Return the name of the activation, a key of ``sb2.ACTIVATIONS``.
 
         :param default: of ``act_fun``
-        :raises UnsupportedError: when it is not a function of TensorFlow, or not an activation
         """
         value = self.policy.settings.get("act_fun", default)
         pair = named_class(value)
@@ -144,10 +143,7 @@ class Agent(Record):
 
 
 def read_agent(archive: Archive, given: Given) -> Agent:
-    """Return what a file says about its agent, completed by what the caller supplies.
-
-    :raises UnsupportedError: when the algorithm, the policy or a space is not known, or parameters have no names
-    """
+    """Return what a file says about its agent, completed by what the caller supplies."""
     data = _read_data(archive)
     algorithm = archive.algorithm.name
     learner = find_wrapped(data) if algorithm == "HER" else algorithm
@@ -218,10 +214,7 @@ def _require_space(data: Mapping[str, Any], key: str) -> Space:
 
 
 def _read_tensors(archive: Archive) -> dict[str, TensorInfo]:
-    """Return the parameters by name.
-
-    :raises UnsupportedError: when the file has them without names, and those are not certain
-    """
+    """Return the parameters by name."""
     tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
     if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
         message = f"expected parameters with names, got them {archive.naming.source}"
@@ -237,10 +230,6 @@ def find_network(agent: Agent) -> sb2.Policy:
 
     The class of the policy and its keywords determine one. A user's class does not, for its keywords are in its code:
     then every network that SB2 can build with that many parameters is compared, and names leave at most one.
-
-    :raises NetworkError: when the parameters are not those of the policy that the file names, and for actions that the
-        algorithm does not support
-    :raises UnsupportedError: when no network of SB2 has these parameters
     """
     forms = POLICIES.get(agent.learner, ())
     shapes = agent.list_shapes(forms[0].scope if forms else ActorCriticPolicy.scope)
@@ -291,9 +280,6 @@ def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     :param archive: a zip or pickle of SB2, as :func:`sbformat.formats.opener.open_archive` returns it
     :param given: what the caller supplies beside the file
     :param budget: what the operation may use
-    :raises UnsupportedError: when the algorithm, policy, activation or a space is not known; the message names it
-    :raises ValidationError: when the file contradicts itself
-    :raises SbformatError: when it cannot be read
 
     Example::
 
@@ -416,10 +402,7 @@ def _add_statistics(scope: Scope) -> tuple[Value, Value]:
 
 
 def read_range(value: object) -> tuple[float, float]:
-    """Return ``observation_range``: what DDPG clips observations to.
-
-    :raises UnsupportedError: when it is not two numbers
-    """
+    """Return ``observation_range``: what DDPG clips observations to."""
     if isinstance(value, (list, tuple)) and len(value) == 2:
         try:
             least, most = (float(to_number(bound, "a bound")) for bound in value)

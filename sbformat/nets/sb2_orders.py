@@ -138,10 +138,7 @@ class Policy(Record):
 
 
 def find_policy(algorithm: str, data: Mapping[str, object]) -> Policy:
-    """Return the policy that a file names, and its keywords.
-
-    :raises UncertainError: when it names none, or one that the algorithm does not accept
-    """
+    """Return the policy that a file names, and its keywords."""
     policy, settings = data.get("policy"), _settings(data.get("policy_kwargs"))
     if isinstance(policy, Partial) and not policy.args:  # DQN's users set keywords this way before 2.4
         settings = {**_settings(policy.keywords), **settings}
@@ -191,10 +188,7 @@ def find_space(data: Mapping[str, object], key: str) -> Space | None:
 
 
 def observation_shape(data: Mapping[str, object]) -> sb2.Shape:
-    """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot.
-
-    :raises UncertainError: when the space is missing, or SB2 does not support it
-    """
+    """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot."""
     space = find_space(data, "observation_space")
     if space is not None and space.observed == "one-hot":
         return (sum(read_sizes(space)),)
@@ -204,10 +198,7 @@ def observation_shape(data: Mapping[str, object]) -> sb2.Shape:
 
 
 def find_head(data: Mapping[str, object]) -> Head:
-    """Return the outputs that the action space needs, as in ``common/distributions.py``.
-
-    :raises UncertainError: when the space is missing, or SB2 does not support it
-    """
+    """Return the outputs that the action space needs, as in ``common/distributions.py``."""
     space = find_space(data, "action_space")
     if space is not None and space.observed == "one-hot":
         return Head(sum(read_sizes(space)), is_gaussian=False)
@@ -217,10 +208,7 @@ def find_head(data: Mapping[str, object]) -> Head:
 
 
 def read_sizes(space: Space) -> tuple[int, ...]:
-    """Return the number of choices of each component of a space of choices.
-
-    :raises UncertainError: when they are not integers
-    """
+    """Return the number of choices of each component of a space of choices."""
     try:
         return space.choices()
     except UnsupportedError:
@@ -252,9 +240,6 @@ class Candidates(Record):
         """Yield the network that SB2's class determines, or those that shapes allow.
 
         Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
-
-        :raises UncertainError: when a keyword is unknown, or has a value that SB2 does not accept, and when there are
-            too many parameters to try every network
         """
         is_mlp = self.algorithm in OWN_POLICIES
         if self.rule is None:
@@ -425,7 +410,6 @@ def arrange_layers(
     :param shared: widths, and ``lstm`` for the LSTM
     :param cells: the number of cells of the LSTM
     :param is_recurrent: with an LSTM all of ``pi`` comes before ``vf``, without one they alternate
-    :raises UncertainError: when there is an unexpected LSTM, or an expected one is missing
     """
     if ("lstm" in shared) is not is_recurrent:
         _refuse_keyword("net_arch")

@@ -903,11 +903,7 @@ POLICIES: Final = dict(_list_policies())
 
 
 def make_policy(agent: Agent) -> Policy:
-    """Return the network of an agent, as SB3 makes it.
-
-    :raises UnsupportedError: when the network is not known
-    :raises NetworkError: when SB3 cannot make it
-    """
+    """Return the network of an agent, as SB3 makes it."""
     row = POLICIES.get(agent.policy_class)
     if row is None:
         message = f"the network of the policy class {escape('.'.join(agent.policy_class), 200)} is not known"
@@ -937,7 +933,6 @@ def require_gsde(agent: Agent) -> None:
     """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise: SB3's ``load`` samples it.
 
     :param agent: of a known policy class
-    :raises NetworkError: when it has none
     """
     if is_on_policy(agent.policy_class):
         if agent.action_space.distribution != "gaussian":

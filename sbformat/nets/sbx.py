@@ -113,11 +113,7 @@ class Variables(Network):
         return self.builder.add("Reshape", part, shape=made.shape[1:], module=module)
 
     def require_fit(self, network: Module, pair: Pair) -> None:
-        """Compare the arrays with those of the network of a class.
-
-        :raises ValidationError: when one is missing
-        :raises UnsupportedError: when they differ otherwise, as those of another release may
-        """
+        """Compare the arrays with those of the network of a class."""
         expected = {}
         for part in network.parameters():
             name = (self._statistics if part.is_buffer else self.start) + part.name.replace(".", "/")
@@ -312,7 +308,6 @@ class Mlp(Compact):
         :param size: of their input
         :param count: of the ``Dense`` layers
         :return: the number of their outputs
-        :raises NetworkError: when they are not those of ``net_arch``
         """
         settings, sizes = self.settings, [self.place.outputs(f"Dense_{number}") for number in range(count)]
         expected = settings.get("net_arch", sizes)
@@ -539,10 +534,7 @@ class Policy:
 
 
 def _find_critics(tensors: Mapping[str, TensorInfo], state: str) -> tuple[str, int]:
-    """Return the module that several critics are in, with a slash, and their number.
-
-    :raises ValidationError: if there is none, or more than any agent has
-    """
+    """Return the module that several critics are in, with a slash, and their number."""
     start = _find_parameters(tensors, state)
     name = next((name for name in tensors if name.startswith(f"{start}Vmap")), "")
     count = (*tensors[name].shape, 0)[0] if name else 0
@@ -565,7 +557,6 @@ def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormali
     """Add the inputs, and ``prepare_obs``, which encodes nothing: the parts of a Dict are concatenated.
 
     :return: of float32, in the shape of the space; of a Discrete a vector of one number
-    :raises UnsupportedError: for a space that SBX does not accept
     """
     parts = []
     for key, part in space.parts().items():
@@ -586,9 +577,6 @@ def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     :param archive: as :func:`sbformat.formats.opener.open_archive` returns it
     :param given: what the caller supplies; its ``policy_class`` is not used: the file names the classes of networks
     :param budget: what the operation may use
-    :raises UnsupportedError: when a network, an activation or a space is not known; the message names it
-    :raises ValidationError: when the file contradicts itself
-    :raises SbformatError: when it cannot be read
 
     Example::
 

@@ -70,7 +70,6 @@ class Unwrapped(Record):
         """Refuse tensors that cannot be computed.
 
         :param supplied: the ends of the names of modules whose tensors are not used
-        :raises UnsupportedError: with the tensors and their wrappers
         """
         found = [why for name, why in self.refused.items() if not any(f"{module}." in name for module in supplied)]
         if found:
@@ -81,7 +80,6 @@ def unwrap_policy(archive: Archive, entry: str = POLICY_ENTRY) -> Unwrapped:
     """Return the state dict of an archive's policy without wrappers, as :func:`unwrap` does.
 
     :param entry: of the state dict
-    :raises SbformatError: when it cannot be read
     """
     return archive.derive(f"unwrapped {entry}", lambda: unwrap(archive.state_dict(entry)))
 
@@ -92,7 +90,6 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
     :param state_dict: as it is stored; what is not a dict of tensors is returned unchanged
     :param kept: modules whose class may make wrappers itself, ``features_extractor``, or ``""`` for the policy: of
         these, only ``torch.compile`` of the module itself is removed
-    :raises SbformatError: when a tensor that another one is computed from cannot be read
     """
     tree: Any = state_dict.tree
     if not isinstance(tree, dict) or not all(
@@ -309,10 +306,7 @@ def _find_parametrizations(
 
 
 def _compute(wrapper: _Wrapper, infos: Sequence[TensorInfo], budget: Budget) -> TensorInfo:
-    """Return the tensor of a wrapper, rounded once.
-
-    :raises UnsupportedError: when its parts do not determine it
-    """
+    """Return the tensor of a wrapper, rounded once."""
     import numpy as np
 
     from sbformat.pth.arrays import to_array

@@ -36,8 +36,6 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     :param data: the pickle; nothing may follow its STOP
     :param limits: the limits that the pickle must keep
     :return: plain values and the nodes of :mod:`sbformat.pkl.tree`
-    :raises PickleError: when it is not a pickle, is cut short, or is followed by other bytes (FORMAT.md 5)
-    :raises LimitError: when it exceeds a limit
     """
     return decode_pickle(data, Budget(limits)).value
 

@@ -36,7 +36,6 @@ def opcodes(data: bytes) -> Iterator[Line]:
     """Yield the opcodes of a pickle up to its STOP.
 
     :param data: the pickle, and the bytes that follow it
-    :raises PickleError: at a byte that is not an opcode, or where an argument is cut short
     """
     position = 0
     while True:

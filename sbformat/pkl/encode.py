@@ -258,8 +258,6 @@ def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`
     :param protocol: 2, 4 or 5
-    :raises PickleError: as in :func:`encode_pickle`
-    :raises TypeError: for a value that cannot be part of a tree
     """
     return encode_pickle(tree, protocol=protocol)
 
@@ -281,8 +279,6 @@ def encode_pickle(
         the state of functions and classes in this way
     :return: one pickle. Decoding it gives an equal tree, except for types that the protocol encodes as calls:
         bytearrays below 5, bytes and sets in 2
-    :raises PickleError: for names, calls and numbers that the protocol cannot encode or a reader would refuse
-    :raises TypeError: for a value that cannot be part of a tree, without ``reduce``
     """
     if protocol not in _PROTOCOLS:
         message = f"expected one of the protocols {', '.join(map(str, _PROTOCOLS))}, got {protocol!r}"

@@ -549,11 +549,7 @@ class Machine(State):
     """The bytes of the frame, or of the pickle, that are not yet read."""
 
     def run(self) -> Pickle:
-        """Decode up to STOP.
-
-        :raises PickleError: when an opcode cannot be executed, or there is no STOP
-        :raises LimitError: when a limit is exceeded
-        """
+        """Decode up to STOP."""
         try:
             return self._run()
         except IndexError:

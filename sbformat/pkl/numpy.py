@@ -99,11 +99,7 @@ class ArrayInfo(Record):
         return self.buffer if isinstance(self.buffer, bytes) else bytes(self.view())
 
     def chunks(self, size: int = 1 << 20) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of its items in chunks, without keeping them in memory.
-
-        :raises ContainerError: when they were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1, and text with invalid characters
-        """
+        """Yield the bytes of its items in chunks, without keeping them in memory."""
         if isinstance(self.buffer, bytes):
             yield self.buffer
             return
@@ -112,10 +108,7 @@ class ArrayInfo(Record):
             yield piece
 
     def check(self) -> None:
-        """Check items that are ``Unread`` as :meth:`chunks` does.
-
-        :raises TensorError: for bools other than 0 and 1, and text with invalid characters
-        """
+        """Check items that are ``Unread`` as :meth:`chunks` does."""
         if _is_checked(self.dtype):
             for _ in self.chunks():
                 pass
@@ -142,11 +135,7 @@ class ArrayInfo(Record):
         return array.astype(wanted, copy=bool(copy))
 
     def to_numpy(self) -> np.ndarray | np.generic:
-        """Return the array (read-only, native byte order) or the numpy scalar.
-
-        :raises ContainerError: when its bytes were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1, and text with invalid characters
-        """
+        """Return the array (read-only, native byte order) or the numpy scalar."""
         import numpy as np
 
         names, formats, offsets = zip(*self.fields) if self.fields else ((), (), ())
@@ -252,11 +241,7 @@ def latin1_bytes(text: object, encoding: object) -> bytes | None:
 
 
 def dtype_code(value: object) -> str:
-    """Return the code of ``numpy.dtype(code, align, copy)`` with its state.
-
-    :raises UnsupportedError: for dtypes outside the table: structured, text, object, datetime
-    :raises TensorError: for arguments that numpy never writes
-    """
+    """Return the code of ``numpy.dtype(code, align, copy)`` with its state."""
     args, updates = _dtype_call(value)
     code = args[0]
     if code not in ITEM_SIZES:
@@ -308,11 +293,7 @@ def _dtype_state(args: tuple[Any, ...], updates: list[Update]) -> tuple[Any, ...
 
 
 def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
-    """Return the code of a dtype, and its fields: besides plain numbers, text, bytes and flat structures.
-
-    :raises UnsupportedError: for any other
-    :raises TensorError: for arguments that numpy never writes
-    """
+    """Return the code of a dtype, and its fields: besides plain numbers, text, bytes and flat structures."""
     code, state = _dtype_parts(value)
     if code in ITEM_SIZES:
         return dtype_code(value), ()
@@ -442,8 +423,6 @@ def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
 
     :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
     :param is_wide: allow text, bytes and flat structures too
-    :raises TensorError: when its parts do not fit each other
-    :raises UnsupportedError: for a dtype outside the table
     """
     if not _is_reduced(call):
         _refuse("a numpy value has computed arguments")

@@ -101,8 +101,6 @@ def decode_large(
     :param encoding: the encoding of Python 2's 8-bit strings
     :param threshold: the size in bytes from which on an object stays in the file
     :param least_empties: the shortest run of empty dicts that becomes one dict; None for no run
-    :raises PickleError: when it is not a pickle, is cut short, or is followed by other bytes (FORMAT.md 5)
-    :raises LimitError: when it exceeds a limit
     """
     walk = _Walk(source, budget, threshold, least_empties)
     walk.run()

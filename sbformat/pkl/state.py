@@ -281,10 +281,7 @@ class State:
             self.long_cost += (width - 1) * len(raw)
 
     def check_memory(self, position: int) -> int:
-        """Return how many bytes of memory are left.
-
-        :raises LimitError: when more were used than allowed
-        """
+        """Return how many bytes of memory are left."""
         left = self.room - self.cost(position)
         if left < 0:
             self.exceeded("memory_bytes", self.limits.memory_bytes - left)

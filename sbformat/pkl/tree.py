@@ -211,10 +211,7 @@ class Unread:
         return self.read()
 
     def view(self) -> memoryview:
-        """Return all of the bytes, copied only if the source has to copy.
-
-        :raises ContainerError: when the file has changed
-        """
+        """Return all of the bytes, copied only if the source has to copy."""
         return self.source.view(self.offset, self.size)
 
     def read(self) -> bytes:

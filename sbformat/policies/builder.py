@@ -69,10 +69,7 @@ class GraphBuilder:
         self.inferred: list[str] = []
 
     def input(self, described: Input) -> Value:
-        """Add an input; a second one of the same name is the first.
-
-        :raises ValidationError: for a negative size
-        """
+        """Add an input; a second one of the same name is the first."""
         if described.name not in self._inputs:
             self._require_new(described.name)
             self._spend(described.name, described.shape)
@@ -83,7 +80,6 @@ class GraphBuilder:
         """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32.
 
         :param source: the tensor or array; only its dtype and shape are looked at
-        :raises UnsupportedError: for a dtype that is not a number
         """
         if name not in self._weights:
             self._require_new(name)
@@ -115,7 +111,6 @@ class GraphBuilder:
         :param op: a key of ``OPERATORS``
         :param name: of the result; by default made from the module and the operator
         :param module: the module of the policy that it is part of
-        :raises UnsupportedError: when dtypes or shapes do not fit, with the module
         """
         operator = OPERATORS[op]
         least, most = operator.operands
@@ -164,10 +159,7 @@ class GraphBuilder:
         )
 
     def _spend(self, what: str, shape: Shape, *, beside: int = 0) -> None:
-        """Charge the items of a shape, and others beside them.
-
-        :raises ValidationError: for a shape that no array has: two negative sizes would be a positive number of items
-        """
+        """Charge the items of a shape, and others beside them."""
         if min(shape, default=0) < 0:
             message = f"{quote(what, 120)}: expected sizes of 0 or more, got the shape {shape}"
             raise ValidationError(message)
@@ -197,8 +189,6 @@ def numpy_name(code: str) -> str:
 
     >>> numpy_name("<f4")
     'float32'
-
-    :raises UnsupportedError: when it is not a real number
     """
     try:
         return _NUMPY_NAMES[code[1:]]

@@ -143,10 +143,7 @@ def policy_graph(
 
 
 def _check_modules(modules: object) -> Mapping[str, Callable[..., Any]]:
-    """Check that modules are functions by name.
-
-    :raises TypeError: if they are not
-    """
+    """Check that modules are functions by name."""
     found = {} if modules is None else modules
     require_type(found, Mapping, "modules to be a dict of functions by name")
     for name, function in found.items():  # type: ignore[attr-defined]
@@ -160,10 +157,7 @@ def _check_modules(modules: object) -> Mapping[str, Callable[..., Any]]:
 def _check_given(
     policy_class: object, observation_space: object, action_space: object, policy_kwargs: object, modules: Iterable[str]
 ) -> Given:
-    """Return what the caller supplies, checked, without statistics.
-
-    :raises TypeError: for an argument of the wrong type
-    """
+    """Return what the caller supplies, checked, without statistics."""
     require_type(policy_class, (str, type(None)), "the name of a class as policy_class")
     require_type(policy_kwargs, (Mapping, type(None)), "policy_kwargs to be a dict of arguments")
     for name, value in (policy_kwargs or {}).items():  # type: ignore[attr-defined]
@@ -182,10 +176,7 @@ def _check_given(
 def _build_model(
     source: Archive | SourceLike, given: Given, vecnormalize: object, budget: Budget
 ) -> tuple[PolicyModel, VecNormalize | None]:
-    """Open the file and build the graph; return it with the statistics that apply.
-
-    :raises ValueError: for a module that the policy does not have
-    """
+    """Open the file and build the graph; return it with the statistics that apply."""
     source, vecnormalize, is_normalized, warning = resolve_folder(source, vecnormalize, budget.limits)
     if warning:
         warnings.warn(warning, UserWarning, stacklevel=3)
@@ -226,8 +217,6 @@ def resolve_folder(
 
     :return: the source and the statistics, unchanged for what is not a folder of files; and whether ``config.yml`` says
         that observations were normalized; and a warning about statistics that are left out, empty if there is none
-    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer; or statistics
-        of which it is not known whether they are the agent's
     """
     if not is_folder(source):
         return source, vecnormalize, False, ""
@@ -244,11 +233,7 @@ def resolve_folder(
 
 
 def _require_policy(archive: Archive) -> None:
-    """Refuse a file that is not an agent or a policy.
-
-    :raises UnsupportedError: if it is not, with what it is
-    :raises MissingEntryError: if it has no weights
-    """
+    """Refuse a file that is not an agent or a policy."""
     if archive.format in _WITHOUT_POLICY:
         message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
         raise UnsupportedError(message)
@@ -265,10 +250,7 @@ def _read_observation_space(archive: Archive) -> object:
 
 
 def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> VecNormalize | None:
-    """Return the statistics that the caller of :func:`load_policy` passes, or those of a bundle.
-
-    :raises SbformatError: if they cannot be read
-    """
+    """Return the statistics that the caller of :func:`load_policy` passes, or those of a bundle."""
     if vecnormalize is False or (vecnormalize is None and not {SETTINGS_ENTRY, ARRAYS_ENTRY} & archive.entries.keys()):
         return None  # before anything is imported that only statistics need
     if vecnormalize is True:
@@ -285,7 +267,6 @@ def read_given_statistics(vecnormalize: object, limits: Limits) -> VecNormalize:
     """Return the statistics that the caller passes.
 
     :param vecnormalize: statistics, or what :func:`sbformat.read_vecnormalize` takes
-    :raises SbformatError: if they cannot be read
     """
     from sbformat.formats.vecnormalize import VecNormalize, read_vecnormalize
 

@@ -98,10 +98,7 @@ def _translate_node(writer: Writer, node: Node) -> None:
 
 
 def _add_parts(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """Translate the parts of an operator that the opset does not have.
-
-    :raises UnsupportedError: if it has none
-    """
+    """Translate the parts of an operator that the opset does not have."""
     operands = [Operand(value.dtype, value.shape, value.array is not None) for value in values]
     parts = decompose(node, operands, f"opset {writer.opset} of ONNX", writer.types)
     for value in values:
@@ -480,10 +477,7 @@ class Names:
 
 
 def require_text(name: str) -> None:
-    """Refuse the name of an input or output that runtimes cannot have.
-
-    :raises UnsupportedError: when it cannot be encoded as UTF-8, or ends early in C
-    """
+    """Refuse the name of an input or output that runtimes cannot have."""
     if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
         message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
         raise UnsupportedError(message)
@@ -590,7 +584,6 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
     :param lowered: inputs, outputs and metadata
     :param writer: steps and initializers
     :param batch: the name or the size of the first axis
-    :raises UnsupportedError: for more weights than a file has room for, and when the check fails
     """
     import onnx
 

@@ -135,10 +135,7 @@ def _broadcast(operands: Sequence[Operand], _: Mapping[str, Any]) -> Result:
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
-    """Return the shape that shapes broadcast to, by numpy's rules.
-
-    :raises UnsupportedError: when they do not fit
-    """
+    """Return the shape that shapes broadcast to, by numpy's rules."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     made = []
@@ -515,7 +512,6 @@ def decompose(node: Node, operands: Sequence[Operand], back_end: str, taken: Con
     :param operands: with the names that the node has for them
     :param back_end: which has no column for the operator, for the message
     :param taken: names that the others must not have
-    :raises UnsupportedError: for an operator that is not made of others
     """
     make_parts = OPERATORS[node.op].parts
     if make_parts is None:

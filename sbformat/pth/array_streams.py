@@ -64,7 +64,6 @@ def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
 
     :param info: the tensor
     :param make: returns its array
-    :raises UnsupportedError: when its dtype needs an extra
     """
     order = _run_order(info)
     if order != "C":  # an array has to be created, so its dtype is checked before anything is written
@@ -133,7 +132,6 @@ def check_items(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> Non
 
     :param value: a tensor of any kind, a storage, or anything else
     :param array_of: makes an array of a tensor
-    :raises TensorError: when it contains another value, or an index is outside the tensor
     """
     if isinstance(value, SparseTensor):
         check_indices(value, *map(array_of, value.indices))

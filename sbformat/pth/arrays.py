@@ -44,10 +44,7 @@ in it."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the numpy dtype of a torch dtype.
-
-    :raises UnsupportedError: when it needs the extra ``sbformat[dtypes]`` and that is not installed
-    """
+    """Return the numpy dtype of a torch dtype."""
     found = _NUMPY_DTYPES.get(name)
     if found is None:
         try:
@@ -71,9 +68,6 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     :param copies: where to keep copies of storages: the array is then writable and aligned; None for a
         read-only view
     :return: shape ``info.shape``; complex32 comes as complex64, quantized dtypes as their integers
-    :raises ContainerError: when the CRC of its record is wrong
-    :raises TensorError: for a bool tensor with bytes other than 0 and 1
-    :raises UnsupportedError: when its dtype needs an extra
     """
     name, shape, steps, offset, storage, _, _, conj, neg, _ = info
     dtype = _DIRECT.get(name)
@@ -181,10 +175,7 @@ def storage_array(storage: Storage, budget: Budget, *, copies: Copies | None = N
 
 
 def index_arrays(sparse: SparseTensor, budget: Budget, *, copies: Copies | None = None) -> tuple[np.ndarray, ...]:
-    """Make the arrays of the indices of a sparse tensor, and check them.
-
-    :raises TensorError: when an index is outside the tensor
-    """
+    """Make the arrays of the indices of a sparse tensor, and check them."""
     indices = tuple(to_array(part, budget, copies=copies) for part in sparse.indices)
     check_indices(sparse, *indices)
     return indices
@@ -387,7 +378,6 @@ def difference(
 
     :param rtol: items are close where ``|right - left| <= atol + rtol * |left|``, and where both are NaN
     :param atol: the absolute part of that tolerance
-    :raises SbformatError: when one of them cannot be made an array
     """
     is_exact = not rtol and not atol
     differing = beyond = 0

@@ -276,7 +276,6 @@ def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iter
     :param parts: what is given, by SB3's names
     :param fit: returns the state dict, or raises ValidationError
     :param mismatches: mismatches that are already known
-    :raises ValidationError: the locations of the rows begin with the state dict's name
     """
     found = list(mismatches)
     made = {}

@@ -105,10 +105,7 @@ class DecodeContext:
                 node.id = StorageId(self.storage(node))
 
     def resolve(self, kept: object) -> None:
-        """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew.
-
-        :raises TensorError: for a numpy value with which numpy may access memory outside it
-        """
+        """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew."""
         from sbformat.pkl.numpy import reaches_memory
 
         for node in walk(kept):
@@ -218,10 +215,7 @@ _CONTAINERS: Final = frozenset({Dict, list, tuple})
 
 
 def check_attributes(state: Dict, context: DecodeContext) -> None:
-    """Check the dicts in the attributes of a tensor, without recursion; ``context.heights`` gets their levels.
-
-    :raises TensorError: for keys that no dict may have, and for a container that contains itself
-    """
+    """Check the dicts in the attributes of a tensor, without recursion; ``context.heights`` gets their levels."""
     heights = context.heights
     opened: set[int] = set()
     todo: list[Any] = [state]
@@ -266,8 +260,6 @@ def check_shapes(sparse: SparseTensor) -> None:
     """Check that shapes and dtypes of the parts fit the size; the indices themselves are not read.
 
     :param sparse: whose parts are :class:`~sbformat.pth.values.TensorInfo`
-    :raises TensorError: when they do not fit
-    :raises UnsupportedError: for a batch of sparse tensors
     """
     if math.prod(sparse.shape) >= INT64:
         _refuse_sparse("a sparse tensor is too large for any memory")
@@ -313,7 +305,6 @@ def check_indices(sparse: SparseTensor, *indices: np.ndarray) -> None:
 
     :param sparse: the tensor
     :param indices: its indices as arrays
-    :raises TensorError: when one is outside the tensor, or the compressed ones are not in order
     """
     if sparse.layout == _COO:
         bounds = list(zip(indices[0], sparse.shape))

@@ -102,9 +102,6 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
     :param pickle: the decoded pickle
     :param context: opens the storages; a new one for each pickle
     :param on_unknown: ``error`` refuses unknown constructors and names, ``inert`` keeps their nodes
-    :raises TensorError: for tensors that do not fit their storages, and arguments that torch never writes
-    :raises UnsupportedError: for unknown constructors and names
-    :raises LimitError: when a limit is exceeded
     """
     shared = pickle.shared
     context.copied -= pickle.size
@@ -348,7 +345,6 @@ def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext
     """Decode the pickles and find the storages that follow them.
 
     :return: the pickle of the object, and the context with its storages
-    :raises TensorError: when it is not such a stream, or its storages are not where they must be
     """
     cursor = Cursor(data, TensorError)
     _check_head(cursor, budget)
@@ -493,11 +489,6 @@ def loads(
     :param unchecked_crc: read files that torch wrote without CRCs
     :param copy: return aligned, writable copies of arrays instead of read-only views of ``data``
     :return: the state dict; arrays are created on access
-    :raises ContainerError: for a damaged zip
-    :raises PickleError: for a damaged pickle
-    :raises TensorError: for tensors that do not fit their storages, and files that are not a ``.pth``
-    :raises UnsupportedError: for TorchScript, the tar of torch < 0.1.10, unknown constructors
-    :raises LimitError: when a limit is exceeded
     """
     source = BytesSource(data)
     return decode_pth(
@@ -553,10 +544,7 @@ def decode_zip(
 
 
 def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, DecodeContext]:
-    """Return the pickle of a ``.pth``, before values are built, and the context that opens its storages.
-
-    :raises SbformatError: as :func:`decode_pth`
-    """
+    """Return the pickle of a ``.pth``, before values are built, and the context that opens its storages."""
     if bytes(data[:4]) == LOCAL_SIGNATURE:
         return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
     return open_legacy(data, budget)
@@ -622,10 +610,7 @@ def is_torch_zip(source: Source) -> bool:
 
 
 def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False) -> Container:
-    """Open a torch zip and check its structure; no record is read.
-
-    :raises ContainerError: when it breaks a rule
-    """
+    """Open a torch zip and check its structure; no record is read."""
     container = Container(
         source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
     )

@@ -68,10 +68,7 @@ class Calls:
         self._ids: dict[int, tuple[object, ...]] = {}
 
     def reduce(self, value: object) -> object:
-        """Return the tree for a value without an opcode.
-
-        :raises UnsupportedError: when a ``.pth`` cannot contain such a value
-        """
+        """Return the tree for a value without an opcode."""
         for kind in type(value).__mro__:
             make = _MAKERS.get(kind)
             if make is not None:
@@ -138,10 +135,7 @@ class Calls:
         return _parameter(made, learns=info.requires_grad) if info.is_parameter else made
 
     def reduce_sparse(self, value: SparseTensor) -> Call:
-        """Return the call that rebuilds a sparse tensor.
-
-        :raises UnsupportedError: when its parts do not fit each other
-        """
+        """Return the call that rebuilds a sparse tensor."""
         _check_sparse(value)
         entries = value.values._replace(is_parameter=False)
         if value.values.is_parameter:
@@ -237,7 +231,6 @@ def encode_pth(state_dict: StateDict) -> TorchZip:
 
     :param state_dict: decoded, or of arrays; tensors that share a storage share it in the file, too
     :return: its ``size``, and its ``chunks()``
-    :raises UnsupportedError: when a ``.pth`` cannot contain a value of it
     """
     return encode_tree(state_dict.tree)
 
@@ -259,7 +252,6 @@ def dumps(state_dict: object) -> bytes:
 
     :param state_dict: a :class:`StateDict`, or the arrays that :meth:`StateDict.from_arrays` takes
     :return: the bytes of a ``.pth``; the same for the same values
-    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot contain, by its path
     """
     made = state_dict if isinstance(state_dict, StateDict) else StateDict.from_arrays(state_dict)
     return b"".join(encode_pth(made).chunks())

@@ -33,11 +33,7 @@ class _Unkept(Storage):
         """Forget it."""
 
     def bytes(self) -> memoryview:
-        """Return its bytes, read anew.
-
-        :raises ContainerError: when a CRC is wrong, or the file has changed since it was first looked at
-        :raises TensorError: for bools other than 0 and 1
-        """
+        """Return its bytes, read anew."""
         return self._load(self._where)
 
 
@@ -71,10 +67,7 @@ class RecordStorage(_Unkept, _ZipStorage):
     __slots__ = ()
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in chunks, each read on access; the CRC is checked after the last one.
-
-        :raises ContainerError: at the end, when it is wrong
-        """
+        """Yield its bytes in chunks, each read on access; the CRC is checked after the last one."""
         return self.span(0, self.nbytes, swap)
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
@@ -151,10 +144,7 @@ class FileStorage(_Unkept):
 
 
 def _checked(piece: memoryview, *, is_bool: bool) -> memoryview:
-    """Return bytes of a storage.
-
-    :raises TensorError: for bools other than 0 and 1
-    """
+    """Return bytes of a storage."""
     if is_bool and bytes(piece).translate(None, b"\0\1"):
         message = "expected only bytes 0 and 1 in a bool storage, got others"
         raise TensorError(message)

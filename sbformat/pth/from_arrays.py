@@ -53,10 +53,7 @@ _PIECE: Final = 1 << 18
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> str:
-    """Return torch's name of a numpy dtype.
-
-    :raises UnsupportedError: when torch has none
-    """
+    """Return torch's name of a numpy dtype."""
     name = dtype.name if dtype.name in DTYPES else _CODES.get(dtype.str[1:])
     if name is None or dtype.hasobject or dtype.names:
         message = f"torch has no dtype for numpy's {dtype}"
@@ -70,10 +67,7 @@ class _BoolStorage(Storage):
     __slots__ = ()
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in chunks.
-
-        :raises TensorError: for bytes other than 0 and 1
-        """
+        """Yield its bytes in chunks."""
         for piece in super().chunks(swap):
             _check_bools(piece)
             yield piece
@@ -263,7 +257,6 @@ def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
     :param value: what :meth:`StateDict.to_numpy` gives: mappings, lists and tuples of arrays and plain values. What has
         ``__array__`` counts as an array, a numpy scalar as the number it is.
     :param tensors: paths where a numpy scalar is an array, too: arithmetic makes one of an array without dimensions
-    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot contain
     """
     walk = _Walk(tensors)
     plain, _ = walk.plain(value, "")
@@ -272,10 +265,7 @@ def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
 
 
 def as_array(value: Any, path: str) -> np.ndarray:
-    """Return a value as an array; a torch tensor without its gradient.
-
-    :raises UnsupportedError: when it cannot be converted, with its path
-    """
+    """Return a value as an array; a torch tensor without its gradient."""
     if np.ma.is_masked(value):
         message = f"{quote(path)} is a masked array, and a .pth cannot contain masks"
         raise UnsupportedError(message)
@@ -312,10 +302,7 @@ class _Walk:
     # -- the given values -----------------------------------------------------------------------------
 
     def plain(self, value: Any, path: str, depth: int = 0) -> tuple[Any, int]:
-        """Return plain containers of arrays and values, and the number of nested levels.
-
-        :raises UnsupportedError: for a value that a ``.pth`` cannot contain, with its path
-        """
+        """Return plain containers of arrays and values, and the number of nested levels."""
         done = self._done.get(id(value))
         if depth + (done[1] if done else 0) > _DEEPEST:
             message = f"nested more than {_DEEPEST} levels deep, or contains itself: {quote(path)}"
@@ -580,7 +567,6 @@ def with_arrays(
         another.
     :param entry: its name, for messages
     :param others: what is known not to fit
-    :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
     """
     mismatches = list(others)
     fitting: dict[str, np.ndarray] = {}
@@ -614,7 +600,6 @@ def like_optimizer(
     :param given: the tree
     :param tensors: its tensors by path
     :param array_of: returns the array of a tensor
-    :raises ValidationError: when it is for others, or lacks what the template's groups have: all is in ``problems``
     """
     mismatches = optimizer_misfits(template, infos, given, tensors)
     cast: dict[str, np.ndarray] = {}

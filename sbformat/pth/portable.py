@@ -60,8 +60,6 @@ def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, Tensor
 
     :param state_dict: the state dict to split
     :param name: its name in the archive, ``policy``: tensors are called ``policy:path``
-    :raises UnsupportedError: when a value of it has no tag, or there are too many values
-    :raises LimitError: when it has more values by path than ``leaves`` allows
     """
     state_dict.tensors()  # counts its paths, which shared containers could make any number of
     split = _Split(name)
@@ -182,7 +180,6 @@ def from_portable(
     :param tensors: by name
     :param used: gets the names of the tensors that it refers to
     :param limits: for dicts and sets whose keys are not text
-    :raises DataError: when it is not such a value
     """
     try:
         return _value(value, _Reading(tensors, set() if used is None else used, limits))

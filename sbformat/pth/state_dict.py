@@ -389,8 +389,6 @@ def clear_optimizer(state_dict: StateDict) -> StateDict:
 
     The parameter groups stay, so that ``load_state_dict``, and with it SB3's ``load``, accepts the result; training
     continues with a new optimizer state.
-
-    :raises UnsupportedError: when it has no ``state`` and ``param_groups``, and so does not belong to an optimizer
     """
     tree: Any = state_dict.tree
     groups = tree.get("param_groups") if isinstance(tree, dict) and isinstance(tree.get("state"), dict) else None

@@ -169,19 +169,13 @@ class Storage:
         """Copies in this machine's byte order, by the bytes swapped together."""
 
     def bytes(self) -> memoryview:
-        """Return its bytes, in the byte order of the file.
-
-        :raises ContainerError: when its record's CRC is wrong
-        """
+        """Return its bytes, in the byte order of the file."""
         if self._bytes is None:
             self._bytes = self._load(self._where)
         return self._bytes
 
     def check(self) -> None:
-        """Check its bytes.
-
-        :raises ContainerError: when its record's CRC is wrong
-        """
+        """Check its bytes."""
         self.bytes()
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
@@ -463,7 +457,6 @@ def tensor_info(
     :param order: how the bytes run through the shape
     :param load: returns the bytes for ``key``; called once
     :param axes: the position of each axis of the shape in the order of the bytes, if that is different
-    :raises UnsupportedError: for a dtype that torch does not have
     """
     dtype = _TORCH.get(code.lstrip("<>|="))
     if dtype is None:

@@ -65,7 +65,6 @@ def choose_source(source: Archive | SourceLike, env: Any, limits: Limits) -> tup
     :param source: anything that is not the folder of a run is returned unchanged
     :param env: of the caller
     :param limits: for each file
-    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
     """
     chosen = find_in_folder(source, limits)
     if chosen is None:
@@ -107,8 +106,6 @@ def check_attributes(attributes: Mapping[str, object]) -> None:
     """Check that none of the attributes is an argument of ``rebuild``, which SB3 would set without effect.
 
     A class as ``policy_class`` is an attribute that SB3 uses; a name is not.
-
-    :raises TypeError: for one that is
     """
     for name, value in attributes.items():
         if name in _NOT_OF_LOAD and not (name == "policy_class" and isinstance(value, type)):
@@ -117,10 +114,7 @@ def check_attributes(attributes: Mapping[str, object]) -> None:
 
 
 def make_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by key of ``data`` with SB3's own schedules where ``assign`` of ``rebuild`` accepts one.
-
-    :raises ValidationError: for a schedule under another key, and for one with other numbers than SB3 accepts
-    """
+    """Return values by key of ``data`` with SB3's own schedules where ``assign`` of ``rebuild`` accepts one."""
     return {key: _make_schedule(key, value) for key, value in values.items()}
 
 

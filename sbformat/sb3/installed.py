@@ -26,10 +26,7 @@ _PACKAGES: Final = ("stable_baselines3", "sb3_contrib")
 
 
 def find_installed_release() -> str:
-    """Return the installed release of SB3, or the newest known one if it is newer.
-
-    :raises UnsupportedError: when SB3 is not installed, or is older than the oldest target
-    """
+    """Return the installed release of SB3, or the newest known one if it is newer."""
     try:
         import stable_baselines3
     except ImportError:
@@ -46,9 +43,6 @@ def find_class(algorithm: object) -> Any:
     """Return the class of an algorithm.
 
     :param algorithm: a class, or the name of one of SB3's or sb3-contrib's
-    :raises UnsupportedError: for a name that is not an algorithm, and when SB3, or the package of the algorithm, is
-        not installed
-    :raises TypeError: when it is neither a class nor a name
     """
     if isinstance(algorithm, type):
         return algorithm

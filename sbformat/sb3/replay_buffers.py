@@ -136,8 +136,6 @@ def _construct(found: ReplayBuffer, rows: int, model: Any) -> tuple[Any, bool]:
     """Return a buffer without content, and whether its class is the model's own.
 
     One of SB3's has one row, since all its arrays are then replaced.
-
-    :raises UnsupportedError: when its class is not known, or refuses the spaces of the model or the settings
     """
     cls, is_own = _find_class(found, model)
     arguments: dict[str, Any] = {
@@ -167,10 +165,7 @@ def _construct(found: ReplayBuffer, rows: int, model: Any) -> tuple[Any, bool]:
 
 
 def _find_class(found: ReplayBuffer, model: Any) -> tuple[Any, bool]:
-    """Return the class of a buffer, and whether it is the model's own instead of SB3's.
-
-    :raises UnsupportedError: when it is neither, or newer than the installed SB3
-    """
+    """Return the class of a buffer, and whether it is the model's own instead of SB3's."""
     own = getattr(model, "replay_buffer_class", None)
     module, name = found.type.pair
     if name in _MODULES and (module == _MODULES[name] or (name == _HER and module in _OLD_MODULES)):
@@ -216,7 +211,6 @@ def _take_array(
     :param empty: the array that the constructor made in its place
     :param axes: rows and environments
     :param is_own: whether the class is the model's own, whose other arrays may be missing and are kept
-    :raises UnsupportedError: when it is missing, or has another shape than the model's spaces require
     """
     if name not in arrays and is_own:
         return empty
@@ -260,10 +254,7 @@ def _make_plain(value: object) -> Any:
 
 
 def _check_episodes(made: Any, rows: int) -> None:
-    """Check the rows where the episodes of a hindsight buffer begin, and their lengths: SB3 indexes with them.
-
-    :raises TensorError: when one is outside of the buffer
-    """
+    """Check the rows where the episodes of a hindsight buffer begin, and their lengths: SB3 indexes with them."""
     for name, most in (("ep_start", rows - 1), ("ep_length", rows), ("_current_ep_start", rows - 1)):
         array = getattr(made, name, None)
         if array is not None and array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() > most):

@@ -47,7 +47,6 @@ def encode_assigned(key: str, value: Any, target: Release) -> Any:
         ``{"constant": number}``, ``{"linear": [start, end, end_fraction]}``, or a schedule of
         :mod:`sbformat.known.types`
     :param target: the release that loads the result
-    :raises ValidationError: for a schedule under another key, and for one with other numbers than SB3 accepts
 
     >>> encode_assigned("learning_rate", {"linear": [3e-4, 0]}, Release(2, 9))
     <Serialized "<class 'stable_baselines3.common.utils.LinearSchedule'>" 114 bytes>
@@ -57,10 +56,7 @@ def encode_assigned(key: str, value: Any, target: Release) -> Any:
 
 
 def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | None:
-    """Return the schedule that a caller assigns to a key, or None for any other value.
-
-    :raises ValidationError: as :func:`encode_assigned`
-    """
+    """Return the schedule that a caller assigns to a key, or None for any other value."""
     while isinstance(value, FloatSchedule):
         value = value.schedule
     if key not in SCHEDULE_KEYS:

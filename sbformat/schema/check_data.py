@@ -125,11 +125,7 @@ _TYPE_KEYWORDS: Final = ("type", "anyOf", "required", "not")
 
 
 def require_values(old: Archive, edited: Archive) -> None:
-    """Refuse values of ``data`` that violate the schema, unless the archive had them before.
-
-    :raises ValidationError: with all of them
-    :raises SbformatError: when the new ``data`` is beyond the limits of a reader
-    """
+    """Refuse values of ``data`` that violate the schema, unless the archive had them before."""
     try:
         had = _find_wrong_values(old)
     except SbformatError:

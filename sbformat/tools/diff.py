@@ -217,9 +217,6 @@ def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive)
     """Return the names of the entries to compare: those that only the first has, then those of the second.
 
     :param only: groups, or entries with or without ``.pth``; None for all
-    :raises MissingEntryError: when neither archive has one of them
-    :raises TypeError: when a name is not a str
-    :raises ValueError: when there is none
     """
     names = (*(name for name in old.contents if name not in new.contents), *new.contents)
     if only is None:
@@ -400,10 +397,7 @@ class _Comparison:
 
 
 def _decode_all(name: str, archive: Archive) -> None:
-    """Decode an entry with all its tensors.
-
-    :raises SbformatError: when that fails
-    """
+    """Decode an entry with all its tensors."""
     if name in archive.state_dicts:
         state_dict = archive.state_dict(name)
         budget = state_dict.new_budget()
@@ -655,10 +649,7 @@ class _StateDictsComparer:
         return len(self._close - {row.loc for row in self._rows})
 
     def summarize(self) -> StateDictComparison:
-        """Return the numbers of tensors, after :meth:`changes` is at its end.
-
-        :raises LimitError: for more values than ``leaves`` allows
-        """
+        """Return the numbers of tensors, after :meth:`changes` is at its end."""
         paths = {**self._old.tensors(), **self._new.tensors()}
         touched = {row.loc for row in self._rows} & set(paths)
         close = (self._close & set(paths)) - touched

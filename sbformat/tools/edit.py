@@ -116,10 +116,7 @@ def edit(
 
 
 def _list_pairs(assign: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Return the pairs to assign.
-
-    :raises TypeError: for anything but pairs of a location and a value
-    """
+    """Return the pairs to assign."""
     pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

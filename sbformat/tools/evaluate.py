@@ -41,7 +41,6 @@ def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int 
     """Return an environment of gymnasium.
 
     :param max_steps: the time limit, instead of the registered one
-    :raises UnsupportedError: when gymnasium is not installed, or does not make the environment
     """
     try:
         import gymnasium
@@ -111,8 +110,6 @@ def require_fit(policy: Space, environment: Space, what: Literal["observation", 
 
     The bounds of observations may differ, as they do between releases of an environment; images may have their
     channels first or last, since a policy transposes them.
-
-    :raises ValidationError: when they do not fit, with both
     """
     if not _fits(policy, environment, is_action=what == "action"):
         message = (
@@ -142,10 +139,7 @@ def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
 
 
 def stack_space(space: Space, frames: int, axis: int) -> Box:
-    """Return the space of several observations along an axis.
-
-    :raises UnsupportedError: for a space that is not a Box
-    """
+    """Return the space of several observations along an axis."""
     if not space.bounds or not space.shape:
         message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
         raise UnsupportedError(message)
@@ -182,7 +176,6 @@ def convert_observation(observation: Any, space: Space) -> Any:
     Source: SB3 ``common/vec_env/dummy_vec_env.py``, ``DummyVecEnv._save_obs``.
 
     :return: an array, or a dict of them for a Dict space
-    :raises ValidationError: when its shape or keys are others
     """
     try:
         if space.has_keys:
@@ -374,10 +367,7 @@ class _Wrapper:
         return None if self._frame_stack is None else FrameStack(space, self._frame_stack, self._order)
 
     def take_statistics(self, statistics: VecNormalize) -> bool:
-        """Normalize frames with statistics; return whether they are those of one frame, not of a stack.
-
-        :raises ValidationError: when they are neither
-        """
+        """Normalize frames with statistics; return whether they are those of one frame, not of a stack."""
         if not statistics.norm_obs:
             return False
         if any(find_mismatches(statistics, self._space)):

@@ -57,11 +57,7 @@ class Candidate(Record):
 
 
 def parse_patterns(tensors: Iterable[str] | str) -> tuple[str, ...]:
-    """Return an argument as patterns.
-
-    :raises TypeError: when one is not a str
-    :raises ValueError: when there is none
-    """
+    """Return an argument as patterns."""
     patterns = (tensors,) if isinstance(tensors, str) else require_names(tensors, "tensors")
     if not patterns:
         message = "expected at least one name or pattern in tensors; '*' selects all"
@@ -76,8 +72,6 @@ def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Can
     exact name, then as a glob, and then as a glob in which brackets are themselves: the paths of an optimizer contain
     brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the output only if no path matches:
     ``re*`` selects no tensor for the entry ``replay_buffer``.
-
-    :raises MissingEntryError: when a pattern selects none
     """
     by_path, by_label = _index(candidates, with_labels=False), _index(candidates, with_labels=True)
     chosen: set[int] = set()
@@ -137,7 +131,6 @@ def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
 
     :param entry: SB3's name of a state dict, ``statistics``, or ``all``
     :param kind: the format of the output
-    :raises MissingEntryError: when there is no such state dict
     """
     names = archive.state_dicts
     has_statistics = has_entries(archive)

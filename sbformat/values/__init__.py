@@ -67,7 +67,6 @@ def encode(value: object, target: str | Release = NEWEST, *, foreign: frozenset[
     :param target: a release of SB3, such as ``2.9``: it decides which classes exist
     :param foreign: pairs of module and name that are not known and may be referred to unchanged
     :return: one pickle of protocol 4; equal values give equal bytes
-    :raises UnsupportedError: for a value that is not known, or that cannot be written without code
 
     Example::
 

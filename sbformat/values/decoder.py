@@ -51,10 +51,7 @@ class Decoder(NodeContext):
         self._open: set[int] = set()
 
     def decode(self, root: object) -> object:
-        """Return the value of a tree, or of a part of it that nothing else refers to.
-
-        :raises LimitError: when the value is deeper or larger than allowed
-        """
+        """Return the value of a tree, or of a part of it that nothing else refers to."""
         values, is_open = self._values, self._open
         if type(root) not in COMPOSITES or id(root) in values:
             return self.value(root)

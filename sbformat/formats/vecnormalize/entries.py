@@ -56,11 +56,7 @@ def has_entries(archive: Archive) -> bool:
 
 
 def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
-    """Return the entries of a bundle by name; equal values give equal bytes.
-
-    :raises UnsupportedError: for a value that they cannot express exactly
-    :raises LimitError: when they would be larger than a reader accepts
-    """
+    """Return the entries of a bundle by name; equal values give equal bytes."""
     from safetensors.numpy import save
 
     settings = json.dumps(_write_settings(value, Budget(limits)), indent=4, allow_nan=False).encode()
@@ -80,14 +76,7 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
 
 
 def read_entries(archive: Archive) -> VecNormalize:
-    """Return the statistics of a bundle; every field and array is checked.
-
-    :raises MissingEntryError: when one of the two entries is missing
-    :raises DataError: when the settings break the format
-    :raises ContainerError: when the arrays are not a safetensors file
-    :raises TensorError: when arrays are missing or unknown, or do not fit together
-    :raises LimitError: when they exceed a limit
-    """
+    """Return the statistics of a bundle; every field and array is checked."""
     for name in ENTRIES:
         if name not in archive.entries:
             hint = ""
@@ -305,11 +294,7 @@ _Size: TypeAlias = "tuple[int, int]"
 
 
 def write_space(space: Any, budget: Budget) -> Any:
-    """Return the JSON of a space.
-
-    :raises UnsupportedError: for an array of anything but plain numbers
-    :raises LimitError: when it is larger than a reader accepts
-    """
+    """Return the JSON of a space."""
     nodes, memory = _measure(space, {})  # before it is written: shared spaces may multiply
     budget.spend("json_nodes", nodes)
     budget.keep(0, meanwhile=memory)
@@ -351,11 +336,7 @@ def _write_space(space: Any) -> Any:
 
 
 def read_space(value: Any, budget: Budget) -> Any:
-    """Return the space that :func:`write_space` wrote.
-
-    :raises DataError: when a field is missing, unknown or of another type
-    :raises LimitError: when it exceeds a limit
-    """
+    """Return the space that :func:`write_space` wrote."""
     if value is None:
         return None
     if type(value) is not dict or type(value.get("type")) is not str or value["type"] not in SPACE_TYPES:

@@ -67,8 +67,6 @@ def statistics_of(value: object, name: str) -> RunningMeanStd:
     """Return the value of a ``RunningMeanStd``.
 
     :param name: of the attribute, for messages
-    :raises MissingEntryError: when it lacks one of its three attributes
-    :raises TensorError: when mean and variance are not float64 of one shape, or count is not a number
     """
     if class_of(value) != "RunningMeanStd":
         _refuse(f"expected a RunningMeanStd as {name}")
@@ -83,11 +81,7 @@ def statistics_of(value: object, name: str) -> RunningMeanStd:
 
 
 def vecnormalize_of(value: Instance) -> VecNormalize:
-    """Return the value of a ``VecNormalize`` of any release.
-
-    :raises MissingEntryError: when it lacks an attribute that every release writes
-    :raises TensorError: when an attribute has a type or shape that SB3 does not write
-    """
+    """Return the value of a ``VecNormalize`` of any release."""
     held = value.attributes
     if "old_reward" in held and "old_rews" in held:
         _refuse("expected one of old_reward and old_rews, got both")
@@ -283,10 +277,7 @@ def read_vecnormalize(source: Archive | SourceLike, *, limits: Limits = DEFAULT_
 
 
 def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instance] | Archive:
-    """Return the decoded files of a source by name, or the archive of a bundle.
-
-    :raises SbformatError: as :func:`read_vecnormalize`
-    """
+    """Return the decoded files of a source by name, or the archive of a bundle."""
     name = ""
     if isinstance(source, Archive):
         value: Any = source.value if isinstance(source, PickledArchive) else None
@@ -312,10 +303,7 @@ def _name_part(value: Instance, name: str) -> dict[str, Instance]:
 
 
 def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
-    """Return the ``VecNormalize`` or ``RunningMeanStd`` in a pickle.
-
-    :raises UnsupportedError: when it is something else
-    """
+    """Return the ``VecNormalize`` or ``RunningMeanStd`` in a pickle."""
     budget = Budget(limits)
     budget.grant(opened.size)
     pickle = require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
@@ -330,10 +318,7 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
 
 
 def find_file_name(value: Instance, name: str) -> str:
-    """Return which of SB2's two files a ``RunningMeanStd`` is from, by the file's name and the shape.
-
-    :raises TensorError: when name and shape contradict each other
-    """
+    """Return which of SB2's two files a ``RunningMeanStd`` is from, by the file's name and the shape."""
     has_dimensions = statistics_of(value, "the pickle").shape != ()
     if "ret_rms" in name:
         if has_dimensions:

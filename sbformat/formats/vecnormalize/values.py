@@ -327,10 +327,7 @@ def _check_spaces(value: VecNormalize) -> None:
 
 
 def require_levels(space: Space | None) -> None:
-    """Check that a space has at most 20 levels: one that contains others has one level more than its deepest part.
-
-    :raises UnsupportedError: when it has more
-    """
+    """Check that a space has at most 20 levels: one that contains others has one level more than its deepest part."""
     known: dict[int, int] = {}
     """The lowest level of each space by ``id()``: a shared one is visited again only at a lower one."""
     waiting = [(space, 1)]
@@ -426,7 +423,6 @@ def require_fit(vecnormalize: VecNormalize, space: object, otherwise: str) -> No
     """Refuse statistics that do not fit the observation space of an agent.
 
     :param otherwise: what the caller can do about it
-    :raises ValidationError: when they do not; ``problems`` lists all mismatches
     """
     mismatches = list(find_mismatches(vecnormalize, space))
     if mismatches:

@@ -24,8 +24,6 @@ def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS, first_bytes: int =
     :param url: a URL, also a :class:`~sbformat.io.urls.Url` with options
     :param limits: as for :class:`~sbformat.io.remote.source.RemoteSource`
     :param first_bytes: how many bytes are fetched: more of a file that is read whole, so that most take one request
-    :raises OSError: if it does not exist, the server cannot be reached, or it refuses
-    :raises UnsupportedError: for an unknown file system, one whose package is missing, and a redirect that is refused
     """
     scheme = find_scheme(url)
     if scheme in ("http", "https", "hf"):

@@ -514,10 +514,7 @@ def make_public_resolver() -> AbstractResolver:
 
 
 def _parse_url(text: str, *, needs_host: bool = False) -> URL:
-    """Return a URL. A signature is of the text as it is, so that it is not quoted anew.
-
-    :raises ValueError: if it is not one
-    """
+    """Return a URL. A signature is of the text as it is, so that it is not quoted anew."""
     from yarl import URL
 
     found = URL(text, encoded=_ENCODED.fullmatch(text) is not None).with_fragment(None)

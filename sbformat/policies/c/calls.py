@@ -80,10 +80,7 @@ class Writer:
         self._prefix, self._memory, self._types, self._turned = prefix, memory, types, turned
 
     def write(self, node: Node) -> list[str]:
-        """Return the statements of a node.
-
-        :raises UnsupportedError: for an operator over a type that has no function
-        """
+        """Return the statements of a node."""
         row = OPERATORS[node.op]
         column = row.c or C()
         if not (row.moves or column.doubles) and any(self._types[name][0] == "float64" for name in node.inputs):
@@ -543,7 +540,6 @@ def write_array(name: str, array: Array) -> str:
     """Return the definition of an array; an empty one has an item that nothing reads.
 
     :param name: an identifier
-    :raises UnsupportedError: for an integer that 32 bits do not hold
     """
     size, items = max(1, array.size), array.reshape(-1) if array.size else np.zeros(1, np.uint8)
     lines = [f"static const {C_TYPES[array.dtype.name]} {name}[{size}] = {{"]

@@ -192,11 +192,7 @@ def _name_axes(value: str, nodes: Iterable[Node]) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot begin the names of C and C++.
-
-    :raises TypeError: when it is not a text
-    :raises ValueError: when it is not an identifier, a keyword, reserved, or too long
-    """
+    """Refuse a name that cannot begin the names of C and C++."""
     require_type(name, str, "an identifier of C as name")
     problem = ""
     if not _NAME.fullmatch(name):
@@ -216,7 +212,6 @@ def refuse_clashes(name: str, parameters: Iterable[str]) -> None:
     """Refuse a name with which a parameter of the function could have the name of a function, type or macro.
 
     :param parameters: identifiers
-    :raises ValueError: with the first parameter that begins with the name
     """
     for parameter in parameters:
         if parameter.upper().startswith(f"{name}_".upper()):
@@ -352,10 +347,7 @@ def export_c(
 
 
 def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the paths of the source and the header.
-
-    :raises ValueError: for a name that an ``#include`` cannot have
-    """
+    """Return the paths of the source and the header."""
     text = os.fspath(path)
     base = os.path.basename(text)
     stem, suffix = os.path.splitext(base)
@@ -395,7 +387,6 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
 
     :param name: what all names begin with
     :param header_name: the name of the header's file
-    :raises UnsupportedError: for an operator or a number that C source cannot have
     """
     lowered = expand(lowered, lambda node: OPERATORS[node.op].c is not None, "C")
     nodes, results, copied = _separate_states(lowered)

@@ -55,7 +55,6 @@ def name_inputs(graph: Graph, needed: Iterable[str], outputs: Iterable[str]) -> 
 
     :param needed: names of inputs of the graph
     :param outputs: the names of all outputs of the file, which no input may have
-    :raises UnsupportedError: when keys of a Dict cannot be told from other names
     """
     wanted = set(needed)
     states = name_states(graph)
@@ -86,10 +85,7 @@ def name_states(graph: Graph) -> Mapping[str, str]:
 
 
 def require_distinct(names: Iterable[str]) -> None:
-    """Refuse two inputs or outputs of one name.
-
-    :raises UnsupportedError: with the name
-    """
+    """Refuse two inputs or outputs of one name."""
     for name, count in Counter(names).items():
         if count > 1:
             message = f"expected inputs and outputs of different names, got {quote(name, 80)} twice"
@@ -107,7 +103,6 @@ def describe_origin(policy: Policy) -> Mapping[str, str]:
     ``sbformat_version``. What is not known is left out.
 
     :param policy: a loaded policy
-    :raises ContainerError: when the file has changed since it was loaded
     """
     archive = policy.archive
     found = {
@@ -170,8 +165,6 @@ def write_files(contents: Mapping[str, bytes], *, overwrite: bool) -> tuple[Expo
 
     :param contents: bytes by path
     :param overwrite: replace files that exist
-    :raises FileExistsError: when one exists and ``overwrite`` is False
-    :raises OSError: when one cannot be written, with its path, or when two paths are of one file
     """
     if len({os.path.realpath(path) for path in contents}) < len(contents):
         raise OSError(errno.EINVAL, "two outputs are one file", next(iter(contents)))

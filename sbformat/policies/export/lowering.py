@@ -105,8 +105,6 @@ def lower(
     :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: an exported file has no random numbers
-    :raises ValueError: for an output that the policy does not have, with those that it has
-    :raises UnsupportedError: for sampled actions, and for modules that the caller supplied as functions
 
     Example::
 
@@ -141,10 +139,7 @@ def lower(
 
 
 def open_policy(source: Policy | Archive | SourceLike) -> Policy:
-    """Return a policy unchanged, and load anything else.
-
-    :raises SbformatError: as :func:`sbformat.load_policy`
-    """
+    """Return a policy unchanged, and load anything else."""
     return source if isinstance(source, Policy) else load_policy(source)
 
 
@@ -162,10 +157,7 @@ def find_raw_action(graph: Graph) -> str:
 
 
 def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of outputs.
-
-    :raises ValueError: for none, and for one that the graph does not have
-    """
+    """Return the names of outputs."""
     names = require_names(outputs, "outputs")
     for name in names:
         if name not in graph.outputs:
@@ -200,10 +192,7 @@ def close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node
 
 
 def refuse_calls(nodes: Iterable[Node]) -> None:
-    """Refuse functions of the caller's.
-
-    :raises UnsupportedError: with the name of the first
-    """
+    """Refuse functions of the caller's."""
     for node in nodes:
         if node.op == "Call":
             message = (
@@ -234,7 +223,6 @@ def expand(lowered: Lowered, has: Callable[[Node], bool], back_end: str) -> Lowe
 
     :param has: whether it can write a node
     :param back_end: its name, for the message
-    :raises UnsupportedError: for an operator that is not made of others
     """
     if all(map(has, lowered.nodes)):
         return lowered
@@ -432,10 +420,7 @@ class Narrowed:
             self._emit(node, [first, node.inputs[1]], SINGLE)
 
     def _require_range(self, node: Node) -> None:
-        """Refuse a mean that is infinite as float32, and a deviation that is 0.
-
-        :raises UnsupportedError: with the number
-        """
+        """Refuse a mean that is infinite as float32, and a deviation that is 0."""
         name = node.inputs[1]
         if name not in self._exact:
             return
@@ -559,7 +544,6 @@ def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) ->
 
     :param outputs: their names; None for all
     :param raw: as for :func:`export_graph`
-    :raises ValueError: for an output that the graph does not have
     """
     names = tuple(graph.outputs) if outputs is None else check_outputs(graph, outputs)
     values = {name: graph.outputs[name] for name in names}

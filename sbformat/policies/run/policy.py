@@ -94,10 +94,7 @@ class ArrayReader:
         self._name = "the observation" if described.key is None else f"{quote(described.key, 60)} of the observation"
 
     def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
-        """Return a batch by the name of the input, and whether the observation was one.
-
-        :raises ValueError: when it does not fit the space
-        """
+        """Return a batch by the name of the input, and whether the observation was one."""
         array = observation if type(observation) is np.ndarray else self._make_array(observation)
         if array.dtype.kind not in NUMBERS:
             message = f"expected numbers as {self._name}, got {_describe(observation)}"
@@ -150,10 +147,7 @@ class DictReader:
         self._readers = {reader.key: reader for reader in readers}
 
     def read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
-        """Return a batch for each input by name, and whether one of them was a batch.
-
-        :raises ValueError: when it does not fit the space
-        """
+        """Return a batch for each input by name, and whether one of them was a batch."""
         if not isinstance(observation, Mapping):
             message = f"expected a dict with the keys {_join(self._readers)}, got {_describe(observation)}"
             raise ValueError(message)  # noqa: TRY004 -- one class for observations that do not fit
@@ -174,10 +168,7 @@ class DictReader:
 
 
 def make_array(value: Any, what: str) -> np.ndarray:
-    """Return anything that numpy makes an array of as one.
-
-    :raises ValueError: for lists of different lengths; numpy before 1.24 warns, and makes an array of lists
-    """
+    """Return anything that numpy makes an array of as one."""
     try:
         return np.asarray(value)
     except (ValueError, TypeError, UserWarning):
@@ -716,10 +707,7 @@ class Policy:
 
 
 def _fit(value: Any, described: Input, count: int) -> np.ndarray:
-    """Return an argument with a row for each observation; SB3 accepts any shape with as many items.
-
-    :raises ValueError: when it has another number of items
-    """
+    """Return an argument with a row for each observation; SB3 accepts any shape with as many items."""
     array = make_array(value, described.role)
     if array.dtype.kind not in NUMBERS or array.size != count * prod(described.shape):
         expected = (count, *described.shape)
@@ -730,10 +718,7 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
 
 
 def _require_count(n_envs: object, least: int) -> None:
-    """Refuse what is not a number of environments.
-
-    :raises ValueError: when it is not an integer, or too small
-    """
+    """Refuse what is not a number of environments."""
     if isinstance(n_envs, bool) or not isinstance(n_envs, (int, np.integer)) or n_envs < least:
         message = f"expected an integer >= {least} as n_envs, got {escape(str(n_envs), 40)}"
         raise ValueError(message)

@@ -117,7 +117,6 @@ class Program:
         :param inputs: arrays with a batch axis, by name; other names are ignored. A dtype that differs is converted
         :return: new arrays with a batch axis, in the order of ``outputs``; a value that depends on weights alone
             comes without a batch axis
-        :raises ValueError: when an input is missing or has another shape
         """
         given = tuple(name for name in self._optional if name in inputs) if self._optional else ()
         form = self._forms.get(given) or self._form(given)
@@ -281,10 +280,7 @@ class Plan:
         self._context = None if folded.has_calls else _make_quiet_context()
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """Compute the outputs of one block of rows.
-
-        :raises ValueError: when an input is missing or has another shape
-        """
+        """Compute the outputs of one block of rows."""
         if self._context is not None:
             return self._context.run(self._compute, inputs)
         with np.errstate(all="ignore"):
@@ -473,11 +469,7 @@ class Weights:
         return name in self._described
 
     def __getitem__(self, name: str) -> Array:
-        """Return an array of the weight's dtype and shape.
-
-        :raises ContainerError: when the CRC of its record is wrong
-        :raises TensorError: for bytes that are not valid items
-        """
+        """Return an array of the weight's dtype and shape."""
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._read(self._described[name])

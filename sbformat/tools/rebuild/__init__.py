@@ -392,7 +392,6 @@ def _make_missing_optimizers(
     """Return fresh states of the optimizers that SB3's ``load`` needs and the archive does not have.
 
     :param match: the policy as SB3 makes it; None when it is not known
-    :raises MissingEntryError: when it is not known what one consists of
     """
     made = {}
     for name in _list_optimizers(context):

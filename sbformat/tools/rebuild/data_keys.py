@@ -75,10 +75,7 @@ if TYPE_CHECKING:
 
 
 def rebuild_data(context: RebuildContext) -> dict[str, Any]:
-    """Return ``data`` for the target; every key of the archive gets a row.
-
-    :raises UnsupportedError: when SB3 needs a value that cannot be rebuilt
-    """
+    """Return ``data`` for the target; every key of the archive gets a row."""
     options = context.options
     made: dict[str, Any] = {}
     for key, value in thaw(context.archive.data).items():
@@ -114,10 +111,7 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
 
 
 def _note_policy_arguments(context: RebuildContext, key: str) -> None:
-    """Note the policy's arguments when they were assigned.
-
-    :raises UnsupportedError: for an argument that SB3 does not accept
-    """
+    """Note the policy's arguments when they were assigned."""
     if key == "policy_kwargs":
         given = context.assigned[key]
         context.policy_arguments = given if type(given) is dict else None
@@ -408,10 +402,7 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
 
 
 def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, meaning: object) -> None:
-    """Check that SB3 has a schedule for what was found, and accepts its numbers.
-
-    :raises UnsupportedError: when it has not, or when the schedule is not understood
-    """
+    """Check that SB3 has a schedule for what was found, and accepts its numbers."""
     schedule, advice = found.schedule, context.options.advice
     if isinstance(schedule, ComputedSchedule):
         message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
@@ -435,10 +426,7 @@ def _check_meaning(context: RebuildContext, key: str, found: ScheduleMeaning, me
 
 
 def _check_rate(value: float | None) -> None:
-    """Check that torch accepts a number as a learning rate.
-
-    :raises UnsupportedError: when it is negative, infinite or NaN
-    """
+    """Check that torch accepts a number as a learning rate."""
     if value is not None and not 0 <= value < math.inf:
         message = f"expected a number of at least 0, got {value}"
         raise UnsupportedError(message)
@@ -457,8 +445,6 @@ def _check_data(context: RebuildContext, made: dict[str, Any]) -> None:
     """Drop the values that the schema refuses, and add or refuse what is missing; each with a finding.
 
     :param made: the new ``data``, changed in place
-    :raises UnsupportedError: when a key is missing that SB3 cannot load without
-    :raises ValidationError: for a value that the caller assigned
     """
     for key, message in list(_find_wrong_values(context, made)):
         if key in made:
@@ -496,10 +482,7 @@ def _find_wrong_values(context: RebuildContext, made: dict[str, Any]) -> Iterato
 
 
 def _drop_value(context: RebuildContext, made: dict[str, Any], key: str, message: str) -> None:
-    """Remove a value from the result; its row replaces the earlier ones.
-
-    :raises UnsupportedError: for a key that SB3 cannot load without
-    """
+    """Remove a value from the result; its row replaces the earlier ones."""
     if key in _REQUIRED:
         message = f"{key}: {message}; SB3 loads no agent without it"
         raise UnsupportedError(message, entry=DATA_ENTRY)

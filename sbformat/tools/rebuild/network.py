@@ -113,7 +113,6 @@ def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInf
     """Return a matrix with the given columns.
 
     :param columns: the numbers of old columns; None for zeros
-    :raises UnsupportedError: when it is not a contiguous little-endian matrix
     """
     rows, width = info.shape
     size = DTYPES[info.dtype].itemsize
@@ -164,7 +163,6 @@ class HerObservation(Record):
         """Return a first layer with the columns of the Dict, and any other tensor unchanged.
 
         :param name: of the layer; optimizer states are widened by the name of their layer
-        :raises UnsupportedError: when the layer does not receive such an observation
         """
         if not _FIRST_LAYER.fullmatch(name) and not (self.is_bare and name in _FIRST_LAYERS_OF_BARE_ACTOR):
             return info
@@ -181,10 +179,7 @@ class HerObservation(Record):
 
 
 def find_inner_algorithm(archive: Archive) -> str:
-    """Return the algorithm that HER wrapped.
-
-    :raises UnsupportedError: when it is not known
-    """
+    """Return the algorithm that HER wrapped."""
     model = archive.decode("model_class")
     if not isinstance(model, Reference):
         message = "model_class, the algorithm that HER wrapped, is not known"
@@ -317,7 +312,6 @@ def rebuild_network(
     :param kind: of the algorithm's family
     :param her: the parts of an observation of HER before SB3 1.1
     :param has_sb3_policy: whether the policy class of the result is SB3's own
-    :raises UnsupportedError: when the target does not have such a network
     """
     read_shapes(state_dict)
     tree: Any = state_dict.tree
@@ -527,8 +521,6 @@ def check_weights(
     :param network: the policy's tensors in the result
     :param data: of the result
     :param refused: why tensors of it cannot be computed, as sentences
-    :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
-        replaced and it is not known whether they fit
     """
     policy = context.sb3_policy
     if policy is None or context.policy_arguments is None:
@@ -553,10 +545,7 @@ def check_weights(
 
 
 def _make_agent(context: RebuildContext, policy: Reference, data: Mapping[str, Any]) -> Agent:
-    """Return what decides on the network of the result.
-
-    :raises UnsupportedError: when a part is not known
-    """
+    """Return what decides on the network of the result."""
     her, arguments = context.her_observation, context.policy_arguments or {}
     space = context.decode("observation_space") if her is None else her.space
     use_sde = data.get("use_sde")

@@ -357,7 +357,6 @@ def rebuild_optimizer(
     :param network: the new one
     :param match: the policy as SB3 makes it; None when it is not known
     :param computed: the names of tensors that were computed from others
-    :raises UnsupportedError: when it cannot be matched with the network
     """
     made.renumber()
     prefix = _MODULES.get(made.name)
@@ -449,7 +448,6 @@ def rebuild_variables(context: RebuildContext, data: dict[str, Any]) -> dict[str
     """Return the variables that SB3 has for the algorithm; others would become attributes of the agent.
 
     :param data: of the result
-    :raises UnsupportedError: when the caller assigned a coefficient that SB3 cannot make a tensor from
     """
     found = context.archive.pytorch_variables
     tree: Any = found.tree if found is not None and isinstance(found.tree, dict) else {}

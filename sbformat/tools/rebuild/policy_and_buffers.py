@@ -47,10 +47,7 @@ if TYPE_CHECKING:
 
 
 def rebuild_policy_class(context: RebuildContext, key: str, value: object) -> Any:
-    """Return the policy class: SB3's own by its name of today, or a custom one that is allowed.
-
-    :raises UnsupportedError: for an unknown class, when SB3 has no policy for the observations
-    """
+    """Return the policy class: SB3's own by its name of today, or a custom one that is allowed."""
     chosen = context.options.policy_class
     if chosen is not None:
         context.translate(key, f"{chosen}, as requested")
@@ -149,7 +146,6 @@ def decode_arguments(context: RebuildContext, key: str, *, with_names: bool = Fa
     """Return the arguments that a key of ``data`` has.
 
     :param with_names: whether they have to have names
-    :raises UnsupportedError: when they cannot be decoded, or are something else
     """
     meaning = context.decode(key)
     if type(meaning) is not dict or (with_names and any(type(name) is not str for name in meaning)):
@@ -182,10 +178,7 @@ def rebuild_policy_kwargs(context: RebuildContext, key: str, value: object) -> A
 
 
 def check_assigned(context: RebuildContext, key: str, given: dict[str, Any]) -> None:
-    """Check the policy's arguments that the caller assigned.
-
-    :raises UnsupportedError: for the first that SB3 does not accept
-    """
+    """Check the policy's arguments that the caller assigned."""
     rows, refused = list(context.rows), list(context.refused)
     _rebuild_arguments(context, key, given)
     wrong = [row for row in context.rows[len(rows) :] if row.action != "translated"]
@@ -277,10 +270,7 @@ _NUMBERS: Final = frozenset(
 
 
 def _check_argument(context: RebuildContext, name: str, value: object) -> None:
-    """Check that an argument is known in its role, and can be encoded.
-
-    :raises UnsupportedError: with the option that keeps it, if there is one
-    """
+    """Check that an argument is known in its role, and can be encoded."""
     allowed = context.allowed.pairs
     if name in CLASS_ARGUMENTS:
         try:
@@ -453,10 +443,7 @@ def rebuild_action_noise(context: RebuildContext, key: str, value: object) -> An
 
 
 def _check_noise(value: object, depth: int) -> None:
-    """Check that noise consists of numbers, or of noise that is nested up to a depth.
-
-    :raises UnsupportedError: when it is, or contains, something else
-    """
+    """Check that noise consists of numbers, or of noise that is nested up to a depth."""
     if not isinstance(value, Instance) or find(value.type.pair).kind != "noise" or not depth:
         message = f"{show(value)} is not known as action noise"
         raise UnsupportedError(message)

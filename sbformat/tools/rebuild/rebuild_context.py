@@ -171,10 +171,7 @@ class RebuildContext:
         return self.options.target
 
     def decode(self, key: str) -> Any:
-        """Return what a value of ``data`` means; None for a missing key.
-
-        :raises UnsupportedError: when it cannot be decoded
-        """
+        """Return what a value of ``data`` means; None for a missing key."""
         if key not in self.archive.data:
             return None
         if key not in self._decoded:
@@ -278,10 +275,7 @@ class RebuildContext:
         self.report("translated", message, key=key)
 
     def encode(self, value: object) -> Any:
-        """Return a value as ``data`` of the result contains it.
-
-        :raises UnsupportedError: when it cannot be encoded without code
-        """
+        """Return a value as ``data`` of the result contains it."""
         return encode_value(value, self.target)
 
     def encode_allowed(self, value: object) -> Any:
@@ -337,10 +331,7 @@ class RebuildContext:
         self.rows.append(row._replace(is_finding=True, is_hyperparameter=True, **values))
 
     def raise_refused(self) -> None:
-        """Raise what was noted for ``on_unknown="error"``.
-
-        :raises UnsupportedError: with everything that cannot be rebuilt
-        """
+        """Raise what was noted for ``on_unknown="error"``."""
         if self.refused:
             message = (
                 f"cannot be rebuilt: {'; '.join(self.refused)}; --on-unknown drop (on_unknown='drop') drops it, "

@@ -63,7 +63,6 @@ def encode_value(value: object, target: Release, *, foreign: frozenset[Pair] = f
 
     :param value: as :func:`sbformat.values.decode` returns it
     :param foreign: names outside SB3 that it may contain
-    :raises UnsupportedError: when it cannot be encoded without code
     """
     if isinstance(value, ArrayInfo) and value.is_scalar:
         return encode_value(value.to_numpy().item(), target)
@@ -200,7 +199,6 @@ class Allowed:
         """Note that a name is kept, so that the loader imports it.
 
         :param place: a key of ``data``, or a path below it with slashes
-        :raises UnsupportedError: when the name is known to be harmful, or is an algorithm
         """
         _refuse_harmful(pair)
         required = Required(place, ".".join(pair), pair)
@@ -209,10 +207,7 @@ class Allowed:
         return Reference(*pair)
 
     def replace_names(self, place: str, value: Any) -> Any:
-        """Return a value whose allowed names are references, each of them noted; shared parts stay shared.
-
-        :raises UnsupportedError: for a name that is known to be harmful
-        """
+        """Return a value whose allowed names are references, each of them noted; shared parts stay shared."""
         made: dict[int, tuple[Any, Any]] = {}  # by id(), and the old part, so that no other gets its id()
 
         def replace(part: Any) -> Any:
@@ -344,7 +339,6 @@ def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
 
     :param role: one of :data:`CLASS_ARGUMENTS`
     :param allowed: names that the caller trusts
-    :raises UnsupportedError: when it is anything else
     """
     function = value.function if isinstance(value, Partial) else value
     if not isinstance(function, Reference):
@@ -382,7 +376,6 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
 
     :param allowed: names that the caller trusts
     :param is_foreign: whether it is an argument of a custom class, which may be a layer, an optimizer or a dtype
-    :raises UnsupportedError: for the first thing that can be called
     """
     for part in iter_parts(value, (), with_keys=True):
         if not isinstance(part, (*CALLABLES, Module)):

@@ -81,7 +81,6 @@ class StableSource:
         """Read all of the file once more, and return its SHA-256 in hexadecimal.
 
         :param progress: called with the number of bytes of each piece
-        :raises ContainerError: when the file no longer contains the bytes that were returned
         """
         whole = hashlib.sha256()
         for number, piece in enumerate(read_ahead(self._pieces())):
@@ -200,10 +199,7 @@ def scan_in_tree(
 
 
 def _check_allowed(allow: Iterable[str]) -> frozenset[str]:
-    """Return the names to treat as known.
-
-    :raises ValueError: for one that is known to run, import, open or connect
-    """
+    """Return the names to treat as known."""
     allowed = frozenset(require_names(allow, "allow"))
     for name in sorted(allowed):
         why = next(filter(None, map(explain_danger, _iter_splits(name))), None)

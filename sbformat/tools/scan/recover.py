@@ -248,7 +248,6 @@ def iter_base64_readings(text: str, budget: Budget) -> Iterator[bytes]:
 
     :param text: as ``data`` contains it
     :param budget: limits memory: only the beginning of a text that is too long is decoded
-    :raises LimitError: at the end, for such a text
     """
     most = _max_text(budget)
     seen = set()

@@ -67,8 +67,6 @@ def analyze(function: object) -> tuple[ConstantSchedule | LinearSchedule | None,
     """Return what a function is: a schedule, or None if it is neither constant nor linear; and which CPython runs it.
 
     Every release that can have compiled the function agrees on it.
-
-    :raises NotUnderstoodError: when it is not a pure function of the progress that is known here
     """
     callee = convert(function)
     found: list[_Found] = []
@@ -165,10 +163,7 @@ class _Analysis:
         self.is_regular = True
 
     def find(self) -> _Found:
-        """Return what the function is.
-
-        :raises NotUnderstoodError: when it fails for one of the points that are tried
-        """
+        """Return what the function is."""
         todo = [1.0, 0.0, 0.5]
         while todo and self.is_regular:
             self._run_all(todo)

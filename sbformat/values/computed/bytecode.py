@@ -274,10 +274,7 @@ class _Raw(Record):
 
 
 def decode_instructions(code: Code, release: Release) -> list[Instruction]:
-    """Return the instructions of a code object as a release compiles it.
-
-    :raises NotUnderstoodError: when this release does not compile such bytecode
-    """
+    """Return the instructions of a code object as a release compiles it."""
     raws = list(_split(code.bytecode, release))
     if release.has_caches:
         _check_prologue(raws)

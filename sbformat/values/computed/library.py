@@ -385,20 +385,14 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = 
 
 
 def require_number(value: Any) -> Number:
-    """Return a value that is a number.
-
-    :raises NotUnderstoodError: when it is something else
-    """
+    """Return a value that is a number."""
     if isinstance(value, Number):
         return value
     return refuse(value.reason if isinstance(value, Unusable) else f"it computes with {describe(value)}")
 
 
 def require_int(value: Any) -> int:
-    """Return an integer of Python that does not depend on the progress, and is not very great.
-
-    :raises NotUnderstoodError: when it is something else
-    """
+    """Return an integer of Python that does not depend on the progress, and is not very great."""
     if not isinstance(value, Number) or value.kind != "int" or abs(value.value) > _MOST_COUNT or value.slope != 0:
         refuse("it counts with something other than integers that do not depend on the progress")
     return int(value.value)
@@ -421,10 +415,7 @@ def require_items(value: Any) -> list[Any]:
 
 
 def find_key(value: Any) -> object:
-    """Return a value as it is compared with ``==``: a number of Python, text or None.
-
-    :raises NotUnderstoodError: when it is something else
-    """
+    """Return a value as it is compared with ``==``: a number of Python, text or None."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Number) and value.kind in ("int", "float", "bool") and value.slope == 0 and value.is_exact:

@@ -115,10 +115,7 @@ class Machine:
         self.total_steps = 0
 
     def run(self, function: Any, progress: float) -> Result:
-        """Return what a function returns for a remaining progress.
-
-        :raises NotUnderstoodError: when that is not a finite number, or not known here
-        """
+        """Return what a function returns for a remaining progress."""
         self.steps = self.depth = 0
         self.decisions: list[Decision] = []
         self.is_regular = True

@@ -154,8 +154,6 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None, advice: 
     :param archive: a zip or pickle of SB2
     :param policy_class: the class of SB2 to treat a user's class as: ``MlpPolicy``
     :param advice: for the function that the caller used
-    :raises UnsupportedError: when SB3 has no such agent; the message says why, and what works for it
-    :raises SbformatError: when the file cannot be read, or contradicts itself
     """
     agent = Sb2Agent(read_agent(archive, Given(policy_class=policy_class)), archive, decode_all(archive), set())
     try:

@@ -58,11 +58,7 @@ class Sb2Agent(Record):
         return tuple(self.model.tensors)
 
     def array(self, name: str, dtype: str = "float32") -> np.ndarray:
-        """Return a parameter, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
-
-        :raises KeyError: when the file has no such parameter
-        :raises UnsupportedError: when it is not numbers that numpy has
-        """
+        """Return a parameter, shape as SB2 has it: (inputs, outputs) for the weights of a layer."""
         if name not in self.model.tensors:
             raise KeyError(name)
         found = self.model.tensors[name].dtype

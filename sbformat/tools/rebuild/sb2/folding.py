@@ -145,10 +145,7 @@ class Layers:
         return [len(layer.bias) for layer in self.made[:-1]]
 
     def add(self, *rows: Units) -> list[Signal]:
-        """Append a layer, and return a signal for the units of each row, after the activation.
-
-        :raises UnsupportedError: when the layer is too large
-        """
+        """Append a layer, and return a signal for the units of each row, after the activation."""
         outputs = sum(len(row.bias) for row in rows)
         _check_size(outputs, self._width)
         weight, start, signals = np.zeros((outputs, self._width)), 0, []
@@ -171,7 +168,6 @@ class Layers:
         """Return how the next layer carries a signal.
 
         :param low: a lower bound of its items; may be infinite
-        :raises UnsupportedError: when the activation changes every value
         """
         name = self._activation
         if name in _IDENTITY or (name in _POSITIVE and low >= 0):
@@ -221,7 +217,6 @@ def join_towers(layers: Layers, features: Signal, actions: Sequence[Linear], val
 
     :param actions: the layers of the scores, the head last
     :param value: the layers of the value of the observation, the head last
-    :raises UnsupportedError: when the activation carries nothing
     """
     (*hidden_actions, head), (*hidden_value, value_head) = actions, value
     scores, state = features, features
@@ -247,7 +242,6 @@ def clip(layers: Layers, signal: Signal, low: float, high: float, carry: Carry |
     :param low: infinite when there is no bound, as ``high``
     :param carry: of another signal
     :return: the clipped signal, and the other one
-    :raises UnsupportedError: when the activation does not clip
     """
     if not layers.can_clip:
         message = "SB3 does not clip observations, and only layers with the activation relu can do it"
@@ -272,7 +266,6 @@ def add_late_actions(layers: Layers, features: Signal, actions: Signal, network:
 
     :param actions: from -1 to 1
     :param network: its layers; the second has as many more inputs as there are actions
-    :raises UnsupportedError: when the activation carries nothing
     """
     first, *others = network
     if not others:  # such a critic does not depend on the action

@@ -66,7 +66,6 @@ def read_inputs(agent: Sb2Agent, inputs: sb2.InputStage) -> Inputs:
     """Return how SB3 gives an agent its observations.
 
     :param inputs: the input stage of its network
-    :raises UnsupportedError: when SB3 cannot give them to a network as SB2 does
     """
     cnn, columns = inputs.cnn, np.arange(inputs.width)
     if agent.model.goal_space is not None and cnn is None:
@@ -177,7 +176,6 @@ def read_cnn(agent: Sb2Agent, cnn: sb2.Cnn | None, scope: str) -> list[np.ndarra
     an image are in the order height, width, channels in SB2, and channels, height, width in SB3.
 
     :param scope: of the layers: ``model``
-    :raises UnsupportedError: for a padded CNN, and for bounds that differ between pixels
     """
     if cnn is None:
         return []
@@ -205,8 +203,6 @@ def _find_scale(agent: Sb2Agent) -> tuple[float, float]:
     """Return what SB2 multiplies observations by, and adds, before the CNN, except for SB3's division by 255.
 
     SB2 computes ``(x - low) / (high - low)`` unless a bound is infinite or both are equal everywhere.
-
-    :raises UnsupportedError: when pixels have different bounds
     """
     space = agent.model.observation_space
     if space.bounds is None or space.is_image():
@@ -250,7 +246,6 @@ def convert_activation(agent: Sb2Agent, default: str) -> dict[str, object]:
     """Return ``activation_fn`` among the arguments of SB3's policy; none if it is the default.
 
     :param default: of both, by TensorFlow's name: ``tanh``
-    :raises UnsupportedError: for an activation that torch does not have
     """
     name = agent.model.read_activation(default)
     found = sb2.ACTIVATIONS[name]
@@ -267,10 +262,7 @@ def convert_activation(agent: Sb2Agent, default: str) -> dict[str, object]:
 
 
 def require_variables(agent: Sb2Agent, variables: Iterable[sb2.Variable]) -> None:
-    """Check that the file has all of these variables, with these shapes.
-
-    :raises UnsupportedError: for the first that it does not have
-    """
+    """Check that the file has all of these variables, with these shapes."""
     for name, shape in variables:
         info = agent.model.tensors.get(name)
         if info is None or tuple(info.shape) != shape:

@@ -84,10 +84,7 @@ _SUCCESSORS: Final = {"PPO1": "PPO", "PPO2": "PPO", "A2C": "A2C", "ACKTR": "A2C"
 
 
 def convert_actor_critic(agent: Sb2Agent) -> ConvertedNetwork:
-    """Return the network of an on-policy algorithm.
-
-    :raises UnsupportedError: when SB3 does not have such a network
-    """
+    """Return the network of an on-policy algorithm."""
     net: Any = find_network(agent.model)
     has_lstm = any(step.name == LSTM_SCOPE for step in net.steps)
     if has_lstm:
@@ -147,10 +144,7 @@ def _convert_branches(
 
 
 def _refuse_other_lstm(agent: Sb2Agent, net: ActorCriticPolicy) -> None:
-    """Refuse what RecurrentPPO does not have.
-
-    :raises UnsupportedError: with the reason
-    """
+    """Refuse what RecurrentPPO does not have."""
     names = [step.name for step in net.steps]
     before = names[: names.index(LSTM_SCOPE)]
     message = ""
@@ -197,10 +191,7 @@ class _OffPolicy(Record):
 
 
 def _read(agent: Sb2Agent) -> _OffPolicy:
-    """Return an off-policy agent.
-
-    :raises UnsupportedError: for layer normalization, and observations that SB3 treats otherwise
-    """
+    """Return an off-policy agent."""
     net: Any = find_network(agent.model)
     if net.mlp.is_normed:
         message = "its layers are normalized (LayerNorm), and SB3 has no policy with such layers"
@@ -216,10 +207,7 @@ _COEFFICIENT: Final = "model/log_ent_coef:0"
 
 
 def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
-    """Return the networks of SAC.
-
-    :raises UnsupportedError: as :func:`_read`
-    """
+    """Return the networks of SAC."""
     source = _read(agent)
     require_variables(agent, _list_critics(source, "model"))
     arrays = source.read_cnn("model/pi")
@@ -236,10 +224,7 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
 
 
 def convert_td3(agent: Sb2Agent) -> ConvertedNetwork:
-    """Return the networks of TD3.
-
-    :raises UnsupportedError: as :func:`_read`
-    """
+    """Return the networks of TD3."""
     source = _read(agent)
     targets = (*list_variables("target/pi", source.net), *_list_critics(source, "target"))
     has_target = agent.model.has_variables(targets)
@@ -293,10 +278,7 @@ _TARGET_Q: Final = "deepq/target_q_func/model"
 
 
 def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
-    """Return the network of DQN.
-
-    :raises UnsupportedError: as :func:`_read`, and for a dueling network after a CNN whose activation is not the CNN's
-    """
+    """Return the network of DQN."""
     source, scope = _read(agent), DQNPolicy.scope
     net = source.net
     arrays: list[np.ndarray] = []
@@ -385,10 +367,7 @@ class _Ddpg(Record):
         return layers
 
     def make_critic(self, scope: str) -> Layers:
-        """Return the layers of a critic.
-
-        :raises UnsupportedError: when SB3 cannot have it
-        """
+        """Return the layers of a critic."""
         size, count = self.source.inputs.size, self.source.net.mlp.actions
         layers = self.source.start(count)
         signal, actions = self.observe(), Signal.select(range(size, size + count))
@@ -414,10 +393,7 @@ class _Ddpg(Record):
 
 
 def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
-    """Return the networks of DDPG.
-
-    :raises UnsupportedError: as :func:`_read`, and for an activation that does not clip observations that SB2 clips
-    """
+    """Return the networks of DDPG."""
     ddpg = _read_ddpg(_read(agent))
     source, rows = ddpg.source, _list_ddpg_rows(ddpg)
     require_variables(agent, ddpg.list_variables("model"))
@@ -469,7 +445,6 @@ def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Stati
     """Return statistics as ``common/mpi_running_mean_std.py`` computes them from sums; None when there are none.
 
     :param size: the number of items that they are for; one number is for all
-    :raises UnsupportedError: when a part is missing, or is for another number of items
     """
     names = [f"{scope}/{name}:0" for name in ("count", "runningsum", "runningsumsq")]
     if agent.data.get(key) is not True or not any(name in agent.model.tensors for name in names):
