@@ -119,21 +119,16 @@ def _work_elsewhere(work: Callable[[T], R], options: _options.OutputOptions, ite
 
 
 def _count_processes(paths: Sequence[str], args: argparse.Namespace) -> int:
-    if args.dask is not None:
-        return 1 if _files.STANDARD_STREAM in paths else 2
-    return min(args.jobs or parallel.processors(), len(paths)) if _is_worth_processes(paths) else 1
-
-
-def _is_worth_processes(paths: Sequence[str]) -> bool:
     if _files.STANDARD_STREAM in paths:  # which this process reads
-        return False
-    if len(paths) >= _MANY_FILES:
-        return True
+        return 1
+    if args.dask is not None:
+        return 2
     size = 0
-    for path in paths:
+    for path in paths if len(paths) < _MANY_FILES else ():
         with contextlib.suppress(OSError):  # opening it gives the error
             size += os.stat(_files.resolve_path(path)).st_size
-    return size >= _MANY_BYTES
+    is_worth = len(paths) >= _MANY_FILES or size >= _MANY_BYTES
+    return min(args.jobs or parallel.processors(), len(paths)) if is_worth else 1
 
 
 # -- Dask ---------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.cli._inspect_table import TableRow
     from sbformat.cli._output import Plain
-    from sbformat.folders import AgentFiles, FolderReport
+    from sbformat.folders import FolderReport
     from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
     from sbformat.limits import Limits
     from sbformat.tools.inspect import InspectReport, StateDictReport
@@ -88,10 +88,14 @@ def run_inspect(args: argparse.Namespace) -> int:
 
     _many.use_absolute_paths(args)
     paths = list(_files.expand_paths(args.paths))
-    chooses_columns = bool(args.columns or args.sort or args.reverse)
-    has_folders = args.format == "json" or (args.format == "text" and not chooses_columns)
-    folders = _describe_folders(args) if has_folders else []
-    args.as_table = _is_table(args, len(paths))
+    chooses_columns = args.columns is not None or args.sort is not None or args.reverse
+    if chooses_columns and args.format == "json":
+        message = "--columns, --sort and --reverse: expected them with --format text or csv"
+        raise opt.UsageError(message)
+    folders = [] if chooses_columns or args.format == "csv" else _describe_folders(args)
+    shows_all = args.long or args.brief or args.system or args.blobs
+    args.as_table = args.format == "csv" or chooses_columns
+    args.as_table |= args.format == "text" and len(paths) > 1 and not shows_all
     if args.as_table:
         import sbformat.cli._inspect_table  # noqa: F401 -- imported before processes are forked
 
@@ -114,17 +118,6 @@ def run_inspect(args: argparse.Namespace) -> int:
             _output.report_failure(done.failure, lists_problems=False)
         _output.print_recorded(printer, done.shown)
     return max(status, _print_collected(results, args, folders) if is_collected else status)
-
-
-def _is_table(args: argparse.Namespace, count: int) -> bool:
-    """Return whether there is one row for each file."""
-    wants_table = args.columns is not None or args.sort is not None or args.reverse
-    if wants_table and args.format == "json":
-        message = "--columns, --sort and --reverse: expected them with --format text or csv"
-        raise opt.UsageError(message)
-    if args.format == "text" and not wants_table:
-        return count > 1 and not (args.long or args.brief or args.system or args.blobs)
-    return bool(args.format != "json")
 
 
 def _print_collected(results: list[InspectResult], args: argparse.Namespace, folders: list[dict[str, Any]]) -> int:
@@ -161,7 +154,12 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
         broken = tuple(row._replace(message=opt.name_option(row.message)) for row in report.broken)
         why = report.network_error and opt.name_option(report.network_error)
         found.append((archive, report._replace(broken=broken, network_error=why)))
-        return _describe_requested(archive, args)
+        parts: dict[str, Any] = {}
+        if args.system:
+            parts["system"] = [row._asdict() for row in sbformat.compare_system(archive)]
+        if args.blobs:
+            parts["blobs"] = [_describe_blob(archive, key, with_opcodes=args.opcodes) for key in args.blobs]
+        return parts
 
     outcome = _files.report_errors(path, work)
     if outcome["outcome"] == UnsupportedError.outcome and path not in args.paths:
@@ -201,8 +199,8 @@ def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, 
     if report.system_info:
         printer.table("system info", (), report.system_info.items())
     if report.hyperparameters is not None:
-        rows = [(key, _render_data_value(key, value)) for key, value in report.hyperparameters.items()]
-        printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
+        title = "attributes" if report.format in OBJECTS else "hyper-parameters (data)"
+        printer.table(title, (), [(key, _render_data_value(key, row)) for key, row in report.hyperparameters.items()])
     if report.statistics is not None:
         rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
         printer.table("normalization", (), rows, longest=_SENTENCE)
@@ -224,7 +222,17 @@ def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, 
         _print_state_dict(printer, state_dict, brief=brief)
     printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
     printer.table("not checked, because it was not fetched", ("entry", "what"), report.not_checked, longest=_SENTENCE)
-    _print_requested(printer, outcome)
+    rows = [
+        (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
+        for row in outcome.get("system", ())
+    ]
+    printer.table("system", ("", "saved", "here", "", "why"), rows)
+    for blob in outcome.get("blobs", ()):
+        printer.line(f"\n  {escape(blob['key'])}")
+        for row in blob.get("opcodes", ()):
+            printer.line(f"    {row['offset']:>8}  {row['name']}  {row['argument']}".rstrip())
+        for line in (*blob.get("lines", ()), *filter(None, [blob["broken"]])):
+            printer.line(f"    {line}")
     printer.line()
 
 
@@ -258,22 +266,6 @@ def _render_data_value(key: str, found: Hyperparameter) -> str:
     if isinstance(value, Serialized):
         return f"{value.type}, pickled, {format_size(len(value.pickle))}: {found.why}"
     return render_line(value, key)
-
-
-def _print_requested(printer: Plain, outcome: dict[str, Any]) -> None:
-    rows = [
-        (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
-        for row in outcome.get("system", ())
-    ]
-    printer.table("system", ("", "saved", "here", "", "why"), rows)
-    for blob in outcome.get("blobs", ()):
-        printer.line(f"\n  {escape(blob['key'])}")
-        for line in blob.get("lines", ()):
-            printer.line(f"    {line}")
-        for row in blob.get("opcodes", ()):
-            printer.line(f"    {row['offset']:>8}  {row['name']}  {row['argument']}".rstrip())
-        if blob["broken"]:
-            printer.line(f"    {blob['broken']}")
 
 
 def _print_state_dict(printer: Plain, report: StateDictReport, *, brief: bool) -> None:
@@ -356,16 +348,6 @@ def _describe_data(report: InspectReport, hyperparameters: Mapping[str, Hyperpar
     return made
 
 
-def _describe_requested(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the parts of a report that options request: the comparison of systems, and the contents of blobs."""
-    parts: dict[str, Any] = {}
-    if args.system:
-        parts["system"] = [row._asdict() for row in sbformat.compare_system(archive)]
-    if args.blobs:
-        parts["blobs"] = [_describe_blob(archive, key, with_opcodes=args.opcodes) for key in args.blobs]
-    return parts
-
-
 def _describe_blob(archive: Archive, key: str, *, with_opcodes: bool) -> dict[str, Any]:
     """Return the inert tree of a blob, or its opcodes up to the first that cannot be read."""
     from sbformat.pkl.disassembly import opcodes, tree
@@ -440,28 +422,23 @@ def _describe_folders(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _describe_folder(report: FolderReport, limits: Limits) -> dict[str, Any]:
+    from sbformat.folders.agents import describe_doubt, find_normalization
+
     agents = [row._asdict() for row in report.agents]
     names = dict.fromkeys(name for row in report.agents for name in row.settings)
     names |= dict.fromkeys(row.path for row in report.others if posixpath.basename(row.path) == _RESULTS)
     settings = [_read_settings_file(report.path, name, limits) for name in names]
     for row, agent in zip(agents, report.agents):
-        row["doubt"] = _find_doubt(report.path, agent, limits)
+        row["doubt"] = ""
+        if agent.statistics:
+            normalization, problem = find_normalization(report.path, agent, limits)
+            row["doubt"] = problem or describe_doubt(agent, normalization)
     return {
         "path": hide_secrets(report.path) if is_url(report.path) else report.path,
         "agents": agents,
         "others": [row._asdict() for row in report.others],
         "settings": settings,
     }
-
-
-def _find_doubt(top: str, agent: AgentFiles, limits: Limits) -> str:
-    """Return why the statistics beside an agent are not used, or may not be its own; usually empty."""
-    from sbformat.folders.agents import describe_doubt, find_normalization
-
-    if not agent.statistics:
-        return ""
-    normalization, problem = find_normalization(top, agent, limits)
-    return problem or describe_doubt(agent, normalization)
 
 
 def _read_settings_file(top: str, name: str, limits: Limits) -> dict[str, Any]:
