@@ -222,11 +222,11 @@ def _print_text(printer: Plain, outcome: dict[str, Any], report: InspectReport, 
         _print_state_dict(printer, state_dict, brief=brief)
     printer.table("broken", ("entry", "outcome", "why"), report.broken, longest=_SENTENCE)
     printer.table("not checked, because it was not fetched", ("entry", "what"), report.not_checked, longest=_SENTENCE)
-    rows = [
+    compared = [
         (row["name"], row["saved"], row["here"], "matters" if row["matters"] else "", row["why"])
         for row in outcome.get("system", ())
     ]
-    printer.table("system", ("", "saved", "here", "", "why"), rows)
+    printer.table("system", ("", "saved", "here", "", "why"), compared)
     for blob in outcome.get("blobs", ()):
         printer.line(f"\n  {escape(blob['key'])}")
         for row in blob.get("opcodes", ()):
