@@ -50,7 +50,6 @@ class NetworkError(ValidationError):
     """SB3 cannot make the network that ``data`` describes.
 
     :param key: the key of ``data`` that is wrong, with the path below it: ``policy_kwargs/net_arch``
-    :param message: what is wrong
     """
 
     key: str
@@ -71,33 +70,27 @@ def refuse_network() -> Iterator[None]:
 
 
 class Size(int):
-    """The size of an axis, and the key of ``data`` that decides on it."""
+    """The size of an axis, and the key of ``data`` that decides on it; empty for a size that a layer always has."""
 
     key: str
 
     def __new__(cls, value: int, key: str) -> Self:
-        """Make a size.
-
-        :param value: the number of items along the axis
-        :param key: of ``data``; empty for a size that a layer always has
-        """
         made = super().__new__(cls, value)
         made.key = key
         return made
 
     def __add__(self, other: int) -> Size:
-        """Add the size of what is concatenated."""
-        return Size(int(self) + int(other), join_keys((self.key, getattr(other, "key", ""))))
+        return Size(int(self) + int(other), join_keys((self, other)))
 
     def __mul__(self, other: int) -> Size:
-        """Multiply by another size, or by a plain int."""
-        return Size(int(self) * int(other), join_keys((self.key, getattr(other, "key", ""))))
+        return Size(int(self) * int(other), join_keys((self, other)))
 
     __rmul__ = __mul__
 
 
-def join_keys(keys: Iterable[str]) -> str:
-    """Join the keys that decide on a size: ``use_sde and action_space``."""
+def join_keys(sizes: Iterable[int]) -> str:
+    """Return the keys that decide on sizes: ``use_sde and action_space``."""
+    keys = (getattr(size, "key", "") for size in sizes)
     return " and ".join(dict.fromkeys(key for key in keys if key))
 
 
@@ -105,10 +98,8 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
     """Return a value as a size."""
     expected = f"a whole number, {least} or more"
     if isinstance(value, ArrayInfo) and value.shape == ():
-        try:
+        with suppress(UnrecognizedError):
             value = to_number(value, key)
-        except UnrecognizedError:
-            raise NetworkError(key, f"expected {expected}, got {describe_value(value)}") from None
     if type(value) is not int or value < least:
         raise wrong_value_error(value, key, expected)
     return Size(value, key)
@@ -143,9 +134,6 @@ def read_number(value: object, key: str) -> float:
 
 # -- arguments ----------------------------------------------------------------------------------------
 
-_NUMERIC_KINDS: Final = tuple("biufc")
-"""Kinds of numpy dtypes that are numbers."""
-
 
 class Arguments(Record):
     """Arguments of a class, by name."""
@@ -158,15 +146,10 @@ class Arguments(Record):
         """Return the path of an argument: ``policy_kwargs/net_arch``."""
         return f"{self.path}/{name}"
 
-    def refuse_others(self, accepted: Iterable[str], owner: str) -> None:
-        """Refuse names that the class does not accept.
-
-        :param accepted: the names that it accepts
-        :param owner: the class, for the message
-        """
-        known = set(accepted)
+    def refuse_others(self, accepted: tuple[str, ...], owner: str) -> None:
+        """Refuse names that a class does not accept; its name is for the message."""
         for name in self.values:
-            if name not in known:
+            if name not in accepted:
                 raise NetworkError(self.key(escape(name, 80)), f"{owner} has no argument {quote(name, 80)}")
 
     def size(self, name: str, default: int, *, least: int = 0) -> Size:
@@ -181,7 +164,7 @@ class Arguments(Record):
     def require_number(self, name: str) -> None:
         """Refuse an argument that is set and that torch cannot multiply a tensor by."""
         value = self.values.get(name, 0)
-        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in _NUMERIC_KINDS
+        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in tuple("biufc")  # numpy's kinds of numbers
         if not is_array and not isinstance(value, (int, float, complex)):
             raise wrong_value_error(value, self.key(name), "a number")
 
@@ -242,23 +225,13 @@ class Agent(Record):
     def net_arch(self) -> Any:
         """Return ``net_arch`` as SB3's ``load`` passes it on: a list that begins with a dict may be that dict."""
         value = self.policy_kwargs.get("net_arch")
-        if (
-            self.release >= changes.NO_SHARED_LAYERS
-            and isinstance(value, list)
-            and value
-            and isinstance(value[0], dict)
-        ):
-            return value[0]
-        return value
+        begins_with_dict = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+        return value[0] if begins_with_dict and self.release >= changes.NO_SHARED_LAYERS else value
 
     def shares_extractor(self) -> bool:
         """Return whether the actor and critics of an off-policy algorithm share one features extractor."""
         default = self.release < changes.UNSHARED_EXTRACTORS
         return self.arguments.flag("share_features_extractor", default=default)
-
-    def has_noise_layers(self) -> bool:
-        """Return whether gSDE has layers for itself, which may be none: its noise then depends on the features."""
-        return self.release < changes.NO_NOISE_LAYERS and self.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None
 
 
 # -- sizes of spaces ----------------------------------------------------------------------------------

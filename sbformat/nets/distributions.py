@@ -6,6 +6,7 @@ Sources: SB3 ``common/distributions.py`` and ``BasePolicy.predict`` of 0.6 to 2.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, ValidationError
@@ -48,8 +49,6 @@ class Head(Record):
 def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_normalized: bool = True) -> Head:
     """Add categorical distributions, of which each takes its part of the logits.
 
-    :param logits: those of all components, one after another
-    :param space: of actions; that of a Discrete has no axis
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     :param is_normalized: whether the greatest logit is found as torch does, which normalizes them first
     """
@@ -59,16 +58,12 @@ def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_n
     parts = [logits] if is_single else _split(scope, logits, sizes)
     scores = [_normalize(scope, part) for part in parts] if is_normalized else parts
     if masked:
-        masks = scope.network.builder.input(
-            Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")
-        )
-        excluded = scope.constant(_MASKED)
+        described = Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")
+        masks, excluded = scope.network.builder.input(described), scope.constant(_MASKED)
         logits = scope.add("Where", masks, logits, excluded, name="logits", module="action_net")
         allowed = [masks] if is_single else _split(scope, masks, sizes)
-        scores = [
-            _normalize(scope, scope.add("Where", mask, part, excluded, module="action"))
-            for mask, part in zip(allowed, scores)
-        ]
+        for at, (mask, part) in enumerate(zip(allowed, scores)):
+            scores[at] = _normalize(scope, scope.add("Where", mask, part, excluded, module="action"))
     if is_single:
         action = scope.add("ArgMax", scores[0], axis=-1, name="action")
         probabilities = scope.add("Softmax", logits, axis=-1, name="probabilities")
@@ -92,12 +87,8 @@ def _normalize(scope: Scope, logits: Value) -> Value:
 
 
 def _split(scope: Scope, value: Value, sizes: Sequence[int]) -> list[Value]:
-    parts = []
-    start = 0
-    for size in sizes:
-        parts.append(scope.add("Slice", value, axis=-1, start=start, end=start + size, module="action_net"))
-        start += size
-    return parts
+    ends = itertools.pairwise(itertools.accumulate(sizes, initial=0))
+    return [scope.add("Slice", value, axis=-1, start=start, end=end, module="action_net") for start, end in ends]
 
 
 def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
@@ -114,10 +105,7 @@ def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
 
 
 def choose_greatest(scope: Scope, outputs: Mapping[str, Value], rate: float) -> Head:
-    """Add the action of the greatest of ``q_values``.
-
-    :param rate: the share of random actions
-    """
+    """Add the action of the greatest of ``q_values``; a share of actions, the rate, is random."""
     values = outputs["q_values"]
     action = scope.add("ArgMax", values, axis=-1, name="action")
     drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
@@ -143,10 +131,7 @@ class Noise(Record):
 
 
 def add_gaussian(mean: Value, log_std: Value) -> Noise:
-    """Return a Gaussian distribution with independent components.
-
-    :param log_std: a weight, or computed from the observation
-    """
+    """Return a Gaussian distribution with independent components."""
     drawn = Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
     return Noise(log_std, drawn)
 
@@ -155,9 +140,14 @@ def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> No
     """Add the noise of gSDE, which is a matrix times features.
 
     :param scope: of the tensor ``log_std``: (features, actions), or (features, 1) without ``full_std``
-    :param latent: the features
     """
-    std = _add_gsde_std(scope, scope.network.weight(scope.path), use_expln=use_expln)
+    log_std = scope.network.weight(scope.path)
+    std = scope.add("Exp", log_std)
+    if use_expln:  # above 0 it grows like a logarithm
+        one, zero, epsilon = (scope.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
+        shifted = scope.add("Add", scope.add("Add", log_std, epsilon), one)
+        above = scope.add("Add", scope.add("Log", shifted), one)
+        std = scope.add("Where", scope.add("Greater", log_std, zero), above, std)
     count = _require_few(mean.shape[0])
     if std.shape[-1] != count:
         std = scope.add("Concat", *[std] * count, axis=-1)
@@ -169,33 +159,18 @@ def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> No
     return Noise(spread, drawn)
 
 
-def _add_gsde_std(scope: Scope, log_std: Value, *, use_expln: bool) -> Value:
-    """``get_std``: the exponential, or with ``use_expln`` its continuation that grows like a logarithm above 0."""
-    below = scope.add("Exp", log_std)
-    if not use_expln:
-        return below
-    one, zero, epsilon = (scope.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
-    shifted = scope.add("Add", scope.add("Add", log_std, epsilon), one)
-    above = scope.add("Add", scope.add("Log", shifted), one)
-    is_above = scope.add("Greater", log_std, zero)
-    return scope.add("Where", is_above, above, below)
-
-
 def finish_action(builder: GraphBuilder, space: Space, action: Value, *, squashed: bool) -> Value:
     """Add what ``predict`` does to a continuous action: unscale it from [-1, 1], or clip it to the bounds.
 
     numpy computes with the bounds, so that the dtype is float64 unless theirs fits into float32.
 
-    :param action: a vector of float32
     :param squashed: whether the policy has ``squash_output``
     :return: an action of the shape of the space
     """
     if space.distribution != "gaussian":
         raise action_space_error(space)
-    low, high = (
-        builder.weight(f"data:action_space/{part}", bound, f"data:action_space/{part}")
-        for part, bound in zip(("low", "high"), space.bounds or ())
-    )
+    names = ("data:action_space/low", "data:action_space/high")
+    low, high = (builder.weight(name, bound, name) for name, bound in zip(names, space.bounds or ()))
     if action.shape != space.shape:
         action = builder.add("Reshape", action, shape=space.shape, module="action")
     wide = FLOAT if low.dtype in _NARROW else "float64"
@@ -213,6 +188,16 @@ def _cast(builder: GraphBuilder, value: Value, dtype: str) -> Value:
     return value if value.dtype == dtype else builder.add("Cast", value, to=dtype, module=BOUNDS)
 
 
+def finish_gaussian(scope: Scope, space: Space, noise: Noise, mean: Value, scaled: Value, *, squashed: bool) -> Head:
+    """Add the action of a Gaussian policy, and its outputs.
+
+    :param scaled: the action before :func:`finish_action`: the mean, or its tanh
+    """
+    action = finish_action(scope.network.builder, space, scaled, squashed=squashed)
+    log_std = scope.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
+    return Head({"action": action, "mean": mean, "log_std": log_std}, noise.sampling)
+
+
 # -- any of them --------------------------------------------------------------------------------------
 
 
@@ -221,10 +206,9 @@ def require_outputs(scores: Value, *sizes: int) -> None:
 
     :param sizes: the number of choices of each component
     """
-    if scores.shape != (sum(sizes),):
-        message = (
-            f"expected an output for each of the {sum(sizes):,} choices of the action space, got {scores.shape[0]:,}"
-        )
+    count = sum(sizes)
+    if scores.shape != (count,):
+        message = f"expected an output for each of the {count:,} choices of the action space, got {scores.shape[0]:,}"
         raise ValidationError(message)
 
 

@@ -11,13 +11,7 @@ import re
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import (
-    DATA_ENTRY,
-    ENTROPY_OPTIMIZER,
-    PTH_SUFFIX,
-    PYTORCH_VARIABLES_ENTRY,
-    TENSORS_ENTRY,
-)
+from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import Record
@@ -29,7 +23,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
 
@@ -72,10 +66,7 @@ def initial_coefficient(value: object) -> float | None:
 
 
 def is_learned_coefficient(archive: Archive) -> bool:
-    """Return whether SB3's ``load`` makes a learned coefficient, with an optimizer.
-
-    :param archive: with ``data``
-    """
+    """Return whether SB3's ``load`` makes a learned coefficient, with an optimizer."""
     return isinstance(_read_coefficient(archive), str)
 
 
@@ -97,54 +88,45 @@ def check_variable(name: str, tensor: object) -> str:
 
     :param name: :data:`LEARNED` or :data:`FIXED`
     """
-    shape = _SHAPES[name]
     if not isinstance(tensor, TensorInfo):
-        return f"expected a float32 tensor of the shape {shape}, got {escape(render_line(tensor), 80)}"
-    if tensor.dtype != "float32" or tuple(tensor.shape) != shape:
-        return f"expected a float32 tensor of the shape {shape}, got {escape(tensor.dtype, 40)} {tuple(tensor.shape)}"
-    return ""
+        found = escape(render_line(tensor), 80)
+    elif tensor.dtype != "float32" or tuple(tensor.shape) != _SHAPES[name]:
+        found = f"{escape(tensor.dtype, 40)} {tuple(tensor.shape)}"
+    else:
+        return ""
+    return f"expected a float32 tensor of the shape {_SHAPES[name]}, got {found}"
 
 
 def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
-    """Yield the entries that contradict ``ent_coef``.
+    """Yield the entries that contradict ``ent_coef``, and an initial value that SB3 refuses.
 
     The missing optimizer of a learned coefficient is not among them: that is a missing entry.
-
-    :param archive: of SAC, TQC or CrossQ, with ``data``
     """
     entry = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in archive.state_dicts), "")
     state_dict = archive.pytorch_variables if entry else None
     tree: Any = state_dict.tree if state_dict is not None else None
     variables = {name: tree[name] for name in _SHAPES if tree.get(name) is not None} if isinstance(tree, dict) else {}
     value = _read_coefficient(archive)
-    if value is not None:
-        yield from _find_unexpected(archive, value, entry, variables)
-    for name, tensor in variables.items():
-        if problem := check_variable(name, tensor):
-            yield EntropyMismatch(entry, "", f"{name}: {problem}")
-    if state_dict is None or not isinstance(value, (int, float)) or FIXED not in variables:
-        return
-    if not check_variable(FIXED, variables[FIXED]):
-        stored = float(state_dict[FIXED])
-        if not _equals_in_float32(value, stored):
-            message = f"{render_line(value)} contradicts {FIXED} of {entry}, which is {stored!r}"
-            yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
-
-
-def _find_unexpected(
-    archive: Archive, value: str | float, entry: str, variables: Mapping[str, object]
-) -> Iterator[EntropyMismatch]:
-    """Yield the entries that SB3 has no attribute for when it loads the archive, and an initial value it refuses."""
+    shown, problems = render_line(value), []
     if isinstance(value, str) and re.fullmatch(_WRONG_INITIAL, value):
-        message = f"expected an initial value greater than 0, got {render_line(value)}"
-        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
+        problems.append(f"expected an initial value greater than 0, got {shown}")
+    # SB3's load has no attribute for the other kind of coefficient
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX
     kind, other = ("learned", FIXED) if isinstance(value, str) else ("fixed", LEARNED)
     found = [f"there is {optimizer}"] if kind == "fixed" and optimizer in archive.state_dicts else []
-    if other in variables:
-        found.append(f"{entry} holds {other}")
-    if found:
-        message = f"{render_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
+    found += [f"{entry} holds {other}"] if other in variables else []
+    if found and value is not None:
+        problems.append(f"{shown} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails")
+    for problem in problems:
+        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", problem)
+    wrong = {name: problem for name, tensor in variables.items() if (problem := check_variable(name, tensor))}
+    for name, problem in wrong.items():
+        yield EntropyMismatch(entry, "", f"{name}: {problem}")
+    if state_dict is None or not isinstance(value, (int, float)) or FIXED not in variables or FIXED in wrong:
+        return
+    stored = float(state_dict[FIXED])
+    if not _equals_in_float32(value, stored):
+        message = f"{shown} contradicts {FIXED} of {entry}, which is {stored!r}"
         yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
 
 

@@ -66,9 +66,6 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     Statistics of channel-last images are accepted for a channel-first observation: an agent of the releases before 1.8
     could be trained on images that VecNormalize normalized before VecTransposeImage transposed them.
 
-    :param value: the observation, of any dtype
-    :param statistics: as loaded
-    :param key: of the Dict; None for any other space
     :return: float32 of the same shape; the value itself where nothing is normalized
     """
     found = statistics.obs_rms
@@ -86,13 +83,17 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
         value = builder.add("Cast", value, to=_DOUBLE, module=module)
     if transposed:
         value = builder.add("Transpose", value, axes=_CHANNELS_LAST, module=module)
-    mean, variance = (
-        builder.weight(f"{name}/{part}", _describe_array(getattr(moments, part)), f"{name}/{part}")
-        for part in ("mean", "var")
-    )
-    epsilon, high, low = (
-        builder.constant(number, _DOUBLE) for number in (statistics.epsilon, statistics.clip_obs, -statistics.clip_obs)
-    )
+    parts = []
+    for part in ("mean", "var"):
+        array: Any = getattr(moments, part)  # of numpy, which read the statistics
+        if array.dtype.kind != "f":
+            message = f"expected statistics of floats, got {array.dtype}"
+            raise UnsupportedError(message)
+        info = ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False)
+        parts.append(builder.weight(f"{name}/{part}", info, f"{name}/{part}"))
+    mean, variance = parts
+    numbers = (statistics.epsilon, statistics.clip_obs, -statistics.clip_obs)
+    epsilon, high, low = (builder.constant(number, _DOUBLE) for number in numbers)
     deviation = builder.add("Sqrt", builder.add("Add", variance, epsilon, module=module), module=module)
     value = builder.add("Div", builder.add("Sub", value, mean, module=module), deviation, module=module)
     value = builder.add("Min", builder.add("Max", value, low, module=module), high, module=module)
@@ -105,13 +106,15 @@ def add_observation_input(
 ) -> Value:
     """Add the input of one observation, or of one part of a Dict, and what VecNormalize does to it.
 
-    :param name: of the input
-    :param key: of the part, or None
     :param library: ``SB3`` or ``SBX``
     :return: in the shape and dtype of the space, int64 for choices; normalized, float32
     """
-    if statistics is not None and not space.may_be_normalized:
-        _require_not_normalized(statistics, key, space.class_name)
+    if statistics is not None and statistics.norm_obs and not space.may_be_normalized:
+        found = statistics.obs_rms
+        is_part = isinstance(found, dict)
+        if key in (statistics.norm_obs_keys or ()) if is_part else found is not None and key is None:
+            message = f"expected no statistics of a {space.class_name} observation: VecNormalize normalizes a Box alone"
+            raise ValidationError(message)
     if space.observed not in ("numbers", "one-hot"):
         message = f"{library} has no {space.class_name} observations"
         raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -120,14 +123,6 @@ def add_observation_input(
     if statistics is None or not space.may_be_normalized:
         return value
     return normalize_observation(builder, value, statistics, key)
-
-
-def _require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
-    found = statistics.obs_rms
-    has_any = key in (statistics.norm_obs_keys or ()) if isinstance(found, dict) else found is not None and key is None
-    if statistics.norm_obs and has_any:
-        message = f"expected no statistics of a {space} observation: VecNormalize normalizes a Box alone"
-        raise ValidationError(message)
 
 
 def _is_transposed(value: Value, statistics: tuple[int, ...], name: str) -> bool:
@@ -140,14 +135,6 @@ def _is_transposed(value: Value, statistics: tuple[int, ...], name: str) -> bool
         return True
     message = f"{quote(name, 120)}: expected statistics of the shape {observation}, got {statistics}"
     raise ValidationError(message)
-
-
-def _describe_array(array: Any) -> ArrayInfo:
-    """Return an array of the statistics, which numpy made when they were read, as the graph refers to arrays."""
-    if array.dtype.kind != "f":
-        message = f"expected statistics of floats, got {array.dtype}"
-        raise UnsupportedError(message)
-    return ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False)
 
 
 OBSERVATION: Final = "observation"
@@ -165,17 +152,12 @@ EXTRACTOR_CLASS: Final = "features_extractor_class"
 _MAX_KEYS: Final = 1024
 """Keys of a Dict space: in a file any number of them can share one space."""
 
-Observation = "Mapping[str | None, Value]"
-"""The preprocessed observation, float32: by the key of a Dict, or None for any other space."""
-
-
 # -- the observation ----------------------------------------------------------------------------------
 
 
 def add_observation(network: Network, agent: Agent, statistics: VecNormalize | None) -> dict[str | None, Value]:
     """Add the inputs of a policy, and ``preprocess_obs``: numbers as float32, images over 255, integers one-hot.
 
-    :param statistics: VecNormalize's, or None
     :return: float32, by the key of a Dict in the order of the space, in which CombinedExtractor concatenates them; by
         None for any other space
     """
@@ -218,10 +200,7 @@ class FeaturesExtractor(Module):
     features_dim: Size
 
     def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
-        """Add the nodes that compute the features.
-
-        :param observation: as :func:`add_observation` returns it
-        """
+        """Add the nodes that compute the features of what :func:`add_observation` returns."""
         return self.forward(scope, observation[None])
 
 
@@ -264,12 +243,7 @@ class NormalizeFeaturesExtractor(FeaturesExtractor):
 
 
 class NatureLayers(Module):
-    """Three convolutions and a linear layer, with a ReLU after each.
-
-    :param shape: of an image, channels first
-    :param features_dim: the number of features
-    :raises NetworkError: when the image is too small
-    """
+    """Three convolutions and a linear layer, with a ReLU after each, for images of a shape, channels first."""
 
     def __init__(self, shape: tuple[int, ...], features_dim: Size, release: Release) -> None:
         channels, *edges = shape
@@ -346,10 +320,8 @@ class CombinedExtractor(FeaturesExtractor):
         self.features_dim = total
 
     def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
-        extractors = scope / "extractors"
-        vectors = [
-            module.forward(extractors / key, observation[key]) for key, module in self.extractors.parts().items()
-        ]
+        parts, place = self.extractors.parts(), scope / "extractors"
+        vectors = [module.forward(place / key, observation[key]) for key, module in parts.items()]
         return scope.add("Concat", *vectors, axis=-1) if len(vectors) > 1 else vectors[0]
 
 
@@ -366,10 +338,7 @@ def is_known_extractor(value: object) -> bool:
 
 
 def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
-    """Return the features extractor of an agent.
-
-    :param default: the policy's default class
-    """
+    """Return the features extractor of an agent, whose policy has a default class."""
     agent.arguments.flag("normalize_images", default=True)  # refused even where no image needs it
     value: Any = agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*default))
     known = is_known_extractor(value)
@@ -385,7 +354,6 @@ def extract_features(
 ) -> Value:
     """Add a features extractor, unless an equal one exists: one of the same tensors.
 
-    :param scope: the policy
     :param names: of the extractor in the state dict, with that of the newest release first
     """
     path = next((name for name in names if scope.has(name)), names[0])

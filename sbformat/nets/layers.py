@@ -74,8 +74,6 @@ class Tensor(Record):
 class Network:
     """The graph of a policy under construction, and the stored tensors by name.
 
-    :param builder: collects the nodes
-    :param tensors: the state dict
     :param entry: the entry of the state dict, for the addresses of weights
     :param release: of SB3, whose names the tensors have
     :param origins: the names in the file of tensors that have others there
@@ -98,10 +96,7 @@ class Network:
         self._renamed = stored_names(release)
 
     def weight(self, name: str, dtype: str = FLOAT) -> Value:
-        """Add a tensor as a weight, in float32 as SB3 loads it.
-
-        :param dtype: another dtype of its variable
-        """
+        """Add a tensor as a weight, in float32 as SB3 loads it, or in another dtype of its variable."""
         name = rename(name, self._renamed)
         source = self.tensors.get(name)
         if source is None:
@@ -111,14 +106,9 @@ class Network:
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
         made = self.builder.weight(name, source, f"{self._entry}:{self._origins.get(name, name)}")
-        return made if made.dtype == dtype else self.builder.add("Cast", made, to=dtype, module=name)
+        return self.builder.cast(made, dtype, name)
 
-    def has(self, module: str) -> bool:
-        """Return whether there are tensors of a module."""
-        start = f"{rename(module, self._renamed)}."
-        return any(name.startswith(start) for name in self.tensors)
-
-    def identify(self, module: str) -> object:
+    def identify(self, module: str) -> frozenset[object]:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
         start = f"{rename(module, self._renamed)}."
         infos = [(name[len(start) :], info) for name, info in self.tensors.items() if name.startswith(start)]
@@ -141,7 +131,7 @@ class Scope(Record):
 
     def has(self, module: str) -> bool:
         """Return whether there are tensors of a module within this one."""
-        return self.network.has((self / module).path)
+        return bool(self.network.identify((self / module).path))
 
     def weight(self, name: str) -> Value:
         """Add a tensor of the module as a weight, in float32."""
@@ -198,11 +188,7 @@ class Module:
             part._collect(start if part.is_group else f"{start}{name}.", made, starts)  # noqa: SLF001
 
     def forward(self, scope: Scope, value: Value) -> Value:
-        """Add the nodes that compute the module's result.
-
-        :param scope: where the module is
-        :param value: a vector; of convolutions an image, channels first
-        """
+        """Add the nodes that compute the module's result of a vector; of convolutions, of an image, channels first."""
         raise NotImplementedError
 
 
@@ -215,7 +201,6 @@ class Opaque(Module):
 class Supplied(Opaque):
     """A module that the caller supplies as a function of arrays.
 
-    :param function: the name under which it is supplied
     :param size: the items of the vector that it returns; None for as many as it gets
     """
 
@@ -259,10 +244,7 @@ class Sequential(ModuleDict):
         super().__init__({str(position): module for position, module in enumerate(modules)})
 
     def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
-        """Add the nodes of all modules.
-
-        :param name: of the result, where the last module is a linear layer
-        """
+        """Add the nodes of all modules; the result gets a name where the last one is a linear layer."""
         last = str(len(self._modules) - 1)
         for position, module in self._modules.items():
             if position == last and isinstance(module, Linear):
@@ -296,23 +278,28 @@ class Linear(Layer):
 
 
 class Conv2d(Layer):
-    """A convolution with a square kernel, without padding."""
+    """A convolution of an image, channels first, with a square kernel, without padding."""
+
+    names: tuple[str, str] = ("weight", "bias")
+    outputs_first = True
+    """Whether the kernel is ONNX's (outputs, inputs, height, width); (height, width, inputs, outputs) elsewhere."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
-        self.weight = Tensor((outputs, inputs, kernel, kernel))
-        self.bias = Tensor((outputs,))
+        edges = (kernel, kernel)
+        shape = (outputs, inputs, *edges) if self.outputs_first else (*edges, inputs, outputs)
+        for name, made in zip(self.names, (Tensor(shape), Tensor((outputs,)))):
+            setattr(self, name, made)
         self.stride = stride
 
-    def forward(self, scope: Scope, value: Value) -> Value:
-        strides = (self.stride, self.stride)
-        return scope.add("Conv", value, *map(scope.weight, ("weight", "bias")), strides=strides, pads=(0, 0, 0, 0))
+    def forward(self, scope: Scope, value: Value, pads: tuple[int, ...] = (0, 0, 0, 0)) -> Value:
+        kernel, bias = map(scope.weight, self.names)
+        if not self.outputs_first:  # back ends transpose it once
+            kernel = scope.add("Transpose", kernel, axes=(3, 2, 0, 1))
+        return scope.add("Conv", value, kernel, bias, strides=(self.stride, self.stride), pads=pads)
 
 
 class BatchRenorm(Layer):
-    """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics.
-
-    :param arguments: of the policy, of which ``batch_norm_eps`` matters to the result
-    """
+    """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics."""
 
     def __init__(self, size: int, arguments: Arguments) -> None:
         self.scale = self.bias = Tensor((size,))
@@ -376,25 +363,27 @@ class LSTM(Layer):
     def forward(self, scope: Scope, value: Value) -> Value:
         """Add all layers, and return the hidden state of the last one."""
         refused = {**self._refused, "batch_first": self._arguments.flag("batch_first", default=False)}
-        for variant, is_given in refused.items():
-            if is_given:
-                message = (
-                    f"sb3-contrib can neither train nor predict several environments with {variant} in lstm_kwargs"
-                )
-                raise UnsupportedError(message)
+        if found := [variant for variant, is_given in refused.items() if is_given]:
+            message = f"sb3-contrib can neither train nor predict several environments with {found[0]} in lstm_kwargs"
+            raise UnsupportedError(message)
         for layer in range(self.layers):
             value = self._add_layer(scope, layer, value)
         return value
 
     def _add_layer(self, scope: Scope, layer: int, value: Value) -> Value:
-        place, builder = scope / f"l{layer}", scope.network.builder
-        going_on = _add_going_on(scope.network)
+        place, network = scope / f"l{layer}", scope.network
+        builder = network.builder
+        if EPISODE_START not in network.results:  # multiplies all states: 0 where an episode starts, otherwise 1
+            top = Scope(network, EPISODE_START)
+            start = builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
+            going_on = top.add("Sub", top.constant(1.0), start)
+            network.results[EPISODE_START] = top.add("Reshape", going_on, shape=(1,))
         size = vars(self)[f"weight_hh_l{layer}"].shape[-1]
         hidden, cell = (
             builder.input(Input(f"{scope.path}.{state}_l{layer}", FLOAT, (size,), default=0.0, role="state"))
             for state in ("hidden", "cell")
         )
-        kept, old = (place.add("Mul", going_on, state) for state in (hidden, cell))
+        kept, old = (place.add("Mul", network.results[EPISODE_START], state) for state in (hidden, cell))
         products = []
         for way, source in (("ih", value), ("hh", kept)):
             names = [f"{part}_{way}_l{layer}" for part in ("weight", "bias")]
@@ -410,16 +399,6 @@ class LSTM(Layer):
         for state, before, after in (("hidden", hidden, next_hidden), ("cell", cell, next_cell)):
             builder.state(State(before.name, after.name, f"{whose}{state}"))
         return next_hidden
-
-
-def _add_going_on(network: Network) -> Value:
-    """Add what multiplies the states of all LSTMs: 0 where an episode starts, otherwise 1."""
-    if EPISODE_START not in network.results:
-        scope = Scope(network, EPISODE_START)
-        start = network.builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
-        made = scope.add("Sub", scope.constant(1.0), start)
-        network.results[EPISODE_START] = scope.add("Reshape", made, shape=(1,))
-    return network.results[EPISODE_START]
 
 
 # -- activations --------------------------------------------------------------------------------------
@@ -447,28 +426,22 @@ class Spec(Record):
             value = float(to_number(self.arguments.get(name, default), name))
         except UnrecognizedError as error:
             raise self.refuse(str(error)) from None
-        if LARGEST_FLOAT32 < abs(value) < inf:
-            message = f"expected a number of float32 as {name}, got {value!r}"
-            raise self.refuse(message)
+        self.require(f"a number of float32 as {name}, got {value!r}", is_true=not LARGEST_FLOAT32 < abs(value) < inf)
         return value
 
     def require(self, expected: str, *, is_true: bool) -> None:
-        """Refuse arguments that torch refuses: raise UnsupportedError unless a condition is true."""
+        """Refuse arguments that torch refuses."""
         if not is_true:
             message = f"expected {expected}"
             raise self.refuse(message)
 
     def refuse(self, reason: str) -> UnsupportedError:
         """Return the error for an activation that has no graph."""
-        message = f"{_KEY} is {self.name}: {reason}"
-        return UnsupportedError(message, entry=DATA_ENTRY)
+        return UnsupportedError(f"{_KEY} is {self.name}: {reason}", entry=DATA_ENTRY)
 
 
 def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
-    """Return what makes a module of the policy's ``activation_fn``.
-
-    :param default: the policy's default activation
-    """
+    """Return what makes a module of the policy's ``activation_fn``, which has a default."""
     if "activation_fn" in agent.supplied:
         return lambda: Supplied("activation_fn")
     if agent.supplied:  # then what no layer needs need not be known
@@ -502,10 +475,6 @@ class Activation(Layer):
             self.weight = Tensor((read_size(spec.arguments.get("num_parameters", 1), _KEY),))
 
     def forward(self, scope: Scope, value: Value) -> Value:
-        """Add the nodes of the activation.
-
-        :return: a vector of the same size
-        """
         return ACTIVATION_NODES[self.spec.name](scope, self.spec, value)
 
 
@@ -516,9 +485,8 @@ def _operator(op: str) -> AddNodes:
     """An activation that is one operator: its row has the arguments of torch that are attributes."""
 
     def add(scope: Scope, spec: Spec, x: Value) -> Value:
-        given: dict[str, Any] = {}
-        for name, value in OPERATORS[op].arguments.items():
-            given[name] = spec.number(*value) if isinstance(value, tuple) else value
+        arguments = OPERATORS[op].arguments.items()
+        given = {name: spec.number(*value) if isinstance(value, tuple) else value for name, value in arguments}
         return scope.add(op, x, **given)
 
     return add
@@ -537,10 +505,7 @@ def _refused(reason: str) -> AddNodes:
 
 
 def clip(scope: Scope, x: Value, low: float, high: float, name: str = "") -> Value:
-    """Add nodes that clip a value to a range.
-
-    :param name: of the result
-    """
+    """Add nodes that clip a value to a range; the result gets a name."""
     return scope.add("Min", scope.add("Max", x, scope.constant(low)), scope.constant(high), name=name)
 
 

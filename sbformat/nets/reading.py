@@ -253,10 +253,10 @@ def find_mismatches(parameters: Iterable[Parameter], actual: Mapping[str, tuple[
     for name, shape in expected.items():
         have, plain = actual.get(name), tuple(map(int, shape))
         if have is None:
-            found.append(Mismatch(name, "missing", plain, None, _keys(shape) or _guess_keys(name)))
+            found.append(Mismatch(name, "missing", plain, None, join_keys(shape) or _guess_keys(name)))
         elif have != plain:
             wrong = [size for size, other in zip(shape, have) if size != other] if len(shape) == len(have) else shape
-            found.append(Mismatch(name, "shape", plain, have, _keys(wrong)))
+            found.append(Mismatch(name, "shape", plain, have, join_keys(wrong)))
     for name, have in actual.items():
         if name not in expected:
             found.append(Mismatch(name, "unexpected", None, have, _guess_keys(name)))
@@ -275,11 +275,6 @@ def find_contradictions(state_dict: StateDict, parameters: Iterable[Parameter]) 
         if not equal(one, other, state_dict.new_budget(), state_dict.new_budget()):
             shape = tuple(map(int, parameter.shape))
             yield Mismatch(parameter.name, "contradiction", shape, shape, parameter.same_as)
-
-
-def _keys(shape: Iterable[int]) -> str:
-    """Return the keys of ``data`` that decide on a shape."""
-    return join_keys(getattr(size, "key", "") for size in shape)
 
 
 def _guess_keys(name: str) -> str:

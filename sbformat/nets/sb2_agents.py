@@ -16,6 +16,7 @@ A file that contradicts its own keywords is refused; all of it is done without n
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,16 +31,14 @@ from sbformat.nets.extractors import add_one_hot, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
 from sbformat.nets.sb2_orders import (
-    Candidates,
     Policy,
     UncertainError,
-    find_head,
     find_policy,
     find_rule,
     find_space,
     find_wrapped,
+    list_networks,
     named_class,
-    observation_shape,
 )
 from sbformat.policies.builder import GraphBuilder, PolicyModel, numpy_name
 from sbformat.policies.graph import Input
@@ -65,8 +64,6 @@ _KEYS: Final = (
     "observation_range",
 )  # fmt: skip
 """The keys of ``data`` that the network depends on."""
-_NOISES: Final = ("action_noise", "param_noise")
-"""Keys that only sampled actions depend on."""
 ALGORITHMS: Final = ("A2C", "ACER", "ACKTR", "DDPG", "DQN", "GAIL", "PPO1", "PPO2", "SAC", "TD3", "TRPO")
 """The algorithms whose policies are known; HER has the policy of one of them."""
 GOAL_KEYS: Final = ("observation", "achieved_goal", "desired_goal")
@@ -120,17 +117,8 @@ class Agent(Record):
         tensors = self.tensors
         return all(name in tensors and tuple(tensors[name].shape) == shape for name, shape in variables)
 
-    def list_shapes(self, scope: str) -> dict[str, Shape]:
-        """Return the shapes of the variables in a scope; copies of a variable, which are equal to it, are left out."""
-        start = f"{scope}/"
-        return {name: tuple(info.shape) for name, info in self.tensors.items()
-                if name.startswith(start) and "#" not in name}  # fmt: skip
-
     def read_activation(self, default: str) -> str:
-        """Return the name of the activation, a key of ``sb2.ACTIVATIONS``.
-
-        :param default: of ``act_fun``
-        """
+        """Return the name of the activation, a key of ``sb2.ACTIVATIONS``."""
         value = self.policy.settings.get("act_fun", default)
         pair = named_class(value)
         if pair is not None and pair[0].partition(".")[0] in _PACKAGES:
@@ -144,7 +132,12 @@ class Agent(Record):
 
 def read_agent(archive: Archive, given: Given) -> Agent:
     """Return what a file says about its agent, completed by what the caller supplies."""
-    data = _read_data(archive)
+    data = {key: archive.decode(key) for key in _KEYS if key in archive.data}
+    for key in ("action_noise", "param_noise"):  # only sampled actions depend on these, so they need not be known
+        if key in archive.data:
+            data[key] = NotImplemented
+            with suppress(SbformatError):
+                data[key] = archive.decode(key)
     algorithm = archive.algorithm.name
     learner = find_wrapped(data) if algorithm == "HER" else algorithm
     if algorithm is None or learner not in ALGORITHMS:
@@ -157,26 +150,16 @@ def read_agent(archive: Archive, given: Given) -> Agent:
         if space is not None and not space.has_keys:
             data[key] = space
     policy, is_known, inferred = _read_policy(learner, data, given)
+    spaces = _require_space(data, _OBSERVATIONS), _require_space(data, _ACTIONS)
+    goals = goals if goals is not None and goals.has_keys else None
+    tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
+    if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
+        message = f"expected parameters with names, got them {archive.naming.source}"
+        raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
     return Agent(
-        algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
-        goals if goals is not None and goals.has_keys else None, _require_space(data, _ACTIONS), given.vecnormalize,
-        data, _read_tensors(archive),
+        algorithm, learner, policy, is_known, inferred, spaces[0], goals, spaces[1], given.vecnormalize,
+        data, {name: value for name, value in tree.items() if isinstance(value, TensorInfo)},
     )  # fmt: skip
-
-
-def _read_data(archive: Archive) -> dict[str, Any]:
-    """Return the values that the graph depends on.
-
-    Without noise the deterministic action is as good, so noise that cannot be decoded is left out.
-    """
-    data = {key: archive.decode(key) for key in _KEYS if key in archive.data}
-    for key in _NOISES:
-        if key in archive.data:
-            try:
-                data[key] = archive.decode(key)
-            except SbformatError:
-                data[key] = NotImplemented
-    return data
 
 
 def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, bool, tuple[str, ...]]:
@@ -213,15 +196,6 @@ def _require_space(data: Mapping[str, Any], key: str) -> Space:
     return space
 
 
-def _read_tensors(archive: Archive) -> dict[str, TensorInfo]:
-    """Return the parameters by name."""
-    tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
-    if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
-        message = f"expected parameters with names, got them {archive.naming.source}"
-        raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
-    return {name: value for name, value in tree.items() if isinstance(value, TensorInfo)}
-
-
 # -- the network --------------------------------------------------------------------------------------
 
 
@@ -232,7 +206,9 @@ def find_network(agent: Agent) -> sb2.Policy:
     then every network that SB2 can build with that many parameters is compared, and names leave at most one.
     """
     forms = POLICIES.get(agent.learner, ())
-    shapes = agent.list_shapes(forms[0].scope if forms else ActorCriticPolicy.scope)
+    start = f"{forms[0].scope if forms else ActorCriticPolicy.scope}/"
+    inside = {name: info for name, info in agent.tensors.items() if name.startswith(start)}
+    shapes = {name: tuple(info.shape) for name, info in inside.items() if "#" not in name}  # "#" is a copy
     if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
         kind = agent.action_space.class_name
         raise NetworkError(_ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
@@ -254,11 +230,11 @@ def find_network(agent: Agent) -> sb2.Policy:
 
 
 def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.Policy]:
-    # DQN's first parameter is its rate of exploration
-    listed = ((), *shapes.values()) if agent.learner == "DQN" and not agent.has_known_class else tuple(shapes.values())
-    rule = agent.policy.rule if agent.has_known_class else None
-    space, head = observation_shape(agent.data), find_head(agent.data)
-    for made in Candidates(agent.learner, rule, agent.policy.settings, space, head, listed, len(shapes)).networks():
+    policy, listed = agent.policy, tuple(shapes.values())
+    if not agent.has_known_class:
+        policy = policy._replace(rule=None)
+        listed = ((), *listed) if agent.learner == "DQN" else listed  # its first parameter is a rate of exploration
+    for made in list_networks(agent.learner, policy, agent.data, listed, len(shapes)):
         if isinstance(made, Mlp):
             yield from (form(made) for form in POLICIES[agent.learner])
         else:
@@ -275,17 +251,7 @@ def _describe_difference(expected: Mapping[str, Shape], actual: Mapping[str, Sha
 
 
 def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
-    """Return the policy of a Stable Baselines 2 file as a graph.
-
-    :param archive: a zip or pickle of SB2, as :func:`sbformat.formats.opener.open_archive` returns it
-    :param given: what the caller supplies beside the file
-    :param budget: what the operation may use
-
-    Example::
-
-        model = build_sb2_policy(open_archive("ppo2.zip", budget), Given(), budget)
-        model.graph.outputs   # {"action": ..., "probabilities": ..., "logits": ..., "value": ...}
-    """
+    """Return the policy of a zip or pickle of Stable Baselines 2 as a graph."""
     agent = read_agent(archive, given)
     builder = GraphBuilder(budget)
     for sentence in agent.inferred:
@@ -345,9 +311,8 @@ def _input_dtype(space: Space) -> str:
 
 def _encode(space: Space, value: Value, network: Network) -> Value:
     """Encode an observation: one-hot for integers, otherwise as float32."""
-    if space.observed == "one-hot":
-        return add_one_hot(Scope(network), value, space)
-    return value if value.dtype == FLOAT else network.builder.add("Cast", value, to=FLOAT)
+    is_choice = space.observed == "one-hot"
+    return add_one_hot(Scope(network), value, space) if is_choice else network.builder.cast(value, FLOAT)
 
 
 def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:
@@ -377,28 +342,24 @@ def _normalize_for_ddpg(agent: Agent, network: Network, value: Value) -> Value:
     """
     scope = Scope(network, _STATISTICS)
     if agent.data.get("normalize_observations") is True:
-        if any(name in agent.tensors for name in _SUMS):
-            mean, deviation = _add_statistics(scope)
-            shape = value.shape
-            value = scope.add("Div", scope.add("Sub", value, mean), deviation)
-            require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
-        else:
+        missing = [name for name in _SUMS if name not in network.tensors]
+        if missing == list(_SUMS):
             network.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
+        else:  # mean and standard deviation, as common/mpi_running_mean_std.py computes them from sums
+            if missing:
+                message = f"the parameter {missing[0]} is missing, without which others have no meaning"
+                raise UnsupportedError(message)
+            add, shape = scope.add, value.shape
+            count, total, squares = (network.weight(name, "float64") for name in _SUMS)
+            mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
+            variance = add("Sub", square, add("Mul", mean, mean))
+            deviation = add("Sqrt", add("Max", variance, scope.constant(_LEAST_VARIANCE)))
+            value = add("Div", add("Sub", value, mean), deviation)
+            require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
     for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", _RANGE))):
         if isfinite(bound):
             value = scope.add(op, value, scope.constant(bound))
     return value
-
-
-def _add_statistics(scope: Scope) -> tuple[Value, Value]:
-    """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
-    add, network = scope.add, scope.network
-    missing = next((name for name in _SUMS if name not in network.tensors), None)
-    require(missing is None, f"the parameter {missing} is missing, without which others have no meaning")
-    count, total, squares = (network.weight(name, "float64") for name in _SUMS)
-    mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
-    variance = add("Sub", square, add("Mul", mean, mean))
-    return mean, add("Sqrt", add("Max", variance, scope.constant(_LEAST_VARIANCE)))
 
 
 def read_range(value: object) -> tuple[float, float]:

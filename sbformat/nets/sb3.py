@@ -48,6 +48,7 @@ from sbformat.nets.distributions import (
     choose_greatest,
     component_sizes,
     finish_action,
+    finish_gaussian,
     require_outputs,
 )
 from sbformat.nets.extractors import (
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     Outputs = dict[str, Value]
 
 EXTRACTOR: Final = "features_extractor"
+UNIT: Final = Size(1, "")
 
 
 def create_mlp(
@@ -101,11 +103,7 @@ def create_mlp(
 ) -> list[Module]:
     """Return the layers that SB3's function of this name makes.
 
-    :param inputs: features that the first layer receives
     :param outputs: outputs of the last layer, which no activation follows; None without such a layer
-    :param sizes: outputs of each hidden layer
-    :param activation: makes one
-    :param bias: whether the layers have a bias
     :param renorm: the policy's arguments, if a batch renormalisation precedes each layer
     """
     made: list[Module] = []
@@ -119,10 +117,7 @@ def create_mlp(
 class Policy(Module):
     """A policy: a network that acts, with what only training uses.
 
-    :param agent: what decides on the network
     :param extractor: the class of its features extractor by default
-    :raises NetworkError: when SB3 cannot make it
-    :raises UnsupportedError: when a part is not known
     """
 
     activation: Pair = RELU
@@ -154,20 +149,14 @@ class Policy(Module):
         """
 
     def make_extractor(self, *names: str) -> FeaturesExtractor:
-        """Return a features extractor.
-
-        :param names: that a function of the caller may have in its place
-        """
+        """Return a features extractor, or the function of the caller that has one of its names."""
         for name in (*names, EXTRACTOR):
             if name in self.agent.supplied:
                 return SuppliedExtractor(*self.agent.supplied[name])
         return make_extractor(self.agent, self._extractor)
 
     def make_critic_extractor(self, name: str) -> FeaturesExtractor | Opaque:
-        """Return a features extractor of a critic alone; it need not be known if the caller supplies the actor's.
-
-        :param name: that a function of the caller may have in its place
-        """
+        """Return a features extractor of a critic alone; it need not be known if the caller supplies the actor's."""
         if name in self.agent.supplied:
             return SuppliedExtractor(*self.agent.supplied[name])
         try:
@@ -185,10 +174,14 @@ class Policy(Module):
 def make_noise_layers(
     agent: Agent, activation: Callable[[], Module], inputs: Size, latent: Size
 ) -> tuple[Sequential | None, Size]:
-    """Return the layers that gSDE has for itself, and the number of features that its noise depends on."""
-    if not agent.has_noise_layers():
+    """Return the layers that gSDE has for itself, and the number of features that its noise depends on.
+
+    They may be none: the noise then depends on the features of the observation.
+    """
+    value = agent.policy_kwargs.get(changes.NOISE_ARGUMENT)
+    if value is None or agent.release >= changes.NO_NOISE_LAYERS:
         return None, latent
-    sizes = read_sizes(agent.policy_kwargs[changes.NOISE_ARGUMENT], f"{KWARGS}/{changes.NOISE_ARGUMENT}")
+    sizes = read_sizes(value, f"{KWARGS}/{changes.NOISE_ARGUMENT}")
     return Sequential(create_mlp(inputs, None, sizes, activation)), (sizes or [inputs])[-1]
 
 
@@ -199,9 +192,6 @@ class MlpExtractor(Module):
     """The layers of the policy and value networks, after those that they share in old releases.
 
     A function that the caller supplies as ``mlp_extractor`` returns what the actor uses.
-
-    :param extractor: the features extractor
-    :param inputs: the number of features, or of outputs of an LSTM after it
     """
 
     def __init__(
@@ -228,36 +218,28 @@ class MlpExtractor(Module):
         return module.forward(scope / branch, features)
 
 
-class _Branches(Record):
-    """The hidden layers of the policy and value networks."""
-
-    shared: list[Size]
-    pi: list[Size]
-    vf: list[Size]
-
-
-def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
-    """Return the hidden layers that ``net_arch`` describes."""
+def _read_branches(agent: Agent, *, is_image: bool) -> tuple[list[Size], list[Size], list[Size]]:
+    """Return the hidden layers that ``net_arch`` describes: shared ones, those of the policy, those of the value."""
     value = agent.net_arch()
     if value is None:
         sizes = [] if is_image else read_sizes((64, 64))
-        return _Branches([], sizes, sizes)
+        return [], sizes, sizes
     takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
     if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
         value = value[0]
     if takes_dict and isinstance(value, dict):
         if shares and not {"pi", "vf"} <= value.keys():
             raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
-        return _Branches([], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", [])))
+        return [], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", []))
     if not shares:
         if not isinstance(value, (list, tuple, ArrayInfo)):
             raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
-        return _Branches([], read_sizes(value), read_sizes(value))
+        return [], read_sizes(value), read_sizes(value)
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
-    return _Branches(*map(read_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
+    return read_sizes(value[:split]), read_sizes(own.get("pi", [])), read_sizes(own.get("vf", []))
 
 
 class ActorCriticPolicy(Policy):
@@ -277,16 +259,20 @@ class ActorCriticPolicy(Policy):
         agent, arguments, activation = self.agent, self.agent.arguments, self.make_activation()
         mlp_extractor = MlpExtractor(agent, extractor, inputs, activation)
         noise_layers, seen = make_noise_layers(agent, activation, inputs, mlp_extractor.latent_dim_pi)
-        self._set_log_std(arguments, seen)
+        refuses_squash = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
+        if refuses_squash and arguments.flag("squash_output", default=False):
+            raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
+        if agent.action_space.distribution == "gaussian":
+            size = action_size(agent.action_space)
+            arguments.require_number("log_std_init")
+            shape = (seen, size if arguments.flag("full_std", default=True) else 1) if agent.use_sde else (size,)
+            self.log_std = Tensor(shape)
         self.features_extractor = extractor
         if agent.release >= changes.BRANCH_EXTRACTORS:
             setattr(self, changes.ACTOR_EXTRACTOR, extractor)
             shares = arguments.flag("share_features_extractor", default=True)
-            setattr(
-                self,
-                changes.CRITIC_EXTRACTOR,
-                extractor if shares else self.make_critic_extractor(changes.CRITIC_EXTRACTOR),
-            )
+            critics = extractor if shares else self.make_critic_extractor(changes.CRITIC_EXTRACTOR)
+            setattr(self, changes.CRITIC_EXTRACTOR, critics)
         self.mlp_extractor = mlp_extractor
         if noise_layers is not None:
             setattr(self, changes.NOISE_LAYERS, noise_layers)
@@ -294,19 +280,6 @@ class ActorCriticPolicy(Policy):
         self.value_net: Module = Linear(mlp_extractor.latent_dim_vf, 1)
         if not self.has_critic:
             self.value_net = Opaque()
-
-    def _set_log_std(self, arguments: Arguments, latent: Size) -> None:
-        """The standard deviation of continuous actions: one for each action, or a matrix with gSDE."""
-        agent = self.agent
-        refuses = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
-        if refuses and arguments.flag("squash_output", default=False):
-            raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
-        if agent.action_space.distribution != "gaussian":
-            return
-        size = action_size(agent.action_space)
-        arguments.require_number("log_std_init")
-        shape = (latent, size if arguments.flag("full_std", default=True) else 1) if agent.use_sde else (size,)
-        self.log_std = Tensor(shape)
 
     @property
     def has_critic(self) -> bool:
@@ -343,51 +316,34 @@ class ActorCriticPolicy(Policy):
         return features
 
     def recur_critic(self, scope: Scope, features: Value, recurred: Value) -> Value:  # noqa: ARG002
-        """Add what is between the features and the critic's layers.
-
-        :param recurred: what the actor's layers get
-        """
+        """Add what is between the features and the critic's layers; the actor's layers get ``recurred``."""
         return features
 
     def act_on(self, scope: Scope, features: Value, latent: Value) -> Head:
-        """Add the distribution of actions.
-
-        :param latent: what ``action_net`` gets
-        """
-        space, net = self.agent.action_space, scope / "action_net"
-        if space.distribution == "gaussian":
-            return self._act_in_box(scope, features, self.action_net.forward(net, latent, name="mean"), latent)
-        logits = self.action_net.forward(net, latent, name="logits")
+        """Add the distribution of actions, from the features and from what ``action_net`` gets."""
+        agent, space, net = self.agent, self.agent.action_space, scope / "action_net"
+        is_box = space.distribution == "gaussian"
+        raw = self.action_net.forward(net, latent, name="mean" if is_box else "logits")
         if space.distribution == "bernoulli":
-            return add_bits(scope, space, logits)
-        return add_choices(scope, space, logits, masked=False)
-
-    def _act_in_box(self, scope: Scope, features: Value, mean: Value, latent: Value) -> Head:
-        agent = self.agent
+            return add_bits(scope, space, raw)
+        if not is_box:
+            return add_choices(scope, space, raw, masked=False)
         squash = agent.arguments.flag("squash_output", default=False)
-        noise: Noise
-        if agent.use_sde:
-            seen = add_noise_features(self, scope, features, latent)
-            use_expln = agent.arguments.flag("use_expln", default=False)
-            noise = add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
-        else:
-            noise = add_gaussian(mean, scope.weight("log_std"))
-            squash = squash and agent.release < changes.SQUASH_NEEDS_GSDE
-        squashed = scope.add("Tanh", mean, module="action") if squash and agent.use_sde else mean
-        action = finish_action(scope.network.builder, agent.action_space, squashed, squashed=squash)
-        spread = scope.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
-        return Head({"action": action, "mean": mean, "log_std": spread}, noise.sampling)
+        if not agent.use_sde:
+            squash = squash and agent.release < changes.SQUASH_NEEDS_GSDE  # which no tanh precedes
+            return finish_gaussian(scope, space, add_gaussian(raw, scope.weight("log_std")), raw, raw, squashed=squash)
+        noise = add_module_noise(self, scope, agent.arguments, features, latent, raw)
+        scaled = scope.add("Tanh", raw, module="action") if squash else raw
+        return finish_gaussian(scope, space, noise, raw, scaled, squashed=squash)
 
 
-def add_noise_features(module: Module, scope: Scope, features: Value, latent: Value) -> Value:
-    """Return the features that gSDE's noise depends on: those of the last hidden layer, or of layers of its own.
-
-    With layers of its own that are none, it depends on the features of the observation.
-
-    :param module: the module that has those layers
-    """
+def add_module_noise(
+    module: Module, scope: Scope, arguments: Arguments, features: Value, latent: Value, mean: Value
+) -> Noise:
+    """Add gSDE's noise, which depends on the last hidden layer, or on layers of its own that the module has."""
     layers = getattr(module, changes.NOISE_LAYERS, None)
-    return latent if layers is None else layers.forward(scope / changes.NOISE_LAYERS, features)
+    seen = latent if layers is None else layers.forward(scope / changes.NOISE_LAYERS, features)
+    return add_gsde(scope / "log_std", mean, seen, use_expln=arguments.flag("use_expln", default=False))
 
 
 class MaskableActorCriticPolicy(ActorCriticPolicy):
@@ -456,10 +412,7 @@ def _make_lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -
 
 
 class QNetwork(Module):
-    """A network of the values of actions, or of their quantiles.
-
-    :param name: of its layers
-    """
+    """A network of the values of actions, or of their quantiles."""
 
     def __init__(self, policy: Policy, name: str, outputs: Size) -> None:
         self.features_extractor = extractor = policy.make_extractor(f"{name}.{EXTRACTOR}")
@@ -468,15 +421,6 @@ class QNetwork(Module):
         sizes = read_sizes(default if value is None else value)
         layers = create_mlp(extractor.features_dim, outputs, sizes, policy.make_activation())
         setattr(self, name, Sequential(layers))
-
-    def forward_values(self, scope: Scope, name: str, observation: Observation, result: str) -> Value:
-        """Add the network.
-
-        :param scope: of the policy
-        :param result: the name of the result
-        """
-        features = extract_features(scope, self.features_extractor, (f"{name}.{EXTRACTOR}", EXTRACTOR), observation)
-        return getattr(self, name).forward(scope / name / name, features, name=result)  # type: ignore[no-any-return]
 
 
 class DQNPolicy(Policy):
@@ -493,18 +437,23 @@ class DQNPolicy(Policy):
 
     def count_quantiles(self) -> Size:
         """Return the number of outputs for each action."""
-        return Size(1, "")
+        return UNIT
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
-        values = self._forward(scope, observation, "q_values")
-        return self._choose(scope, {"q_values": values}, rate)
-
-    def _forward(self, scope: Scope, observation: Observation, name: str) -> Value:
-        return getattr(self, self.network).forward_values(scope, self.network, observation, name)  # type: ignore[no-any-return]
-
-    def _choose(self, scope: Scope, outputs: Outputs, rate: float) -> Head:
+        outputs = self.evaluate(scope, observation)
         require_outputs(outputs["q_values"], self.agent.action_space.flat_size())
         return choose_greatest(scope, outputs, rate)
+
+    def evaluate(self, scope: Scope, observation: Observation) -> Outputs:
+        """Add the values of all actions."""
+        return {"q_values": self.forward_network(scope, observation, "q_values")}
+
+    def forward_network(self, scope: Scope, observation: Observation, result: str) -> Value:
+        """Add the network, whose result gets a name."""
+        name = self.network
+        network = getattr(self, name)
+        features = extract_features(scope, network.features_extractor, (f"{name}.{EXTRACTOR}", EXTRACTOR), observation)
+        return getattr(network, name).forward(scope / name / name, features, name=result)  # type: ignore[no-any-return]
 
 
 class QRDQNPolicy(DQNPolicy):
@@ -515,13 +464,12 @@ class QRDQNPolicy(DQNPolicy):
     def count_quantiles(self) -> Size:
         return self.agent.arguments.number_of("n_quantiles", 200)
 
-    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
-        flat = self._forward(scope, observation, "")
-        actions = self.agent.action_space.flat_size()
+    def evaluate(self, scope: Scope, observation: Observation) -> Outputs:
+        flat, actions = self.forward_network(scope, observation, ""), self.agent.action_space.flat_size()
         shape = (flat.shape[0] // actions, actions)
         quantiles = scope.add("Reshape", flat, shape=shape, name="quantiles", module=self.network)
         values = scope.add("ReduceMean", quantiles, axis=-2, name="q_values", module=self.network)
-        return self._choose(scope, {"q_values": values, "quantiles": quantiles}, rate)
+        return {"q_values": values, "quantiles": quantiles}
 
 
 # -- sac, tqc, crossq, td3: an actor, and critics of its action -----------------------------------------
@@ -565,51 +513,40 @@ class SACActor(Module):
         if policy.renorm and sizes:
             layers.append(BatchRenorm(latent, policy.renorm))
         self.arguments = arguments
-        self.use_sde = arguments.flag(USE_SDE, default=False)
         self.clips_mean = False
         noise_layers = None
-        if self.use_sde:
+        use_sde = arguments.flag(USE_SDE, default=False)
+        if use_sde:
             arguments.require_number("log_std_init")
             noise_layers, seen = make_noise_layers(agent, activation, features, latent)
             self.log_std: Tensor | Linear = Tensor((seen, size))
-            self.clips_mean = _clips_mean(arguments)
+            value = arguments.values.get("clip_mean", 2.0)
+            if not isinstance(value, (int, float)):
+                raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
+            self.clips_mean = value > 0.0
         self.features_extractor = extractor
         self.latent_pi = Sequential(layers)
         if noise_layers is not None:
             setattr(self, changes.NOISE_LAYERS, noise_layers)
         self.mu = Sequential([Linear(latent, size)]) if self.clips_mean else Linear(latent, size)
-        if not self.use_sde:
+        if not use_sde:
             self.log_std = Linear(latent, size)
 
     def forward_actions(self, scope: Scope, features: Value) -> tuple[Value, Noise]:
-        """Add the mean and the noise around it."""
-        latent = self.latent_pi.forward(scope / "latent_pi", features)
+        """Add the mean and the noise around it; with gSDE a Hardtanh limits the mean unless ``clip_mean`` is 0."""
+        latent, place = self.latent_pi.forward(scope / "latent_pi", features), scope / "mu"
+        if self.clips_mean:
+            limit = self.arguments.number("clip_mean", 2.0)
+            if LARGEST_FLOAT32 < limit < inf:
+                raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
+            mean = clip(place / 1, self.mu.forward(place, latent), -limit, limit, "mean")
+        else:
+            mean = self.mu.forward(place, latent, name="mean")
         if not isinstance(self.log_std, Linear):
-            mean = self._add_clipped_mean(scope, latent)
-            seen = add_noise_features(self, scope, features, latent)
-            use_expln = self.arguments.flag("use_expln", default=False)
-            return mean, add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
-        mean = self.mu.forward(scope / "mu", latent, name="mean")
+            return mean, add_module_noise(self, scope, self.arguments, features, latent, mean)
         place = scope / "log_std"
         log_std = clip(place, self.log_std.forward(place, latent), *LOG_STD_RANGE, "log_std")
         return mean, add_gaussian(mean, log_std)
-
-    def _add_clipped_mean(self, scope: Scope, latent: Value) -> Value:
-        """The mean of gSDE, which a Hardtanh limits unless ``clip_mean`` is 0."""
-        place = scope / "mu"
-        if not self.clips_mean:
-            return self.mu.forward(place, latent, name="mean")
-        limit = self.arguments.number("clip_mean", 2.0)
-        if LARGEST_FLOAT32 < limit < inf:
-            raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
-        return clip(place / 1, self.mu.forward(place, latent), -limit, limit, "mean")
-
-
-def _clips_mean(arguments: Arguments) -> bool:
-    value = arguments.values.get("clip_mean", 2.0)
-    if not isinstance(value, (int, float)):
-        raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
-    return value > 0.0
 
 
 class TD3Actor(Module):
@@ -644,10 +581,7 @@ class ActorCriticsPolicy(Policy):
         self.make_critics(extractor)
 
     def make_critics(self, extractor: FeaturesExtractor) -> None:
-        """Set the modules after the actor.
-
-        :param extractor: the actor's
-        """
+        """Set the modules after the actor, whose features extractor they get."""
         self.critic = self.make_critic(extractor)
         self.critic_target = self.make_critic(None)
 
@@ -664,7 +598,7 @@ class ActorCriticsPolicy(Policy):
 
     def count_quantiles(self) -> Size:
         """Return the number of outputs of a critic."""
-        return Size(1, "")
+        return UNIT
 
     def _read_net_arch(self, *, is_image: bool) -> tuple[list[Size], list[Size]]:
         """Return the hidden layers of the actor and of the critics."""
@@ -691,10 +625,7 @@ class ActorCriticsPolicy(Policy):
         return Head({"action": action, **outputs, **self._add_critics(scope, observation, scaled)}, sampling)
 
     def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
-        """Add the actor's outputs; return them with the action before it is scaled to the bounds, and how it is drawn.
-
-        :param place: the actor
-        """
+        """Return the actor's outputs, the action before it is scaled to the bounds, and how it is drawn."""
         mean, noise = self.actor.forward_actions(place, features)
         return {"mean": mean, "log_std": noise.log_std}, place.add("Tanh", mean), noise.sampling
 
@@ -825,7 +756,7 @@ class Row(Record):
 
     network: type[Policy]
     arguments: frozenset[str]
-    """The arguments that it accepts, in any release."""
+    """Those of any release."""
     since: Mapping[str, Release] = {}
     """The first release of the arguments that came later."""
     extractor: Pair = FLATTEN
@@ -833,7 +764,7 @@ class Row(Record):
 
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it accepts in a release."""
-        gone = {name for name, until in _UNTIL.items() if release >= until}
+        gone = {changes.NOISE_ARGUMENT} if release >= changes.NO_NOISE_ARGUMENT else set()
         return self.arguments - gone - {name for name, since in self.since.items() if release < since}
 
 
@@ -866,7 +797,6 @@ _SAC: Final = _CRITICS | {USE_SDE, "log_std_init", changes.NOISE_ARGUMENT, "use_
 _CROSSQ: Final = _SAC | {"batch_norm", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
 _ARS: Final = frozenset({"with_bias", "squash_output"})
 
-_UNTIL: Final[dict[str, Release]] = {changes.NOISE_ARGUMENT: changes.NO_NOISE_ARGUMENT}
 _ON_POLICY_SINCE: Final[dict[str, Release]] = {"share_features_extractor": changes.BRANCH_EXTRACTORS}
 _CRITICS_SINCE: Final[dict[str, Release]] = {
     "n_critics": changes.NUMBERED_CRITICS, "share_features_extractor": changes.OWN_EXTRACTORS,
@@ -930,10 +860,7 @@ def is_on_policy(pair: Pair) -> bool:
 
 
 def require_gsde(agent: Agent) -> None:
-    """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise: SB3's ``load`` samples it.
-
-    :param agent: of a known policy class
-    """
+    """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise: SB3's ``load`` samples it."""
     if is_on_policy(agent.policy_class):
         if agent.action_space.distribution != "gaussian":
             raise NetworkError(USE_SDE, "gSDE needs Box actions")

@@ -38,10 +38,24 @@ from sbformat.nets.distributions import (
     average_quantiles,
     choose_greatest,
     finish_action,
+    finish_gaussian,
     require_outputs,
 )
 from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION, add_observation_input
-from sbformat.nets.layers import FLOAT, Activation, Flatten, Linear, Module, Network, Opaque, Scope, Spec, Tensor, clip
+from sbformat.nets.layers import (
+    FLOAT,
+    Activation,
+    Conv2d,
+    Flatten,
+    Linear,
+    Module,
+    Network,
+    Opaque,
+    Scope,
+    Spec,
+    Tensor,
+    clip,
+)
 from sbformat.nets.reading import describe_mismatches, find_mismatches
 from sbformat.policies.builder import GraphBuilder, PolicyModel
 from sbformat.policies.graph import Sampling
@@ -55,6 +69,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import Given, Value
+    from sbformat.policies.operators import Shape
     from sbformat.pth.values import TensorInfo
 
 _MOST_LAYERS: Final = 1000
@@ -85,8 +100,7 @@ def _find_parameters(tensors: Mapping[str, TensorInfo], state: str) -> str:
 class Variables(Network):
     """The arrays of a network: ``params`` and ``batch_stats`` of a state of flax.
 
-    :param state: ``actor_state``
-    :param part: the name of a module in it that has them, with a slash
+    :param part: the name of a module in the state that has them, with a slash
     :param critics: how many critics the arrays are of, along their first axis; 0 for a network without this axis
     """
 
@@ -149,8 +163,8 @@ class Place(Scope):
 
     def count(self, layer: str) -> int:
         """Return how many layers there are from 0, without a gap: of ``Dense_{}``, by their kernels."""
-        names = (f"{layer.format(number)}/kernel" for number in range(_MOST_LAYERS))
-        return next((number for number, name in enumerate(names) if not self.stores(name)), _MOST_LAYERS)
+        absent = (number for number in range(_MOST_LAYERS) if not self.stores(f"{layer.format(number)}/kernel"))
+        return next(absent, _MOST_LAYERS)
 
 
 # -- layers -------------------------------------------------------------------------------------------
@@ -163,16 +177,11 @@ class Dense(Linear):
     outputs_first = False
 
 
-class Conv(Module):
-    """A convolution without padding, with a kernel (height, width, channels, filters)."""
+class Conv(Conv2d):
+    """A convolution with a kernel (height, width, channels, filters)."""
 
-    def __init__(self, channels: int, filters: int, edge: int, stride: int) -> None:
-        self.kernel, self.bias = Tensor((edge, edge, channels, filters)), Tensor((filters,))
-        self.strides = (stride, stride)
-
-    def forward(self, scope: Scope, value: Value) -> Value:
-        kernel = scope.add("Transpose", scope.weight("kernel"), axes=(3, 2, 0, 1))
-        return scope.add("Conv", value, kernel, scope.weight("bias"), strides=self.strides, pads=(0, 0, 0, 0))
+    names = ("kernel", "bias")
+    outputs_first = False
 
 
 class ChannelsLast(Module):
@@ -232,7 +241,7 @@ class Compact(Module):
         return Dense(inputs, self.place.outputs(name), bias=self.place.stores(f"{name}/bias"))
 
     def activate(self, layer: str) -> None:
-        """Append the activation after a layer; it is a function, without a name."""
+        """Append the activation after a layer; it has no name."""
         self.chain.append((layer, Activation(self.activation)))
 
     def forward(self, scope: Scope, value: Value) -> Value:
@@ -244,7 +253,7 @@ class Compact(Module):
 class NatureCNN(Compact):
     """Bytes over 255, three convolutions, and a layer."""
 
-    def __init__(self, place: Place, activation: Spec, shape: tuple[int, ...]) -> None:
+    def __init__(self, place: Place, activation: Spec, shape: Shape) -> None:
         super().__init__(place, activation)
         if len(shape) != 3:
             message = f"expected images for NatureCNN, got observations of the shape {shape}"
@@ -280,7 +289,6 @@ class Mlp(Compact):
     """Layers with activations, then the heads, ``Dense`` layers of one input.
 
     :param settings: of the network: its ``net_arch`` and others, where the file has them
-    :param shape: of the input
     """
 
     has_norms = False
@@ -289,7 +297,7 @@ class Mlp(Compact):
     """The number of layers before the heads, where it is always the same."""
 
     def __init__(
-        self, variables: Variables, activation: Spec, settings: Mapping[str, Any], shape: tuple[int, ...], heads: int
+        self, variables: Variables, activation: Spec, settings: Mapping[str, Any], shape: Shape, heads: int
     ) -> None:
         super().__init__(Place(variables, variables.start.rstrip("/")), activation)
         self.variables, self.settings, inputs = variables, settings, prod(shape)
@@ -303,12 +311,7 @@ class Mlp(Compact):
         self.heads = [self.add(self.make_dense(latent)) for _ in range(heads)]
 
     def make_layers(self, size: int, count: int) -> int:
-        """Append the layers before the heads.
-
-        :param size: of their input
-        :param count: of the ``Dense`` layers
-        :return: the number of their outputs
-        """
+        """Append ``count`` layers before the heads, for an input of a size; return the number of their outputs."""
         settings, sizes = self.settings, [self.place.outputs(f"Dense_{number}") for number in range(count)]
         expected = settings.get("net_arch", sizes)
         if type(expected) in (list, tuple) and list(expected) != sizes:
@@ -410,23 +413,16 @@ class Policy:
         self.modules = archive.read_modules()
 
     def make(
-        self,
-        module: Settings,
-        layers: type[Mlp],
-        shape: tuple[int, ...],
-        *where: Any,
-        heads: int = 1,
-        ppo: bool = False,
+        self, module: Settings, layers: type[Mlp], shape: Shape, *where: Any, heads: int = 1, has_log_std: bool = False
     ) -> Mlp:
         """Return a network that the arrays fit.
 
         :param where: of the arrays; see :class:`Variables`
-        :param ppo: whether it has ``log_std`` beside its layers
-        :raises SbformatError: when they do not fit, or the activation is not known
+        :param has_log_std: whether it has ``log_std`` beside its layers
         """
         variables = Variables(self.builder, self.tensors, *where)
         network = layers(variables, self._find_activation(module), module.settings, shape, heads)
-        if ppo:
+        if has_log_std:
             network.log_std = Tensor((self.space.flat_size(),))  # type: ignore[attr-defined]
         variables.require_fit(network, module.pair)
         return network
@@ -451,9 +447,8 @@ class Policy:
         """Add the network that acts.
 
         :return: its outputs, and the deterministic action before it is scaled to the bounds, if critics are of actions
-        :raises UnsupportedError: when it is not known, or not for the action space
         """
-        name, space, add = "actor" if "actor" in self.modules else "qf", self.space, self.builder.add
+        name, space = "actor" if "actor" in self.modules else "qf", self.space
         module = self.modules.get(name)
         if module is None or module.pair not in ACTORS:
             message = "expected the network actor or qf in the pickled policy of SBX"
@@ -464,7 +459,9 @@ class Policy:
         role, layers = ACTORS[module.pair]
         is_box, is_squashed = space.distribution == "gaussian", role == "squashed"
         state, heads = f"{name}_state", 2 if is_squashed else 1
-        network = self.make(module, layers, self.observation.shape, state, heads=heads, ppo=role == "ppo" and is_box)
+        network = self.make(
+            module, layers, self.observation.shape, state, heads=heads, has_log_std=role == "ppo" and is_box
+        )
         if space.distribution not in _ACTION_SPACES.get(role, ("gaussian",)):
             message = f"{self.archive.algorithm.name} of SBX has no {space.class_name} actions"
             raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -472,36 +469,29 @@ class Policy:
         names = {"q": "q_values", "deterministic": ""}
         raw = network.forward_head(latent, name=names.get(role, "mean" if is_box else "logits"))
         require_outputs(raw, space.flat_size() * (2 if space.distribution == "bernoulli" else 1))
+        scope, place = Scope(network.variables), network.place / network.heads[0]
         if role == "q":
             rate = read_number(self.archive.data.get("exploration_rate", 0.0), "exploration_rate")
-            return choose_greatest(Scope(network.variables), {"q_values": raw}, rate), None
+            return choose_greatest(scope, {"q_values": raw}, rate), None
         if not is_box:
-            return add_choices(Scope(network.variables), space, raw, masked=False, is_normalized=False), None
-        place = network.place / network.heads[0]
+            return add_choices(scope, space, raw, masked=False, is_normalized=False), None
         if role == "deterministic":
             scaled = place.add("Tanh", raw, name="mean")
             action = finish_action(self.builder, space, scaled, squashed=True)
             return Head({"action": action, "mean": scaled}, Sampling("none")), scaled
-        log_std = self._add_log_std(network, latent) if is_squashed else network.place.weight("log_std")
-        scaled = place.add("Tanh", raw) if is_squashed else raw
-        action = finish_action(self.builder, space, scaled, squashed=is_squashed)
-        spread = add("Identity", log_std, name="log_std") if log_std.is_weight else log_std
-        head = Head({"action": action, "mean": raw, "log_std": spread}, add_gaussian(raw, log_std).sampling)
-        return head, scaled if is_squashed else None
-
-    def _add_log_std(self, network: Mlp, latent: Value) -> Value:
-        """Add the second head, within the bounds that the actor has."""
+        if not is_squashed:
+            noise = add_gaussian(raw, network.place.weight("log_std"))
+            return finish_gaussian(scope, space, noise, raw, raw, squashed=False), None
         keys = zip(("log_std_min", "log_std_max"), LOG_STD_RANGE)
         low, high = (read_number(network.settings.get(key, default), key) for key, default in keys)
-        raw = network.forward_head(latent, 1)
-        require_outputs(raw, self.space.flat_size())
-        return clip(network.place / network.heads[1], raw, low, high, "log_std")
+        spread = network.forward_head(latent, 1)
+        require_outputs(spread, space.flat_size())
+        noise = add_gaussian(raw, clip(network.place / network.heads[1], spread, low, high, "log_std"))
+        scaled = place.add("Tanh", raw)
+        return finish_gaussian(scope, space, noise, raw, scaled, squashed=True), scaled
 
     def evaluate(self, action: Value | None) -> dict[str, Value]:
-        """Add the values of the critics; one that does not fit is left out, and the graph says so.
-
-        :param action: that critics of actions get
-        """
+        """Add the values of the critics; one that does not fit is left out, and the graph says so."""
         name = "vf" if "vf" in self.modules else "qf"
         module = self.modules.get(name)
         if module is None or module.pair not in CRITICS or (name == "qf" and action is None):
@@ -522,8 +512,15 @@ class Policy:
         seen = scope.add("Concat", scope.flatten(self.observation), action, axis=-1)
         own = [state for state in _OWN_STATES if any(name.startswith(f"{state}/") for name in self.tensors)]
         values = []
+        part, count = "", 0
+        if not own:  # then one module has several critics, along the first axis of its arrays
+            start = _find_parameters(self.tensors, "qf_state")
+            name = next((name for name in self.tensors if name.startswith(f"{start}Vmap")), "")
+            part, count = name[len(start) :].partition("/")[0] + "/", (*self.tensors[name].shape, 0)[0] if name else 0
+            if not 1 <= count <= _MOST_CRITICS:
+                message = f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}"
+                raise ValidationError(message)
         for state in own or ["qf_state"]:
-            part, count = ("", 0) if own else _find_critics(self.tensors, state)
             critic = self.make(module, CRITICS[module.pair], seen.shape, state, part, count)
             for number in range(count or 1):
                 critic.variables.critic = number
@@ -531,17 +528,6 @@ class Policy:
         if self.archive.algorithm.name == "TQC":
             return average_quantiles(place, values)
         return {"q_values": place.add("Concat", *values, axis=-1, name="q_values")}
-
-
-def _find_critics(tensors: Mapping[str, TensorInfo], state: str) -> tuple[str, int]:
-    """Return the module that several critics are in, with a slash, and their number."""
-    start = _find_parameters(tensors, state)
-    name = next((name for name in tensors if name.startswith(f"{start}Vmap")), "")
-    count = (*tensors[name].shape, 0)[0] if name else 0
-    if not 1 <= count <= _MOST_CRITICS:
-        message = f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}"
-        raise ValidationError(message)
-    return name[len(start) :].partition("/")[0] + "/", count
 
 
 def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
@@ -561,8 +547,7 @@ def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormali
     parts = []
     for key, part in space.parts().items():
         name = OBSERVATION if key is None else f"{OBSERVATION}.{key}"
-        value = add_observation_input(builder, part, name, key, statistics, "SBX")
-        parts.append(value if value.dtype == FLOAT else builder.add("Cast", value, to=FLOAT, module=name))
+        parts.append(builder.cast(add_observation_input(builder, part, name, key, statistics, "SBX"), FLOAT, name))
     if not space.has_keys:
         return parts[0] if parts[0].shape else builder.add("Reshape", parts[0], shape=(1,), module=OBSERVATION)
     if not parts or any(len(part.shape) != 1 for part in parts):
@@ -571,24 +556,17 @@ def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormali
     return builder.add("Concat", *parts, axis=-1, module=OBSERVATION) if len(parts) > 1 else parts[0]
 
 
+@refuse_network()
 def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     """Return the policy of an archive of SBX as a graph.
 
-    :param archive: as :func:`sbformat.formats.opener.open_archive` returns it
-    :param given: what the caller supplies; its ``policy_class`` is not used: the file names the classes of networks
-    :param budget: what the operation may use
-
-    Example::
-
-        model = build_sbx_policy(open_archive("sbx_sac.zip", budget), Given(), budget)
-        model.graph.outputs   # {"action": ..., "mean": ..., "log_std": ..., "q_values": ...}
+    :param given: its ``policy_class`` is not used: the file names the classes of networks
     """
     if not isinstance(archive, SbxArchive):
         message = f"expected an archive of SBX, got the format {archive.format}"
         raise UnsupportedError(message)
-    with refuse_network():
-        policy = Policy(archive, given, budget)
-        head, action = policy.act()
-        graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)
+    policy = Policy(archive, given, budget)
+    head, action = policy.act()
+    graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)
     spaces = policy.observations, policy.space
     return PolicyModel(graph, *spaces, archive.algorithm.name, "sb3", was_normalized(archive, spaces[0]), archive)

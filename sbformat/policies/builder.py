@@ -129,6 +129,10 @@ class GraphBuilder:
         )
         return Value(name, dtype, shape, all(operand.is_weight for operand in operands))
 
+    def cast(self, value: Value, dtype: str, module: str = "") -> Value:
+        """Add a value in a dtype; it is the value itself if it has it."""
+        return value if value.dtype == dtype else self.add("Cast", value, to=dtype, module=module)
+
     def state(self, described: State) -> None:
         """Add a recurrent state, whose input and output exist already."""
         self._states.append(described)
