@@ -38,7 +38,6 @@ _CHILD: Final = "module."
 """The one that is also a common name of a submodule."""
 _KEYED: Final = "extractors."
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
-_PARAMETRIZATIONS: Final = "parametrizations"
 _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n")
 """Parts of names that only wrappers add, where each name is a line."""
 _PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
@@ -77,10 +76,7 @@ class Unwrapped(Record):
 
 
 def unwrap_policy(archive: Archive, entry: str = POLICY_ENTRY) -> Unwrapped:
-    """Return the state dict of an archive's policy without wrappers, as :func:`unwrap` does.
-
-    :param entry: of the state dict
-    """
+    """Return the state dict of an archive's policy without wrappers, as :func:`unwrap` does."""
     return archive.derive(f"unwrapped {entry}", lambda: unwrap(archive.state_dict(entry)))
 
 
@@ -92,9 +88,8 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
         these, only ``torch.compile`` of the module itself is removed
     """
     tree: Any = state_dict.tree
-    if not isinstance(tree, dict) or not all(
-        type(name) is str and isinstance(info, TensorInfo) for name, info in tree.items()
-    ):
+    items = tree.items() if isinstance(tree, dict) else [(None, None)]
+    if not all(type(name) is str and isinstance(info, TensorInfo) for name, info in items):
         return Unwrapped(state_dict)
     lines = "\n".join([*tree, ""])
     if not any(mark in lines for mark in _MARKS):
@@ -108,19 +103,18 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
         for path, facts in (metadata if isinstance(metadata, dict) else {}).items()
         if type(path) is str
     }
-    computed, refused = _compute_all(
-        {plain.name: tensors[plain.name] for plain in names.values() if not plain.is_kept},
-        paths.keys(),
-        state_dict.new_budget(),
-    )
+    free = {plain.name: tensors[plain.name] for plain in names.values() if not plain.is_kept}
+    computed, refused = _compute_all(free, paths.keys(), state_dict.new_budget())
     made: Any = OrderedDict(_list_tensors(tensors, computed))
     if metadata is not None:
         made._metadata = OrderedDict(paths)  # noqa: SLF001 -- torch's own name
+    removed = Counter(part for plain in names.values() for part in plain.removed)
+    notes = (f"{_MODULES[part]}: {part} removed from {count:,} names" for part, count in removed.items())
     return Unwrapped(
         state_dict.with_tree(made),
         FrozenDict({plain.name: name for name, plain in names.items() if plain.name != name and plain.name in made}),
         frozenset(computed),
-        (*_describe_modules(names.values()), *_describe_tensors(computed)),
+        (*notes, *_describe_tensors(computed)),
         FrozenDict(refused),
     )
 
@@ -163,11 +157,6 @@ def _strip(name: str, counts: Mapping[str, int], kept: Collection[str]) -> _Plai
         else:
             plain.append(part)
     return _Plain("".join(plain), tuple(removed), is_kept=False)
-
-
-def _describe_modules(names: Iterable[_Plain]) -> Iterator[str]:
-    for part, count in Counter(part for plain in names for part in plain.removed).items():
-        yield f"{_MODULES[part]}: {part} removed from {count:,} names"
 
 
 # -- wrappers of tensors ------------------------------------------------------------------------------
@@ -263,9 +252,7 @@ def _compute_all(
     refused: dict[str, str] = {}
     known: dict[object, TensorInfo] = {}
     """By the memory of the parts: tensors that shared it still do."""
-    for name, parts, wrapper in [*_find_suffixes(tensors), *_find_parametrizations(tensors, modules)]:
-        if name in tensors:
-            continue
+    for name, parts, wrapper in _find_wrapped(tensors, modules):
         infos = [tensors[part] for part in parts]
         memory = wrapper, tuple((id(info.storage), *info[:4], info.conj, info.neg) for info in infos)
         try:
@@ -278,31 +265,29 @@ def _compute_all(
     return computed, refused
 
 
-def _find_suffixes(tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[str, tuple[str, ...], _Wrapper]]:
-    for name in tensors:
-        for wrapper in _SUFFIXES:
-            stem = name.removesuffix(wrapper.parts[0])
-            parts = tuple(stem + part for part in wrapper.parts)
-            if stem != name and all(part in tensors for part in parts):
-                yield stem, parts, wrapper
-                break
-
-
-def _find_parametrizations(
+def _find_wrapped(
     tensors: Mapping[str, TensorInfo], modules: Collection[str]
 ) -> Iterator[tuple[str, tuple[str, ...], _Wrapper]]:
+    """Yield the names of tensors that are not stored themselves, each with its parts and their wrapper."""
     found: dict[tuple[str, str], list[str]] = {}
     for tensor in tensors:
+        for wrapper in _SUFFIXES:
+            stem = tensor.removesuffix(wrapper.parts[0])
+            names = tuple(stem + part for part in wrapper.parts)
+            if stem != tensor and all(name in tensors for name in names):
+                if stem not in tensors:
+                    yield stem, names, wrapper
+                break
         match = _PARAMETRIZATION.fullmatch(tensor)
         if match and not match[1].endswith(_KEYED):
             found.setdefault((match[1], match[2]), []).append(match[3])
     for (module, name), parts in found.items():
-        stem = f"{module}{_PARAMETRIZATIONS}.{name}"
-        has_more = f"{stem}.1" in modules
-        wrapper = next((row for row in _PARAMETRIZED if set(row.parts) == set(parts) and not has_more), None)
-        if wrapper is None:
-            wrapper = _Wrapper("a parametrization that is not known", tuple(parts), _refuse)
-        yield module + name, tuple(stem + part for part in wrapper.parts), wrapper
+        stem = f"{module}parametrizations.{name}"
+        is_one = f"{stem}.1" not in modules
+        unknown = _Wrapper("a parametrization that is not known", tuple(parts), _refuse)
+        wrapper = next((row for row in _PARAMETRIZED if set(row.parts) == set(parts) and is_one), unknown)
+        if module + name not in tensors:
+            yield module + name, tuple(stem + part for part in wrapper.parts), wrapper
 
 
 def _compute(wrapper: _Wrapper, infos: Sequence[TensorInfo], budget: Budget) -> TensorInfo:
