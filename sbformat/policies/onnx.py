@@ -33,7 +33,7 @@ import numpy as np
 
 import sbformat
 from sbformat.errors import UnsupportedError, escape, quote, require_type
-from sbformat.immutable import Record
+from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.export.files import ExportReport, summarize_origin, write_files
 from sbformat.policies.export.lowering import lower, read_types
 from sbformat.policies.operators import OPERATORS, Operand, decompose
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.export.files import Port
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node
     from sbformat.policies.operators import Shape
@@ -63,12 +62,7 @@ _WIDER: Final = {
 
 
 def translate(lowered: Lowered, opset: int, batch: int | None) -> Writer:
-    """Return the steps and initializers of a model.
-
-    :param lowered: the graph
-    :param opset: from 13
-    :param batch: the size of a batch; None when it is not fixed
-    """
+    """Return the steps and initializers of a model, of an opset from 13; ``batch`` is None when it is not fixed."""
     writer = Writer(lowered, opset, batch)
     clips = find_clips(lowered)
     skipped = {clip.inner for clip in clips.values()}
@@ -87,8 +81,9 @@ def _translate_node(writer: Writer, node: Node) -> None:
     values = [writer.find(name) for name in node.inputs]
     row = OPERATORS[node.op]
     wide = None if row.moves else _WIDER.get(values[-1].dtype)
-    if 0 in node.shape:
-        _make_empty(writer, node)
+    if 0 in node.shape:  # a Reshape to 0 would mean something else
+        empty = writer.add_numbers(np.empty((1, *node.shape), node.dtype), "empty")
+        writer.add_result(node, "Expand", [empty, writer.add_shape(node.shape, node.name)])
     elif row.onnx > writer.opset:
         _add_parts(writer, node, values)
     elif wide is not None:
@@ -119,21 +114,15 @@ def add_plain(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 def _refer(writer: Writer, node: Node, values: Sequence[Value]) -> list[str]:
     """Return the names of operands; those of an elementwise operator have as many axes as the result, or broadcast."""
-    is_elementwise = OPERATORS[node.op].is_elementwise
-    return [_add_axes(writer, node, value) if is_elementwise else writer.refer(value) for value in values]
-
-
-def _add_axes(writer: Writer, node: Node, value: Value) -> str:
-    missing = len(node.shape) - len(value.shape)
-    if value.array is not None or not missing:
-        return writer.refer(value)
-    return writer.add_part(node, "Unsqueeze", [value.name, writer.add_axes(range(1, 1 + missing))])
-
-
-def _make_empty(writer: Writer, node: Node) -> None:
-    """Make a value without items, of which a Reshape to 0 would mean something else."""
-    empty = writer.add_numbers(np.empty((1, *node.shape), node.dtype), "empty")
-    writer.add_result(node, "Expand", [empty, writer.add_shape(node.shape, node.name)])
+    names = []
+    for value in values:
+        missing = len(node.shape) - len(value.shape)
+        if OPERATORS[node.op].is_elementwise and value.array is None and missing:
+            axes = writer.add_axes(range(1, 1 + missing))
+            names.append(writer.add_part(node, "Unsqueeze", [value.name, axes]))
+        else:
+            names.append(writer.refer(value))
+    return names
 
 
 def _compute_wide(writer: Writer, node: Node, values: Sequence[Value], wide: str) -> None:
@@ -191,14 +180,14 @@ def add_reshape(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 
 def add_concat(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """Every operand has a batch axis of the same size."""
-    names = [_repeat(writer, node, value) if value.array is not None else value.name for value in values]
+    """Every operand has a batch axis of the same size, so a constant is repeated for each item of the batch."""
+    names = []
+    for value in values:
+        name = writer.refer(value)
+        if value.array is not None:
+            name = writer.add_part(node, "Expand", [name, writer.add_shape(value.shape, node.name)])
+        names.append(name)
     writer.add_result(node, "Concat", names, **node.attributes)
-
-
-def _repeat(writer: Writer, node: Node, value: Value) -> str:
-    """Repeat a constant for each item of the batch."""
-    return writer.add_part(node, "Expand", [writer.refer(value), writer.add_shape(value.shape, node.name)])
 
 
 def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -207,17 +196,11 @@ def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     writer.add_result(node, "Slice", [writer.refer(values[0]), *ends])
 
 
-def add_sum(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an operand; by default ONNX keeps them."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
-
-
 def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an attribute, and since an opset an operand."""
+    """The axes are an attribute, and since an opset an operand; by default ONNX keeps them."""
     axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    if writer.opset >= AXES_AS_OPERAND:
-        add_sum(writer, node, values)
+    if node.op == "ReduceSum" or writer.opset >= AXES_AS_OPERAND:
+        writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
     else:
         writer.add_result(node, node.op, [writer.refer(values[0])], axes=[axis], keepdims=keepdims)
 
@@ -322,11 +305,7 @@ class Value(Record):
 
 
 class Writer:
-    """Steps and initializers.
-
-    :param lowered: inputs, outputs and constants
-    :param opset: the version of ONNX's operators
-    :param batch: the size of a batch; None when it is not fixed
+    """Steps and initializers of a model.
 
     Example::
 
@@ -354,10 +333,7 @@ class Writer:
         self._batch_size = ""
 
     def find(self, name: str) -> Value:
-        """Return an operand.
-
-        :param name: in the lowered graph
-        """
+        """Return an operand by its name in the lowered graph."""
         array = self._lowered.constants.get(name)
         return self._values[name] if array is None else Value(name, array.dtype.name, array.shape, array)
 
@@ -371,10 +347,7 @@ class Writer:
         return self._initializer_names[value.name]
 
     def add_numbers(self, array: Array, what: str) -> str:
-        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one.
-
-        :param what: they are, for the name
-        """
+        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one."""
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._numbers:
             self._numbers[key] = self._names.choose(f"{what} {array.tolist()}")
@@ -382,10 +355,7 @@ class Writer:
         return self._numbers[key]
 
     def add_number(self, name: str, number: Array, what: str) -> None:
-        """Make a number that the agent does not have an operand.
-
-        :param name: of the operand
-        """
+        """Make a number that the agent does not have an operand of that name."""
         self._initializer_names[name] = self.add_numbers(number, what)
         self._values[name] = Value(name, number.dtype.name, (), number)
 
@@ -421,29 +391,23 @@ class Writer:
         """Return the name of the shape of a batch of items."""
         if self._batch is not None:
             return self.add_axes((self._batch, *shape), "shape")
-        parts = [self._add_batch_size()]
-        if not shape:
-            return parts[0]
-        parts.append(self.add_axes(shape, "shape"))
-        return self._add("Concat", parts, self._names.choose(f"{label}/shape"), f"{label}/shape", {"axis": 0})
-
-    def _add_batch_size(self) -> str:
-        """Return the name of the size of the batch, with one axis."""
         if not self._batch_size:
-            port, label = self._lowered.inputs[0], "batch size"
-            output = self._names.choose(label)
+            first, what = self._lowered.inputs[0].name, "batch size"
+            self._batch_size = self._names.choose(what)
             if self.opset >= SHAPE_WITH_RANGE:
-                self._add("Shape", [port.name], output, label, {"start": 0, "end": 1})
+                self._add("Shape", [first], self._batch_size, what, {"start": 0, "end": 1})
             else:
-                whole = self._add("Shape", [port.name], self._names.choose("shape of the batch"), "shape of the batch")
-                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], output, label)
-            self._batch_size = output
-        return self._batch_size
+                whole = self._add("Shape", [first], self._names.choose("shape of the batch"), "shape of the batch")
+                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], self._batch_size, what)
+        if not shape:
+            return self._batch_size
+        label, parts = f"{label}/shape", [self._batch_size, self.add_axes(shape, "shape")]
+        return self._add("Concat", parts, self._names.choose(label), label, {"axis": 0})
 
     def _add(
-        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] | None = None
+        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] = FrozenDict()
     ) -> str:
-        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes or {}))
+        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes))
         return output
 
 
@@ -456,10 +420,7 @@ def _label(node: Node, op: str = "") -> str:
 
 
 class Names:
-    """The names that a model has so far.
-
-    :param taken: names that nothing else may have
-    """
+    """The names that a model has so far."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
@@ -474,13 +435,6 @@ class Names:
             made = f"{base}_{self._numbers[base]}"
         self._taken.add(made)
         return made
-
-
-def require_text(name: str) -> None:
-    """Refuse the name of an input or output that runtimes cannot have."""
-    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
-        message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
-        raise UnsupportedError(message)
 
 
 OPSETS: Final = range(13, 22)
@@ -540,10 +494,17 @@ def export_onnx(
     Source: POLICIES.md 20; https://onnx.ai/onnx/operators.
     """
     _check_arguments(path, opset, batch)
-    _require_onnx()
+    try:
+        import onnx  # noqa: F401 -- whether it is there
+    except ImportError:
+        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
+        raise UnsupportedError(message) from None
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
     for port in (*lowered.inputs, *lowered.outputs):
-        require_text(port.name)
+        if "\0" in port.name or any("\ud800" <= character <= "\udfff" for character in port.name):
+            name = quote(port.name, 80)
+            message = f"expected the name of an input without surrogates and NUL, got {name}: ONNX has UTF-8"
+            raise UnsupportedError(message)
     writer = translate(lowered, opset, batch if isinstance(batch, int) else None)
     files = write_files({os.fspath(path): write_model(lowered, writer, batch)}, overwrite=overwrite)
     return ExportReport(
@@ -558,33 +519,18 @@ def _check_arguments(path: object, opset: object, batch: object) -> None:
         message = f"expected an opset from {OPSETS[0]} to {OPSETS[-1]}, got {quote(opset, 40)}"
         raise ValueError(message)
     require_type(batch, (str, int), "a name or a size as batch")
-    if isinstance(batch, str):
-        is_valid = batch.isidentifier() and batch.isascii()
-    else:
-        is_valid = not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH  # type: ignore[operator]
-    if not is_valid:
+    is_name = isinstance(batch, str) and batch.isidentifier() and batch.isascii()
+    is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH
+    if not is_name and not is_size:
         message = f"expected a name such as batch, or a size of 1 or more as batch, got {quote(batch, 40)}"
         raise ValueError(message)
-
-
-def _require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401 -- whether it is there
-    except ImportError:
-        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
-        raise UnsupportedError(message) from None
 
 
 # -- the model ----------------------------------------------------------------------------------------
 
 
 def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
-    """Return the file of a model, checked by the ``onnx`` package.
-
-    :param lowered: inputs, outputs and metadata
-    :param writer: steps and initializers
-    :param batch: the name or the size of the first axis
-    """
+    """Return the file of a model, checked by the ``onnx`` package; ``batch`` is a name or a size."""
     import onnx
 
     size = sum(array.nbytes for array in writer.initializers.values())
@@ -603,12 +549,22 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
 def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     from onnx import helper, numpy_helper
 
-    graph = helper.make_graph(
-        [_make_node(step) for step in writer.steps],
-        _encode(lowered.metadata.get("algorithm", "policy")),
-        _describe_ports(lowered.inputs, batch),
-        _describe_ports(lowered.outputs, batch),
+    nodes = []
+    for step in writer.steps:
+        attributes = {name: int(value) if isinstance(value, bool) else value for name, value in step.attributes.items()}
+        if step.op == "Cast":
+            attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
+        nodes.append(helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes))
+    inputs, outputs = (
+        [
+            helper.make_tensor_value_info(
+                port.name, helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype)), [batch, *port.shape]
+            )
+            for port in ports
+        ]
+        for ports in (lowered.inputs, lowered.outputs)
     )
+    graph = helper.make_graph(nodes, _encode(lowered.metadata.get("algorithm", "policy")), inputs, outputs)
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
         graph,
@@ -622,29 +578,6 @@ def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     for name, array in writer.initializers.items():  # not before, because a model has copies of its parts
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     return model
-
-
-def _make_node(step: Step) -> Any:
-    from onnx import helper
-
-    attributes: dict[str, Any] = dict(step.attributes)
-    for name, value in attributes.items():
-        if isinstance(value, bool):
-            attributes[name] = int(value)
-    if step.op == "Cast":
-        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
-    return helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes)
-
-
-def _describe_ports(ports: Iterable[Port], batch: str | int) -> list[Any]:
-    from onnx import helper
-
-    return [
-        helper.make_tensor_value_info(
-            port.name, helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype)), [batch, *port.shape]
-        )
-        for port in ports
-    ]
 
 
 def _encode(text: str) -> str:

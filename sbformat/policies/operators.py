@@ -457,7 +457,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         numpy="layer_normalization", c=C(write="normalization"), onnx=17, onnx_write="add_normalization",
         parts=_normalize, in_place=True, layer="layer normalization",
     ),
-    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "add_sum"),
+    "ReduceSum": _reduction("the sum along an axis", "reduce_sum"),
     "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),
     "ReduceMin": _reduction("the least along an axis", "reduce_min"),
     "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
