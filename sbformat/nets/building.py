@@ -116,7 +116,6 @@ _NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
 class Stored:
     """The tensors of a state dict, by the names of modules in this package.
 
-    :param tensors: the state dict
     :param shapes: of its tensors, by the names that are stored
     """
 
@@ -218,7 +217,6 @@ def find_policy_class(name: str, inferred: Pair | None) -> Pair:
     """Return the policy class of a name; where several modules have it, that of the inferred class's module.
 
     :param name: ``ActorCriticPolicy``, with or without its module; ``MlpPolicy`` is the first class of its module
-    :param inferred: the class that the names of tensors suggest
     """
     found = [pair for pair in sb3.POLICIES if name in (pair[1], ".".join(pair))]
     if name in ("MlpPolicy", "LinearPolicy") and inferred is not None:
@@ -357,7 +355,6 @@ def fit_network(
 
     Targets, second names of a features extractor, and critics may be missing: nothing that acts uses them.
 
-    :param agent: of the policy, whose arguments need not determine layers
     :param releases: those whose names the tensors may have, the most likely first
     :param is_lone: whether no ``data`` says what is shared
     """

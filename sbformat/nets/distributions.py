@@ -202,10 +202,7 @@ def finish_gaussian(scope: Scope, space: Space, noise: Noise, mean: Value, scale
 
 
 def require_outputs(scores: Value, *sizes: int) -> None:
-    """Refuse a layer that does not have an output for each choice, which a caller's action space may not fit.
-
-    :param sizes: the number of choices of each component
-    """
+    """Refuse a layer that does not have an output for each choice, which a caller's action space may not fit."""
     count = sum(sizes)
     if scores.shape != (count,):
         message = f"expected an output for each of the {count:,} choices of the action space, got {scores.shape[0]:,}"

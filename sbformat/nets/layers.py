@@ -74,7 +74,6 @@ class Tensor(Record):
 class Network:
     """The graph of a policy under construction, and the stored tensors by name.
 
-    :param entry: the entry of the state dict, for the addresses of weights
     :param release: of SB3, whose names the tensors have
     :param origins: the names in the file of tensors that have others there
     """
@@ -339,8 +338,6 @@ class LSTM(Layer):
 
     ``forward`` is one step, with the states as inputs ``lstm_actor.hidden_l0`` and ``lstm_actor.cell_l0``, 0 when they
     are not given, which ``RecurrentActorCriticPolicy._process_sequence`` multiplies by 0 where an episode starts.
-
-    :param arguments: ``lstm_kwargs``
     """
 
     def __init__(self, inputs: int, hidden: int, layers: int, arguments: Arguments) -> None:

@@ -393,8 +393,6 @@ def online_network(pair: Pair) -> str | None:
 def optimized_parameters(agent: Agent, parameters: Iterable[Parameter], name: str) -> list[list[Parameter]]:
     """Return the lists of parameters that an optimizer may have, each in the optimizer's order.
 
-    :param parameters: all parameters of the policy
-    :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
     :return: one list; for DQN and QRDQN two: those of the online network alone, then those of both
         networks; empty for an optimizer that is not known
     """

@@ -144,10 +144,7 @@ ACTIVATIONS: Final[Mapping[str, Activation | Function]] = {
 
 
 class Linear(layers.Linear):
-    """``x @ weights + bias``.
-
-    :param words: the names of weights and bias: ``LINEAR``, ``DENSE`` or ``CONNECTED``
-    """
+    """``x @ weights + bias``."""
 
     outputs_first = False
 
@@ -330,7 +327,6 @@ class ActorCriticPolicy(Policy):
     """A policy of ``common.policies``.
 
     :param steps: the hidden layers and the LSTM in the order in which SB2 creates them
-    :param is_normed: whether the LSTM has layer normalization
     :param is_gaussian: whether there is a standard deviation: for a Box of actions
     """
 
@@ -412,7 +408,6 @@ class Tower(Module):
     """Features, hidden layers, each with layer normalization or without, and heads, all in one scope.
 
     :param name: the name of a hidden layer with ``{}`` for its number; without, TensorFlow numbers them
-    :param heads: the number of outputs by name
     :param with_features: whether the features are in its scope
     :param more: the number of inputs beside the features
     :param joined: number of actions that are concatenated with the output of the first layer
@@ -590,7 +585,6 @@ class TD3Actor(Actor):
         """Add the action: with action noise unless it is deterministic, clipped, scaled to the bounds.
 
         :param squashed: what the actor computes, from -1 to 1
-        :param perturbed: what the actor with parameter noise computes, which DDPG uses to draw an action
         """
         builder, top, count = scope.network.builder, scope.top, squashed.shape[0]
         noise = read_noise(builder, agent.data.get("action_noise"), count)

@@ -225,7 +225,6 @@ def list_networks(
     Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
 
     :param shapes: of the parameters, in order; of an off-policy algorithm, they may be those of more networks
-    :param most: maximum number of hidden layers
     :param has_lstm_arch: whether the release has LSTM policies with a ``net_arch``
     """
     shape, head = observation_shape(data), find_head(data)
@@ -416,10 +415,7 @@ def arrange_legacy_lstm(widths: Sequence[int], cells: int) -> tuple[sb2.Step, ..
 
 
 def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[sb2.Step, ...]]:
-    """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function.
-
-    :param least: minimum number of shared layers
-    """
+    """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function."""
     for shared in range(least, count + 1):
         around: list[object] = [*_OPEN * shared]
         if lstm_at is not None:
@@ -475,7 +471,6 @@ def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[sb2.Shap
     """Name the parameters of an SB2 file that has them as a list.
 
     :param data: hyper-parameters, as :mod:`sbformat.values` decodes them; anything may be missing or wrong
-    :param shapes: shapes of the parameters, in order
     :return: one TensorFlow name per parameter, or None with the reason; no error is raised
     """
     try:

@@ -144,7 +144,6 @@ class Policy(Module):
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
         """Add the nodes that compute the policy's outputs.
 
-        :param observation: as :func:`~sbformat.nets.extractors.add_observation` returns it
         :param rate: the share of random actions, ``exploration_rate`` of ``data``
         """
 

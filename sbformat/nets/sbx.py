@@ -286,10 +286,7 @@ class SimbaResidualBlock(Compact):
 
 
 class Mlp(Compact):
-    """Layers with activations, then the heads, ``Dense`` layers of one input.
-
-    :param settings: of the network: its ``net_arch`` and others, where the file has them
-    """
+    """Layers with activations, then the heads, ``Dense`` layers of one input."""
 
     has_norms = False
     """Whether ``BatchRenorm`` is before the first layer, and after each."""
@@ -415,11 +412,7 @@ class Policy:
     def make(
         self, module: Settings, layers: type[Mlp], shape: Shape, *where: Any, heads: int = 1, has_log_std: bool = False
     ) -> Mlp:
-        """Return a network that the arrays fit.
-
-        :param where: of the arrays; see :class:`Variables`
-        :param has_log_std: whether it has ``log_std`` beside its layers
-        """
+        """Return a network that the arrays fit."""
         variables = Variables(self.builder, self.tensors, *where)
         network = layers(variables, self._find_activation(module), module.settings, shape, heads)
         if has_log_std:

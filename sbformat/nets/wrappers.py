@@ -244,10 +244,7 @@ class _Computed(Record):
 def _compute_all(
     tensors: Mapping[str, TensorInfo], modules: Collection[str], budget: Budget
 ) -> tuple[dict[str, _Computed], dict[str, str]]:
-    """Return the tensors that have a wrapper, and why others cannot be computed; each by name.
-
-    :param modules: the modules of torch's ``_metadata``; empty when it is missing
-    """
+    """Return the tensors that have a wrapper, and why others cannot be computed; each by name."""
     computed: dict[str, _Computed] = {}
     refused: dict[str, str] = {}
     known: dict[object, TensorInfo] = {}

@@ -77,10 +77,7 @@ class GraphBuilder:
         return Value(described.name, described.dtype, described.shape, False)
 
     def weight(self, name: str, source: TensorInfo | ArrayInfo, address: str) -> Value:
-        """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32.
-
-        :param source: the tensor or array; only its dtype and shape are looked at
-        """
+        """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32."""
         if name not in self._weights:
             self._require_new(name)
             dtype = source.dtype if isinstance(source, TensorInfo) else numpy_name(source.dtype)
@@ -90,10 +87,7 @@ class GraphBuilder:
         return Value(name, made.dtype, made.shape, True)
 
     def constant(self, items: float | Iterable[float], dtype: str = "float32", shape: Shape = ()) -> Value:
-        """Add an array of numbers that no file contains; equal ones are one weight.
-
-        :param items: in C order
-        """
+        """Add an array of numbers that no file contains; equal ones are one weight."""
         numbers = tuple(items) if not isinstance(items, (int, float)) else (items,)
         numbers = tuple(nan if item != item else item for item in numbers)  # noqa: PLR0124 - one NaN, so that it is equal
         name = f"constant {dtype} {shape} {numbers[:8]}".replace("'", "")
@@ -108,9 +102,7 @@ class GraphBuilder:
 
         A node whose operands are weights alone is a weight itself: back ends compute it once.
 
-        :param op: a key of ``OPERATORS``
         :param name: of the result; by default made from the module and the operator
-        :param module: the module of the policy that it is part of
         """
         operator = OPERATORS[op]
         least, most = operator.operands
@@ -143,10 +135,7 @@ class GraphBuilder:
             self.inferred.append(sentence)
 
     def build(self, outputs: Mapping[str, Value], sampling: Sampling) -> Graph:
-        """Return the graph; nodes that no output, state or sampling needs are left out.
-
-        :param outputs: by name, ``action`` first
-        """
+        """Return the graph; nodes that no output, state or sampling needs are left out."""
         wanted = {value.name for value in outputs.values()} | {sampling.replaces, *sampling.parameters.values()}
         wanted |= {state.output for state in self._states} | {state.input for state in self._states}
         for node in reversed(self._nodes.values()):

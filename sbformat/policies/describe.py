@@ -326,10 +326,7 @@ def describe(graph: Graph) -> str:
 
 
 def list_tables(summary: Summary, *, with_weights: bool = False) -> list[Table]:
-    """Return the tables of a description; cells are not escaped, and some tables have no rows.
-
-    :param with_weights: with the addresses of each layer's weights
-    """
+    """Return the tables of a description; cells are not escaped, and some tables have no rows."""
     header = (
         "layer",
         "operation",

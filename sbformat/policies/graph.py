@@ -142,10 +142,7 @@ class Graph(Record):
     """A sentence for each fact that shapes determined instead of ``data``, and for each wrapper that was removed."""
 
     def output(self, name: str) -> Tensor:
-        """Return an output's dtype and shape.
-
-        :param name: a key of ``outputs``
-        """
+        """Return an output's dtype and shape."""
         wanted = self.outputs[name]
         items: tuple[Node | Input, ...] = (*self.nodes, *self.inputs)
         found = next(item for item in items if item.name == wanted)

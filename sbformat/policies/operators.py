@@ -476,8 +476,6 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 class Parts:
     """The nodes that compute what one node computes, in order, and the numbers among their operands.
 
-    :param label: what their names begin with
-    :param dtype: of numbers
     :param taken: names that they must not have
     """
 
@@ -509,9 +507,7 @@ class Parts:
 def decompose(node: Node, operands: Sequence[Operand], back_end: str, taken: Container[str] = ()) -> Parts:
     """Return the nodes that compute what a node computes; the last one has its name and module.
 
-    :param operands: with the names that the node has for them
     :param back_end: which has no column for the operator, for the message
-    :param taken: names that the others must not have
     """
     make_parts = OPERATORS[node.op].parts
     if make_parts is None:
