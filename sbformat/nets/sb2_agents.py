@@ -26,7 +26,7 @@ from sbformat.formats.sb2 import Sb2Pickle
 from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.nets.arguments import NetworkError
+from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError
 from sbformat.nets.extractors import add_one_hot, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
@@ -56,11 +56,8 @@ if TYPE_CHECKING:
     from sbformat.nets.sb2 import Shape, Variable
     from sbformat.policies.builder import Given, Value
 
-_OBSERVATIONS: Final = "observation_space"
-_ACTIONS: Final = "action_space"
-_KEYWORDS: Final = "policy_kwargs"
 _KEYS: Final = (
-    "policy", _KEYWORDS, _OBSERVATIONS, _ACTIONS, "model_class", "her_obs_space", "normalize_observations",
+    "policy", KWARGS, OBSERVATIONS, ACTIONS, "model_class", "her_obs_space", "normalize_observations",
     "observation_range",
 )  # fmt: skip
 """The keys of ``data`` that the network depends on."""
@@ -68,7 +65,6 @@ ALGORITHMS: Final = ("A2C", "ACER", "ACKTR", "DDPG", "DQN", "GAIL", "PPO1", "PPO
 """The algorithms whose policies are known; HER has the policy of one of them."""
 GOAL_KEYS: Final = ("observation", "achieved_goal", "desired_goal")
 """``KEY_ORDER`` of ``her/utils.py``: the parts of a goal environment's observation."""
-_BASE: Final = "FeedForwardPolicy"
 _PUBLISHED: Final = frozenset(
     {
         *((module, name) for module in ("utils", "utils.utils") for name in
@@ -79,13 +75,8 @@ _PUBLISHED: Final = frozenset(
 )  # fmt: skip
 """Classes of rl-baselines-zoo and imitation that set nothing but layers, layer normalization and ``"mlp"``."""
 _ALTERNATIVES: Final = "its weights can be read with read_parameters"
-_PACKAGES: Final = ("tensorflow", "tensorflow_core")
-"""TensorFlow 1.15 is installed under the second name, too."""
-_BOOL: Final = "|b1"
 _STATISTICS: Final = "input/obs_rms"
 _SUMS: Final = tuple(f"{_STATISTICS}/{name}:0" for name in ("count", "runningsum", "runningsumsq"))
-_LEAST_VARIANCE: Final = 1e-2
-_RANGE: Final = (-5.0, 5.0)
 
 
 class Agent(Record):
@@ -96,10 +87,8 @@ class Agent(Record):
     learner: str
     """The one whose policy it is; another one for HER."""
     policy: Policy
-    has_known_class: bool
-    """Whether the file names one of SB2's classes, whose keywords are all in the file."""
-    inferred: tuple[str, ...]
-    """A sentence for each fact that the file does not contain, with how it was determined."""
+    inferred: str
+    """How the layers were determined, a sentence; empty if the file names one of SB2's classes and its keywords."""
     observation_space: Space
     """The space of what the network gets: for HER, the parts of an observation one after another."""
     goal_space: Space | None
@@ -121,7 +110,8 @@ class Agent(Record):
         """Return the name of the activation, a key of ``sb2.ACTIVATIONS``."""
         value = self.policy.settings.get("act_fun", default)
         pair = named_class(value)
-        if pair is not None and pair[0].partition(".")[0] in _PACKAGES:
+        # TensorFlow 1.15 is installed under the second name, too
+        if pair is not None and pair[0].partition(".")[0] in ("tensorflow", "tensorflow_core"):
             value = pair[1]
         if isinstance(value, str) and value in ACTIVATIONS:
             return value
@@ -144,38 +134,37 @@ def read_agent(archive: Archive, given: Given) -> Agent:
         message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}; {_ALTERNATIVES}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     goals = find_space(data, "her_obs_space") if algorithm == "HER" else None
-    for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
-        if key == _OBSERVATIONS and space is not None and algorithm == "HER":
-            goals = space
-        if space is not None and not space.has_keys:
-            data[key] = space
-    policy, is_known, inferred = _read_policy(learner, data, given)
-    spaces = _require_space(data, _OBSERVATIONS), _require_space(data, _ACTIONS)
+    if algorithm == "HER":
+        goals = given.observation_space or goals
+    spaces = {OBSERVATIONS: given.observation_space, ACTIONS: given.action_space}
+    data.update({key: space for key, space in spaces.items() if space is not None and not space.has_keys})
+    policy, inferred = _read_policy(learner, data, given)
+    observations, actions = (_require_space(data, key) for key in spaces)
     goals = goals if goals is not None and goals.has_keys else None
     tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
     if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
         message = f"expected parameters with names, got them {archive.naming.source}"
         raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
     return Agent(
-        algorithm, learner, policy, is_known, inferred, spaces[0], goals, spaces[1], given.vecnormalize,
+        algorithm, learner, policy, inferred, observations, goals, actions, given.vecnormalize,
         data, {name: value for name, value in tree.items() if isinstance(value, TensorInfo)},
     )  # fmt: skip
 
 
-def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, bool, tuple[str, ...]]:
-    """Return the policy, whether the file names one of SB2's classes, and what was inferred."""
+def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, str]:
+    """Return the policy, and what was inferred of it."""
+    reason = ""
     try:
-        policy, problem = find_policy(learner, data), ""
+        policy = find_policy(learner, data)
     except UncertainError as error:
-        policy, problem = Policy("", None, {}), str(error)
+        policy, reason = Policy("unknown", None, {}), str(error)
     if policy.rule is not None:
-        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), True, ()
-    label = policy.label or "unknown"
+        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), ""
     named = given.policy_class
     if named is None and named_class(data.get("policy")) in _PUBLISHED:
-        named = _BASE
+        named = "FeedForwardPolicy"
     if named is None:
-        reason = problem or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
+        reason = reason or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
         message = f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     name = named.rpartition(".")[2]
@@ -183,8 +172,9 @@ def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[P
     if rule is None:
         message = f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}"
         raise UnsupportedError(message)
-    inferred = f"policy: the class is {label}; names and shapes of the parameters determined the layers of a {name}"
-    return Policy(f"{name} of {learner}", rule, {**policy.settings, **(given.policy_kwargs or {})}), False, (inferred,)
+    inferred = f"the class is {policy.label}; names and shapes of the parameters determined the layers of a {name}"
+    settings = {**policy.settings, **(given.policy_kwargs or {})}
+    return Policy(f"{name} of {learner}", rule, settings), f"policy: {inferred}"
 
 
 def _require_space(data: Mapping[str, Any], key: str) -> Space:
@@ -211,7 +201,7 @@ def find_network(agent: Agent) -> sb2.Policy:
     shapes = {name: tuple(info.shape) for name, info in inside.items() if "#" not in name}  # "#" is a copy
     if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
         kind = agent.action_space.class_name
-        raise NetworkError(_ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
+        raise NetworkError(ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
     nearest: dict[str, Shape] = {}
     try:
         for network in _list_candidates(agent, shapes):
@@ -222,16 +212,15 @@ def find_network(agent: Agent) -> sb2.Policy:
     except UncertainError as reason:
         message = f"{agent.policy.label}: {reason}"
         raise UnsupportedError(message) from None
-    if agent.has_known_class:
-        message = f"{agent.policy.label}: {_describe_difference(nearest, shapes)}"
-        raise NetworkError(_KEYWORDS, message)
+    if not agent.inferred:
+        raise NetworkError(KWARGS, f"{agent.policy.label}: {_describe_difference(nearest, shapes)}")
     message = f"no network of Stable Baselines 2 for {agent.policy.label} has these parameters"
     raise UnsupportedError(message)
 
 
 def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.Policy]:
     policy, listed = agent.policy, tuple(shapes.values())
-    if not agent.has_known_class:
+    if agent.inferred:
         policy = policy._replace(rule=None)
         listed = ((), *listed) if agent.learner == "DQN" else listed  # its first parameter is a rate of exploration
     for made in list_networks(agent.learner, policy, agent.data, listed, len(shapes)):
@@ -254,17 +243,16 @@ def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     """Return the policy of a zip or pickle of Stable Baselines 2 as a graph."""
     agent = read_agent(archive, given)
     builder = GraphBuilder(budget)
-    for sentence in agent.inferred:
-        builder.infer(sentence)
+    if agent.inferred:
+        builder.infer(agent.inferred)
     network = Network(builder, agent.tensors, SB2_PARAMETERS_ENTRY)
     policy = find_network(agent)
     activation = ACTIVATIONS[agent.read_activation(policy.activation)]
     observation = encode_observation(agent, network, is_scaled=policy.inputs.cnn is not None)
     if agent.learner == "DDPG":
         observation = _normalize_for_ddpg(agent, network, observation)
-    outputs, sampling = policy.act(Place(network, policy.scope), agent, observation, activation)
+    graph = builder.build(*policy.act(Place(network, policy.scope), agent, observation, activation))
     space = agent.goal_space or agent.observation_space
-    graph = builder.build(outputs, sampling)
     return PolicyModel(graph, space, agent.action_space, agent.algorithm, "sb2", False, archive)
 
 
@@ -322,7 +310,7 @@ def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:
     of the bounds, where int8 overflows.
     """
     least, most = bounds
-    require(least.dtype != _BOOL, "expected numbers as bounds of images, got bools")
+    require(least.dtype != "|b1", "expected numbers as bounds of images, got bools")
     lower = builder.weight("observation_space/low", least, "data:observation_space/low")
     upper = builder.weight("observation_space/high", most, "data:observation_space/high")
     low, high = unpack_items(least), unpack_items(most)
@@ -353,10 +341,10 @@ def _normalize_for_ddpg(agent: Agent, network: Network, value: Value) -> Value:
             count, total, squares = (network.weight(name, "float64") for name in _SUMS)
             mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
             variance = add("Sub", square, add("Mul", mean, mean))
-            deviation = add("Sqrt", add("Max", variance, scope.constant(_LEAST_VARIANCE)))
+            deviation = add("Sqrt", add("Max", variance, scope.constant(1e-2)))
             value = add("Div", add("Sub", value, mean), deviation)
             require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
-    for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", _RANGE))):
+    for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", (-5.0, 5.0)))):
         if isfinite(bound):
             value = scope.add(op, value, scope.constant(bound))
     return value

@@ -136,7 +136,7 @@ class Policy(Record):
 # -- the policy ---------------------------------------------------------------------------------------
 
 
-def find_policy(algorithm: str, data: Mapping[str, object]) -> Policy:
+def find_policy(algorithm: str, data: Data) -> Policy:
     """Return the policy that a file names, and its keywords."""
     policy, settings = data.get("policy"), _settings(data.get("policy_kwargs"))
     if isinstance(policy, Partial) and not policy.args:  # DQN's users set keywords this way before 2.4
@@ -180,23 +180,21 @@ def _settings(value: object) -> dict[str, object]:
 # -- spaces -------------------------------------------------------------------------------------------
 
 
-def find_space(data: Mapping[str, object], key: str) -> Space | None:
+def find_space(data: Data, key: str) -> Space | None:
     """Return a space of a file, or None when it has none that is known."""
     found = data.get(key)
     return found if isinstance(found, Space) else None
 
 
-def observation_shape(data: Mapping[str, object]) -> sb2.Shape:
+def observation_shape(data: Data) -> sb2.Shape:
     """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot."""
     space = find_space(data, "observation_space")
-    if space is not None and space.observed == "one-hot":
-        return (sum(read_sizes(space)),)
-    if space is not None and space.observed == "numbers":
-        return space.shape  # type: ignore[no-any-return]
-    refuse("the file does not contain an observation space that SB2 supports")
+    if space is None or space.observed not in ("one-hot", "numbers"):
+        refuse("the file does not contain an observation space that SB2 supports")
+    return (sum(read_sizes(space)),) if space.observed == "one-hot" else space.shape
 
 
-def find_head(data: Mapping[str, object]) -> Head:
+def find_head(data: Data) -> Head:
     """Return the outputs that the action space needs, as in ``common/distributions.py``."""
     space = find_space(data, "action_space")
     if space is not None and space.observed == "one-hot":
@@ -510,10 +508,9 @@ def find_wrapped(data: Data) -> str | None:
 def _match_names(file: VariableList, shapes: tuple[sb2.Shape, ...]) -> tuple[str, ...] | None:
     """Return the names of a variable list, or None when its shapes are not those of the file."""
     names, copies = [], Counter[str]()
-    for shape, variable in zip_longest(shapes, islice(file, len(shapes) + 1)):
-        if shape is None or variable is None or variable[1] != shape:
+    for shape, (name, expected) in zip_longest(shapes, islice(file, len(shapes) + 1), fillvalue=("", None)):
+        if shape != expected:
             return None
-        name = variable[0]
         copies[name] += 1
         names.append(name if copies[name] == 1 else f"{name}#{copies[name]}")
     return tuple(names)
