@@ -420,8 +420,10 @@ def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
     network = sb3.POLICIES[agent.policy_class].network
     made = _infer_extractor(stored, agent)
     activation = agent.policy_kwargs.get("activation_fn")
-    if isinstance(activation, Reference) and (slopes := _find_slopes(stored)) is not None:
-        made["activation_fn"] = Partial(activation, (), {"num_parameters": slopes})
+    layers = (parts for module in _HIDDEN for parts in stored.layers(module).values())
+    slopes = [parts["weight"] for parts in layers if parts.keys() == {"weight"} and len(parts["weight"]) == 1]
+    if slopes and isinstance(activation, Reference):  # a PReLU
+        made["activation_fn"] = Partial(activation, (), {"num_parameters": slopes[0][0]})
     noise_layers = [name for name in (changes.NOISE_LAYERS, f"actor.{changes.NOISE_LAYERS}") if stored.has(name)]
     if noise_layers or agent.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None:
         made[changes.NOISE_ARGUMENT] = stored.widths((noise_layers or [changes.NOISE_LAYERS])[0])
@@ -429,23 +431,14 @@ def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
         return {**made, **_infer_actor_critic(stored, agent)}
     if issubclass(network, sb3.ActorCriticsPolicy):
         return {**made, **_infer_actor_critics(stored, agent)}
-    layers = "action_net" if issubclass(network, sb3.ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
-    widths = stored.widths(layers)
+    module = "action_net" if issubclass(network, sb3.ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
+    widths = stored.widths(module)
     made["net_arch"] = widths[:-1]
     if issubclass(network, sb3.ARSPolicy):
-        made["with_bias"] = any(name.endswith(".bias") for name in stored.names(layers))
+        made["with_bias"] = any(name.endswith(".bias") for name in stored.names(module))
     elif issubclass(network, sb3.QRDQNPolicy) and widths and agent.action_space.distribution == "categorical":
         made["n_quantiles"] = widths[-1] // max(agent.action_space.flat_size(), 1)
     return made
-
-
-def _find_slopes(stored: Stored) -> int | None:
-    """Return the number of slopes of a PReLU; None without one."""
-    for module in _HIDDEN:
-        for parts in stored.layers(module).values():
-            if parts.keys() == {"weight"} and len(parts["weight"]) == 1:
-                return parts["weight"][0]
-    return None
 
 
 def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:

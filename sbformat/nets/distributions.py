@@ -175,17 +175,13 @@ def finish_action(builder: GraphBuilder, space: Space, action: Value, *, squashe
         action = builder.add("Reshape", action, shape=space.shape, module="action")
     wide = FLOAT if low.dtype in _NARROW else "float64"
     if not squashed:
-        least, most, action = (_cast(builder, value, wide) for value in (low, high, action))
+        least, most, action = (builder.cast(value, wide, BOUNDS) for value in (low, high, action))
         return builder.add("Min", builder.add("Max", action, least, module=BOUNDS), most, name="action", module=BOUNDS)
     half = builder.constant(0.5)
     share = builder.add("Mul", builder.add("Add", action, builder.constant(1.0), module=BOUNDS), half, module=BOUNDS)
-    width = _cast(builder, builder.add("Sub", high, low, module=BOUNDS), wide)
-    moved = builder.add("Mul", _cast(builder, share, wide), width, module=BOUNDS)
-    return builder.add("Add", _cast(builder, low, wide), moved, name="action", module=BOUNDS)
-
-
-def _cast(builder: GraphBuilder, value: Value, dtype: str) -> Value:
-    return value if value.dtype == dtype else builder.add("Cast", value, to=dtype, module=BOUNDS)
+    width = builder.cast(builder.add("Sub", high, low, module=BOUNDS), wide, BOUNDS)
+    moved = builder.add("Mul", builder.cast(share, wide, BOUNDS), width, module=BOUNDS)
+    return builder.add("Add", builder.cast(low, wide, BOUNDS), moved, name="action", module=BOUNDS)
 
 
 def finish_gaussian(scope: Scope, space: Space, noise: Noise, mean: Value, scaled: Value, *, squashed: bool) -> Head:

@@ -78,9 +78,13 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     moments = found[key] if isinstance(found, dict) and key is not None else found
     name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
     module = ADDRESS if key is None else f"{ADDRESS}.{key}"
-    transposed = _is_transposed(value, moments.shape, name)  # type: ignore[union-attr]
-    if value.dtype != _DOUBLE:
-        value = builder.add("Cast", value, to=_DOUBLE, module=module)
+    shape, expected = value.shape, moments.shape  # type: ignore[union-attr]
+    is_image = value.dtype == _BYTE and len(shape) == _IMAGE_AXES
+    transposed = shape != expected and is_image and tuple(shape[axis] for axis in _CHANNELS_LAST) == expected
+    if shape != expected and not transposed:
+        message = f"{quote(name, 120)}: expected statistics of the shape {shape}, got {expected}"
+        raise ValidationError(message)
+    value = builder.cast(value, _DOUBLE, module)
     if transposed:
         value = builder.add("Transpose", value, axes=_CHANNELS_LAST, module=module)
     parts = []
@@ -125,18 +129,6 @@ def add_observation_input(
     return normalize_observation(builder, value, statistics, key)
 
 
-def _is_transposed(value: Value, statistics: tuple[int, ...], name: str) -> bool:
-    """Return whether statistics are of the channel-last images that an observation was transposed from."""
-    observation = value.shape
-    if observation == statistics:
-        return False
-    is_image = value.dtype == _BYTE and len(observation) == _IMAGE_AXES
-    if is_image and tuple(observation[axis] for axis in _CHANNELS_LAST) == statistics:
-        return True
-    message = f"{quote(name, 120)}: expected statistics of the shape {observation}, got {statistics}"
-    raise ValidationError(message)
-
-
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
 NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
@@ -169,10 +161,8 @@ def add_observation(network: Network, agent: Agent, statistics: VecNormalize | N
     for key, space in parts.items():
         scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
         value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
-        if space.observed == "one-hot":
-            value = add_one_hot(scope, value, space)
-        elif value.dtype != FLOAT:
-            value = scope.add("Cast", value, to=FLOAT)
+        is_choice = space.observed == "one-hot"
+        value = add_one_hot(scope, value, space) if is_choice else network.builder.cast(value, FLOAT, scope.path)
         if space.is_image() and agent.arguments.flag("normalize_images", default=True):
             value = scope.add("Div", value, scope.constant(255.0))
         made[key] = value

@@ -219,13 +219,6 @@ class Supplied(Opaque):
         return scope.add("Call", *operands, function=self.function, keys=tuple(keys), dtype=FLOAT, shape=(size,))
 
 
-class Layer(Module):
-    """A module of tensors alone."""
-
-    def parts(self) -> Mapping[str, Module]:
-        return {}
-
-
 class ModuleDict(Module):
     """Modules by name."""
 
@@ -252,14 +245,14 @@ class Sequential(ModuleDict):
         return value
 
 
-class Flatten(Layer):
+class Flatten(Module):
     """The items in C order."""
 
     def forward(self, scope: Scope, value: Value) -> Value:
         return scope.flatten(value)
 
 
-class Linear(Layer):
+class Linear(Module):
     """A linear layer, with or without a bias."""
 
     names: tuple[str, str] = ("weight", "bias")
@@ -276,7 +269,7 @@ class Linear(Layer):
         return scope.add("Gemm", value, *operands, transB=self.outputs_first, name=name)
 
 
-class Conv2d(Layer):
+class Conv2d(Module):
     """A convolution of an image, channels first, with a square kernel, without padding."""
 
     names: tuple[str, str] = ("weight", "bias")
@@ -297,7 +290,7 @@ class Conv2d(Layer):
         return scope.add("Conv", value, kernel, bias, strides=(self.stride, self.stride), pads=pads)
 
 
-class BatchRenorm(Layer):
+class BatchRenorm(Module):
     """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics."""
 
     def __init__(self, size: int, arguments: Arguments) -> None:
@@ -315,7 +308,7 @@ class BatchRenorm(Layer):
         return scope.add("Add", scaled, bias)
 
 
-class RunningNorm(Layer):
+class RunningNorm(Module):
     """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - running_mean) / sqrt(running_var + 1e-5)``.
 
     :param counters: the names of other tensors, which only training uses
@@ -333,7 +326,7 @@ class RunningNorm(Layer):
         return scope.add("Div", centered, scope.add("Sqrt", spread))
 
 
-class LSTM(Layer):
+class LSTM(Module):
     """An LSTM of any number of layers: four gates in each matrix; with a projection the hidden state is smaller.
 
     ``forward`` is one step, with the states as inputs ``lstm_actor.hidden_l0`` and ``lstm_actor.cell_l0``, 0 when they
@@ -441,11 +434,9 @@ def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
     """Return what makes a module of the policy's ``activation_fn``, which has a default."""
     if "activation_fn" in agent.supplied:
         return lambda: Supplied("activation_fn")
-    if agent.supplied:  # then what no layer needs need not be known
-        return lambda: Activation(_read_spec(agent, default))
-    spec = _read_spec(agent, default)
-    Activation(spec)  # what it cannot be is refused even where no layer has one
-    return lambda: Activation(spec)
+    if not agent.supplied:  # what it cannot be is refused even where no layer has one
+        Activation(_read_spec(agent, default))
+    return lambda: Activation(_read_spec(agent, default))
 
 
 def _read_spec(agent: Agent, default: Pair) -> Spec:
@@ -463,7 +454,7 @@ def _read_spec(agent: Agent, default: Pair) -> Spec:
     return Spec(value.name, given)
 
 
-class Activation(Layer):
+class Activation(Module):
     """An activation; PReLU alone has a tensor."""
 
     def __init__(self, spec: Spec) -> None:
@@ -512,16 +503,13 @@ def _hard_tanh(scope: Scope, spec: Spec, x: Value) -> Value:
     return clip(scope, x, low, high)
 
 
-def _softmax(op: str) -> AddNodes:
+def _softmax(scope: Scope, spec: Spec, x: Value) -> Value:
     """Along the only axis; torch takes it when ``dim`` is not given, too."""
-
-    def add(scope: Scope, spec: Spec, x: Value) -> Value:
-        if spec.arguments.get("dim") not in (None, 1, -1):
-            reason = "it mixes the observations of a batch"
-            raise spec.refuse(reason)
-        return scope.add(op, scope.add("Neg", x) if spec.name == "Softmin" else x, axis=-1)
-
-    return add
+    if spec.arguments.get("dim") not in (None, 1, -1):
+        reason = "it mixes the observations of a batch"
+        raise spec.refuse(reason)
+    x = scope.add("Neg", x) if spec.name == "Softmin" else x
+    return scope.add("LogSoftmax" if spec.name == "LogSoftmax" else "Softmax", x, axis=-1)
 
 
 def _gelu(scope: Scope, spec: Spec, x: Value) -> Value:
@@ -578,15 +566,15 @@ ACTIVATION_NODES: Final[Mapping[str, AddNodes]] = {
     "Hardswish": _times("HardSigmoid"),
     "Hardtanh": _hard_tanh,
     "LogSigmoid": lambda scope, _, x: scope.add("Neg", scope.add("Softplus", scope.add("Neg", x))),
-    "LogSoftmax": _softmax("LogSoftmax"),
+    "LogSoftmax": _softmax,
     "Mish": lambda scope, _, x: scope.add("Mul", x, scope.add("Tanh", scope.add("Softplus", x))),
     "PReLU": lambda scope, _, x: scope.add("PRelu", x, scope.weight("weight")),
     "RReLU": _random_relu,
     "ReLU6": lambda scope, _, x: clip(scope, x, 0.0, 6.0),
     "SiLU": _times("Sigmoid"),
-    "Softmax": _softmax("Softmax"),
+    "Softmax": _softmax,
     "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
-    "Softmin": _softmax("Softmax"),
+    "Softmin": _softmax,
     "Softplus": _softplus,
     "Softshrink": _soft_shrink,
     "Tanhshrink": lambda scope, _, x: scope.add("Sub", x, scope.add("Tanh", x)),

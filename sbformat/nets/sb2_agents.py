@@ -17,6 +17,7 @@ A file that contradicts its own keywords is refused; all of it is done without n
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,7 @@ from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError
 from sbformat.nets.extractors import add_one_hot, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
-from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
+from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Place, list_variables
 from sbformat.nets.sb2_orders import (
     Policy,
     UncertainError,
@@ -46,7 +47,7 @@ from sbformat.policies.operators import require
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
@@ -202,9 +203,14 @@ def find_network(agent: Agent) -> sb2.Policy:
     if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
         kind = agent.action_space.class_name
         raise NetworkError(ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
+    policy, listed = agent.policy, tuple(shapes.values())
+    if agent.inferred:
+        policy = policy._replace(rule=None)
+        listed = ((), *listed) if agent.learner == "DQN" else listed  # its first parameter is a rate of exploration
     nearest: dict[str, Shape] = {}
+    made = list_networks(agent.learner, policy, agent.data, listed, len(shapes))
     try:
-        for network in _list_candidates(agent, shapes):
+        for network in chain.from_iterable([form(one) for form in forms] if forms else [one] for one in made):
             expected = dict(list_variables(network.scope, network))
             if expected == shapes:
                 return network
@@ -216,18 +222,6 @@ def find_network(agent: Agent) -> sb2.Policy:
         raise NetworkError(KWARGS, f"{agent.policy.label}: {_describe_difference(nearest, shapes)}")
     message = f"no network of Stable Baselines 2 for {agent.policy.label} has these parameters"
     raise UnsupportedError(message)
-
-
-def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.Policy]:
-    policy, listed = agent.policy, tuple(shapes.values())
-    if agent.inferred:
-        policy = policy._replace(rule=None)
-        listed = ((), *listed) if agent.learner == "DQN" else listed  # its first parameter is a rate of exploration
-    for made in list_networks(agent.learner, policy, agent.data, listed, len(shapes)):
-        if isinstance(made, Mlp):
-            yield from (form(made) for form in POLICIES[agent.learner])
-        else:
-            yield made
 
 
 def _describe_difference(expected: Mapping[str, Shape], actual: Mapping[str, Shape]) -> str:

@@ -165,10 +165,6 @@ class Policy(Module):
                 raise
             return Opaque()
 
-    def make_activation(self) -> Callable[[], Module]:
-        """Return what makes the policy's ``activation_fn``."""
-        return read_activation(self.agent, self.activation)
-
 
 def make_noise_layers(
     agent: Agent, activation: Callable[[], Module], inputs: Size, latent: Size
@@ -255,7 +251,7 @@ class ActorCriticPolicy(Policy):
 
         :param inputs: of ``mlp_extractor``: the number of features, or of outputs of an LSTM after them
         """
-        agent, arguments, activation = self.agent, self.agent.arguments, self.make_activation()
+        agent, arguments, activation = self.agent, self.agent.arguments, read_activation(self.agent, self.activation)
         mlp_extractor = MlpExtractor(agent, extractor, inputs, activation)
         noise_layers, seen = make_noise_layers(agent, activation, inputs, mlp_extractor.latent_dim_pi)
         refuses_squash = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
@@ -418,7 +414,7 @@ class QNetwork(Module):
         value = policy.agent.net_arch()
         default = [] if isinstance(extractor, NatureCNN) else [64, 64]
         sizes = read_sizes(default if value is None else value)
-        layers = create_mlp(extractor.features_dim, outputs, sizes, policy.make_activation())
+        layers = create_mlp(extractor.features_dim, outputs, sizes, read_activation(policy.agent, policy.activation))
         setattr(self, name, Sequential(layers))
 
 
@@ -573,7 +569,7 @@ class ActorCriticsPolicy(Policy):
         agent = self.agent
         extractor = self.make_extractor(f"actor.{EXTRACTOR}")
         self.actor_arch, self.critic_arch = self._read_net_arch(is_image=isinstance(extractor, NatureCNN))
-        self.make_layer = self.make_activation()
+        self.make_layer = read_activation(self.agent, self.activation)
         if agent.release < changes.OWN_EXTRACTORS:  # all modules used one of the policy
             self.features_extractor = extractor
         self.actor = self.actor_class(self, extractor)
@@ -708,7 +704,7 @@ class ARSPolicy(Policy):
         space, extractor = self.agent.action_space, self.make_extractor()
         value = self.agent.net_arch()
         sizes = read_sizes(list(self.net_arch) if value is None else value)
-        activation = self.make_activation()
+        activation = read_activation(self.agent, self.activation)
         if space.distribution not in ("gaussian", "categorical"):
             raise action_space_error(space)
         bias = self.agent.arguments.flag("with_bias", default=self.has_bias)
