@@ -224,7 +224,7 @@ class Agent(Record):
 
     def net_arch(self) -> Any:
         """Return ``net_arch`` as SB3's ``load`` passes it on: a list that begins with a dict may be that dict."""
-        value = self.policy_kwargs.get("net_arch")
+        value: Any = self.policy_kwargs.get("net_arch")
         begins_with_dict = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
         return value[0] if begins_with_dict and self.release >= changes.NO_SHARED_LAYERS else value
 

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from contextlib import suppress
 from functools import cached_property
 from itertools import accumulate
+from math import inf
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,20 +82,15 @@ _HIDDEN: Final = {
     changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
 }  # fmt: skip
 """Modules of layers, with the number of those that no activation follows."""
-_FIRST: Final = {
-    "lstm_actor": 0, changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "q_net.q_net": 0,
-    "quantile_net.quantile_net": 0, "actor.latent_pi": 0, "actor.mu": 0, "action_net": 0,
-}  # fmt: skip
+_FIRST: Final = (
+    "lstm_actor", changes.SHARED_LAYERS, "mlp_extractor.policy_net", "q_net.q_net", "quantile_net.quantile_net",
+    "actor.latent_pi", "actor.mu", "action_net",
+)  # fmt: skip
 """Modules that may be the first after the features extractor, each before those that may follow it."""
-_EXTRACTORS: Final = (
-    changes.ACTOR_EXTRACTOR,
-    sb3.EXTRACTOR,
-    *(f"{module}.{sb3.EXTRACTOR}" for module in ("actor", "q_net", "quantile_net")),
-)
+_MODULES: Final = ("", "actor.", "q_net.", "quantile_net.")
+_EXTRACTORS: Final = (changes.ACTOR_EXTRACTOR, *(module + sb3.EXTRACTOR for module in _MODULES))
 """The names of the features extractor of what acts."""
-_CNN_TENSORS: Final = {
-    parameter.name for parameter in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()
-}
+_CNN_TENSORS: Final = {one.name for one in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()}
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
 _ALIASES: Final = (
@@ -263,13 +259,10 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     if stored.has_gsde or "actor.log_std" in stored.tensors:
         builder.infer("gSDE, from the shape of log_std")
     accepted = sb3.POLICIES[policy_class].argument_names(changes.NEWEST)
-    for name in kwargs:  # a misspelled one would have no effect
-        if name not in accepted:
-            message = (
-                f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
-                f"available: {', '.join(sorted(accepted))}"
-            )
-            raise UnsupportedError(message)
+    if unknown := [name for name in kwargs if name not in accepted]:  # it would have no effect
+        got = f"got {quote(unknown[0], 80)}; available: {', '.join(sorted(accepted))}"
+        message = f"expected arguments of {policy_class[1]} in policy_kwargs, {got}"
+        raise UnsupportedError(message)
     at = len(builder.inferred)
     observations = given.observation_space or _infer_observations(stored, builder, given)
     actions = given.action_space or _infer_actions(stored, builder, policy_class, kwargs)
@@ -279,10 +272,8 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     missing += [f"policy_kwargs={arguments}"] if arguments else []
     if observations is None or actions is None or arguments:
         which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
-        message = (
-            "a lone state dict has no data entry, and the tensors do not determine all settings: "
-            f"pass {', '.join(missing)} to load_policy{which}"
-        )
+        why = "a lone state dict has no data entry, and the tensors do not determine all settings"
+        message = f"{why}: pass {', '.join(missing)} to load_policy{which}"
         raise UnsupportedError(message)
     use_sde = sb3.is_on_policy(policy_class) and stored.has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
@@ -303,10 +294,7 @@ def _infer_observations(stored: Stored, builder: GraphBuilder, given: Given) -> 
     if not is_flat or not 0 < size <= _MAX_FEATURES:
         return None
     builder.infer(f"the observation is a vector of {size:,} numbers, from the first layer")
-    low, high = (
-        ArrayInfo("<f4", (size,), "C", pack("<f", bound) * size, is_scalar=False)
-        for bound in (float("-inf"), float("inf"))
-    )
+    low, high = (ArrayInfo("<f4", (size,), "C", pack("<f", bound) * size, is_scalar=False) for bound in (-inf, inf))
     return Box("gymnasium", (size,), "<f4", low, high, None)
 
 
@@ -576,20 +564,17 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
 
 def _count_features(stored: Stored, agent: Agent, name: str) -> int:
     """Return the number of features that the layers after a features extractor expect."""
-    consumers = dict.fromkeys(_FIRST, 0)
+    modules: tuple[str, ...] = _FIRST
+    actions = 0
     if name == changes.CRITIC_EXTRACTOR:
-        consumers = dict.fromkeys(
-            ("lstm_critic", "critic", changes.SHARED_LAYERS, "mlp_extractor.value_net", "value_net"), 0
-        )
+        modules = ("lstm_critic", "critic", changes.SHARED_LAYERS, "mlp_extractor.value_net", "value_net")
     elif name.startswith("critic."):
-        actions = agent.action_space.flat_size() if agent.action_space.distribution else 0
-        consumers = {"critic.qf0": actions}
-    sizes = (stored.input_size(module) for module in consumers)
-    known = [size - beside for size, beside in zip(sizes, consumers.values()) if size is not None]
-    if not known:
+        modules, actions = ("critic.qf0",), agent.action_space.flat_size() if agent.action_space.distribution else 0
+    sizes = [size for size in map(stored.input_size, modules) if size is not None]
+    if not sizes:
         message = f"the number of features of {quote(name, 80)} is not known: no layer follows it"
         raise UnsupportedError(message)
-    return known[0]
+    return sizes[0] - actions
 
 
 _POLICY_FILE = "policy-file"
@@ -718,10 +703,8 @@ def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any]) 
     if EXTRACTOR_CLASS in unknown:
         chosen = {key: value.name for key, value in match.agent.policy_kwargs.items() if key == EXTRACTOR_CLASS}
         options[EXTRACTOR_CLASS] = f"policy_kwargs={chosen} (--policy-kwargs '{json.dumps(chosen)}')"
-    return (
-        "names and shapes of all weights fit SB3's own, but it may compute something else: "
-        f"{' with '.join(options[key] for key in unknown)} runs it so"
-    )
+    fits = "names and shapes of all weights fit SB3's own, but it may compute something else"
+    return f"{fits}: {' with '.join(options[key] for key in unknown)} runs it so"
 
 
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:

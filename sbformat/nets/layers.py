@@ -369,10 +369,8 @@ class LSTM(Module):
             going_on = top.add("Sub", top.constant(1.0), start)
             network.results[EPISODE_START] = top.add("Reshape", going_on, shape=(1,))
         size = vars(self)[f"weight_hh_l{layer}"].shape[-1]
-        hidden, cell = (
-            builder.input(Input(f"{scope.path}.{state}_l{layer}", FLOAT, (size,), default=0.0, role="state"))
-            for state in ("hidden", "cell")
-        )
+        names = [f"{scope.path}.{state}_l{layer}" for state in ("hidden", "cell")]
+        hidden, cell = (builder.input(Input(name, FLOAT, (size,), default=0.0, role="state")) for name in names)
         kept, old = (place.add("Mul", network.results[EPISODE_START], state) for state in (hidden, cell))
         products = []
         for way, source in (("ih", value), ("hh", kept)):
@@ -473,8 +471,8 @@ def _operator(op: str) -> AddNodes:
     """An activation that is one operator: its row has the arguments of torch that are attributes."""
 
     def add(scope: Scope, spec: Spec, x: Value) -> Value:
-        arguments = OPERATORS[op].arguments.items()
-        given = {name: spec.number(*value) if isinstance(value, tuple) else value for name, value in arguments}
+        given: dict[str, Any] = dict(OPERATORS[op].arguments)
+        given.update({name: spec.number(*value) for name, value in given.items() if isinstance(value, tuple)})
         return scope.add(op, x, **given)
 
     return add

@@ -134,15 +134,11 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     if policy_class in PRESETS:
         policy_class, fixed = PRESETS[policy_class]
         kwargs = {**kwargs, **fixed}
-    return Agent(
-        policy_class,
-        replaced.get(OBSERVATIONS) or read_space(archive, OBSERVATIONS, policy_class),
-        replaced.get(ACTIONS) or read_space(archive, ACTIONS, policy_class),
-        kwargs,
-        is_true(decode_value(archive, USE_SDE), USE_SDE),
-        candidate_releases(archive.stable_baselines3_version)[0] if release is None else release,
-        replaced.get("supplied", {}),
-    )
+    keys = (OBSERVATIONS, ACTIONS)
+    observations, actions = (replaced.get(key) or read_space(archive, key, policy_class) for key in keys)
+    use_sde = is_true(decode_value(archive, USE_SDE), USE_SDE)
+    release = candidate_releases(archive.stable_baselines3_version)[0] if release is None else release
+    return Agent(policy_class, observations, actions, kwargs, use_sde, release, replaced.get("supplied", {}))
 
 
 def decode_value(archive: Archive, key: str) -> Any:
@@ -268,10 +264,8 @@ def find_contradictions(state_dict: StateDict, parameters: Iterable[Parameter]) 
     for parameter in parameters:
         if parameter.same_as is None:
             continue
-        one, other = (
-            state_dict.tree[name]._replace(requires_grad=False, is_parameter=False, state=None)
-            for name in (parameter.name, parameter.same_as)
-        )
+        tensors = (state_dict.tree[name] for name in (parameter.name, parameter.same_as))
+        one, other = (tensor._replace(requires_grad=False, is_parameter=False, state=None) for tensor in tensors)
         if not equal(one, other, state_dict.new_budget(), state_dict.new_budget()):
             shape = tuple(map(int, parameter.shape))
             yield Mismatch(parameter.name, "contradiction", shape, shape, parameter.same_as)
@@ -332,8 +326,9 @@ def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator
         use_sde = is_on_policy(pair) and is_true(kwargs.pop(USE_SDE, None), USE_SDE)
         for release in ERAS:
             if kwargs.keys() <= row.argument_names(release):
-                spaces = [replaced.get(key) or read_space(archive, key, pair) for key in (OBSERVATIONS, ACTIONS)]
-                yield Agent(pair, *spaces, kwargs, use_sde, release, replaced.get("supplied", {}))
+                keys = (OBSERVATIONS, ACTIONS)
+                observations, actions = (replaced.get(key) or read_space(archive, key, pair) for key in keys)
+                yield Agent(pair, observations, actions, kwargs, use_sde, release, replaced.get("supplied", {}))
 
 
 # -- optimizers -----------------------------------------------------------------------------------------

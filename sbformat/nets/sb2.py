@@ -195,11 +195,17 @@ class Conv(Module):
         before: tuple[int, ...] = (0, 0)
         after = before
         if self._is_padded:  # TensorFlow's SAME: the odd one is at the end
-            totals = [max((-(-side // stride) - 1) * stride + size - side, 0) for side in value.shape[1:]]
+            steps = [convolve(side, size, stride, is_padded=True) - 1 for side in value.shape[1:]]
+            totals = [max(step * stride + size - side, 0) for step, side in zip(steps, value.shape[1:])]
             before = tuple(total // 2 for total in totals)
             after = tuple(total - total // 2 for total in totals)
         strides = (stride, stride)
         return scope.add("Relu", scope.add("Conv", value, weights, bias, strides=strides, pads=before + after))
+
+
+def convolve(length: int, size: int, stride: int, *, is_padded: bool) -> int:
+    """Return the length of a side of the image after a convolution."""
+    return -(-length // stride) if is_padded else (length - size) // stride + 1
 
 
 class LSTM(Module):
@@ -281,8 +287,7 @@ class Features(Group):
             *sides, channels = inputs.shape
             for name, size, stride, filters in CONVOLUTIONS:
                 layers[name] = Conv(size, stride, channels, filters, inputs.cnn)
-                lost = 0 if inputs.cnn.is_padded else size - 1
-                sides = [-(-(side - lost) // stride) for side in sides]
+                sides = [convolve(side, size, stride, is_padded=inputs.cnn.is_padded) for side in sides]
                 channels = filters
             layers["fc1"] = Linear(prod(sides) * channels, _CNN_FEATURES)
         super().__init__(layers)

@@ -17,7 +17,6 @@ A file that contradicts its own keywords is refused; all of it is done without n
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import chain
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,7 +46,7 @@ from sbformat.policies.operators import require
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
@@ -209,8 +208,9 @@ def find_network(agent: Agent) -> sb2.Policy:
         listed = ((), *listed) if agent.learner == "DQN" else listed  # its first parameter is a rate of exploration
     nearest: dict[str, Shape] = {}
     made = list_networks(agent.learner, policy, agent.data, listed, len(shapes))
+    networks: Iterator[sb2.Policy] = (form(one) for one in made for form in forms) if forms else made
     try:
-        for network in chain.from_iterable([form(one) for form in forms] if forms else [one] for one in made):
+        for network in networks:
             expected = dict(list_variables(network.scope, network))
             if expected == shapes:
                 return network

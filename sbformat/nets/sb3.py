@@ -87,6 +87,7 @@ if TYPE_CHECKING:
 
     Observation = Mapping[str | None, Value]
     Outputs = dict[str, Value]
+    MakeModule = Callable[[], Module]
 
 EXTRACTOR: Final = "features_extractor"
 UNIT: Final = Size(1, "")
@@ -96,7 +97,7 @@ def create_mlp(
     inputs: int,
     outputs: int | None,
     sizes: Sequence[Size],
-    activation: Callable[[], Module],
+    activation: MakeModule,
     *,
     bias: bool = True,
     renorm: Arguments | None = None,
@@ -166,9 +167,7 @@ class Policy(Module):
             return Opaque()
 
 
-def make_noise_layers(
-    agent: Agent, activation: Callable[[], Module], inputs: Size, latent: Size
-) -> tuple[Sequential | None, Size]:
+def make_noise_layers(agent: Agent, activation: MakeModule, inputs: Size, latent: Size) -> tuple[Module | None, Size]:
     """Return the layers that gSDE has for itself, and the number of features that its noise depends on.
 
     They may be none: the noise then depends on the features of the observation.
@@ -189,9 +188,7 @@ class MlpExtractor(Module):
     A function that the caller supplies as ``mlp_extractor`` returns what the actor uses.
     """
 
-    def __init__(
-        self, agent: Agent, extractor: FeaturesExtractor, inputs: Size, activation: Callable[[], Module]
-    ) -> None:
+    def __init__(self, agent: Agent, extractor: FeaturesExtractor, inputs: Size, activation: MakeModule) -> None:
         shared, pi, vf = _read_branches(agent, is_image=isinstance(extractor, NatureCNN))
         split = shared[-1] if shared else inputs
         self.latent_dim_pi, self.latent_dim_vf = ((sizes or [split])[-1] for sizes in (pi, vf))

@@ -429,9 +429,9 @@ class Policy:
         if module.activation == "":
             name = "tanh" if module.pair[0] == _PPO[0] else "relu"
         if name not in ACTIVATIONS:
+            example = "policy_kwargs={'activation_fn': 'ReLU'}"
             message = (
-                f"activation_fn is {name}, which is not known: pass the name of its "
-                "class in torch.nn, as in policy_kwargs={'activation_fn': 'ReLU'}"
+                f"activation_fn is {name}, which is not known: pass the name of its class in torch.nn, as in {example}"
             )
             raise UnsupportedError(message)
         return ACTIVATIONS[name]
@@ -451,10 +451,8 @@ class Policy:
             raise UnsupportedError(message, entry=DATA_ENTRY if module is None else None)
         role, layers = ACTORS[module.pair]
         is_box, is_squashed = space.distribution == "gaussian", role == "squashed"
-        state, heads = f"{name}_state", 2 if is_squashed else 1
-        network = self.make(
-            module, layers, self.observation.shape, state, heads=heads, has_log_std=role == "ppo" and is_box
-        )
+        state, heads, has_log_std = f"{name}_state", 2 if is_squashed else 1, role == "ppo" and is_box
+        network = self.make(module, layers, self.observation.shape, state, heads=heads, has_log_std=has_log_std)
         if space.distribution not in _ACTION_SPACES.get(role, ("gaussian",)):
             message = f"{self.archive.algorithm.name} of SBX has no {space.class_name} actions"
             raise UnsupportedError(message, entry=DATA_ENTRY)

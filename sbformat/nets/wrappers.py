@@ -98,11 +98,10 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
     names = {name: _strip(name, counts, kept) for name in tree}
     tensors = {plain.name: tree[name] for name, plain in names.items()}
     metadata = getattr(tree, "_metadata", None)
-    paths = {
-        _strip(f"{path}." if path else "", counts, kept).name.removesuffix("."): facts
-        for path, facts in (metadata if isinstance(metadata, dict) else {}).items()
-        if type(path) is str
-    }
+    paths = {}
+    for path, facts in metadata.items() if isinstance(metadata, dict) else ():
+        if type(path) is str:
+            paths[_strip(f"{path}." if path else "", counts, kept).name.removesuffix(".")] = facts
     free = {plain.name: tensors[plain.name] for plain in names.values() if not plain.is_kept}
     computed, refused = _compute_all(free, paths.keys(), state_dict.new_budget())
     made: Any = OrderedDict(_list_tensors(tensors, computed))

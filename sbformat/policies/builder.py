@@ -116,9 +116,8 @@ class GraphBuilder:
             raise UnsupportedError(message) from None
         self._spend(module or name or op, shape, beside=_NODE_ITEMS)
         name = self._unique(name or (f"{module}/{op}" if module else op))
-        self._nodes[name] = Node(
-            name, op, tuple(operand.name for operand in operands), FrozenDict(attributes), dtype, shape, module
-        )
+        inputs = tuple(operand.name for operand in operands)
+        self._nodes[name] = Node(name, op, inputs, FrozenDict(attributes), dtype, shape, module)
         return Value(name, dtype, shape, all(operand.is_weight for operand in operands))
 
     def cast(self, value: Value, dtype: str, module: str = "") -> Value:

@@ -327,15 +327,8 @@ def describe(graph: Graph) -> str:
 
 def list_tables(summary: Summary, *, with_weights: bool = False) -> list[Table]:
     """Return the tables of a description; cells are not escaped, and some tables have no rows."""
-    header = (
-        "layer",
-        "operation",
-        "reads",
-        "shape",
-        "activation",
-        "parameters",
-        *(["weights"] if with_weights else []),
-    )
+    weights = ("weights",) if with_weights else ()
+    header = ("layer", "operation", "reads", "shape", "activation", "parameters", *weights)
     layers = [_list_cells(layer, with_weights=with_weights) for layer in summary.layers]
     inputs = [(item.name, item.dtype, render_shape(item.shape), _describe_role(item)) for item in summary.inputs]
     outputs = [(head.name, head.dtype, render_shape(head.shape), head.source) for head in summary.heads]

@@ -551,20 +551,17 @@ def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
 
     nodes = []
     for step in writer.steps:
-        attributes = {name: int(value) if isinstance(value, bool) else value for name, value in step.attributes.items()}
+        attributes: dict[str, Any] = dict(step.attributes)
+        attributes.update({name: int(value) for name, value in attributes.items() if isinstance(value, bool)})
         if step.op == "Cast":
             attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
         nodes.append(helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes))
-    inputs, outputs = (
-        [
-            helper.make_tensor_value_info(
-                port.name, helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype)), [batch, *port.shape]
-            )
-            for port in ports
-        ]
-        for ports in (lowered.inputs, lowered.outputs)
-    )
-    graph = helper.make_graph(nodes, _encode(lowered.metadata.get("algorithm", "policy")), inputs, outputs)
+    ports = []
+    for port in (*lowered.inputs, *lowered.outputs):
+        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype))
+        ports.append(helper.make_tensor_value_info(port.name, dtype, [batch, *port.shape]))
+    count, name = len(lowered.inputs), _encode(lowered.metadata.get("algorithm", "policy"))
+    graph = helper.make_graph(nodes, name, ports[:count], ports[count:])
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
         graph,

@@ -34,6 +34,8 @@ from sbformat.policies.graph import Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
+    Rule = Callable[["Sequence[Operand]", Mapping[str, Any]], "Result"]
+
 Shape = tuple[int, ...]
 
 DTYPES: Final = (
@@ -80,7 +82,7 @@ class C(Record):
 class Operator(Record):
     """A row of the table."""
 
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result]
+    result: Rule
     """Returns dtype and shape; raises UnsupportedError when the operands do not fit."""
     operands: tuple[int, int]
     """The least and the most operands."""
@@ -267,13 +269,7 @@ def _call(_: Sequence[Operand], attributes: Mapping[str, Any]) -> Result:
 # -- the table ----------------------------------------------------------------------------------------
 
 
-def _row(
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result],
-    operands: int | tuple[int, int],
-    meaning: str,
-    attributes: str = "",
-    **columns: Any,
-) -> Operator:
+def _row(result: Rule, operands: int | tuple[int, int], meaning: str, attributes: str = "", **columns: Any) -> Operator:
     least_and_most = (operands, operands) if isinstance(operands, int) else operands
     return Operator(result, least_and_most, frozenset(attributes.split()), meaning, **columns)
 
@@ -288,12 +284,7 @@ def _binary(meaning: str, **columns: Any) -> Operator:
     return _row(_broadcast, 2, meaning, **columns)
 
 
-def _reduction(
-    meaning: str,
-    numpy: str,
-    onnx_write: str = "add_reduction",
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result] = _reduce,
-) -> Operator:
+def _reduction(meaning: str, numpy: str, onnx_write: str = "add_reduction", result: Rule = _reduce) -> Operator:
     c = C(write="reduction")
     return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write=onnx_write)
 
