@@ -194,6 +194,12 @@ def finish_gaussian(scope: Scope, space: Space, noise: Noise, mean: Value, scale
     return Head({"action": action, "mean": mean, "log_std": log_std}, noise.sampling)
 
 
+def finish_deterministic(scope: Scope, space: Space, scaled: Value, *, squashed: bool = True) -> Head:
+    """Add the action of a policy that only has a mean."""
+    action = finish_action(scope.network.builder, space, scaled, squashed=squashed)
+    return Head({"action": action, "mean": scaled}, Sampling("none"))
+
+
 # -- any of them --------------------------------------------------------------------------------------
 
 

@@ -1,20 +1,11 @@
 """The networks of Stable Baselines 2 (SB2) as trees of modules, in the order in which SB2 creates their variables.
 
-Theory of operation (SB2.md 16.4, POLICIES.md 19.9)
----------------------------------------------------
-As in :mod:`~sbformat.nets.sb3`, a network is written down once. Its constructor sets the variables in the order of the
-calls in SB2's source, which is the order of a file without names (:mod:`~sbformat.nets.sb2_orders`); ``act`` adds the
-nodes of the policy. TensorFlow's weights are (inputs, outputs), its images and filters have the channels last, and its
-scopes are separated by slashes; a scope may contain several groups of layers, beside each other:
-
-    A2C ACER ACKTR GAIL PPO1 PPO2 TRPO    ActorCriticPolicy      model/
-    DQN since 2.1, DQN 2.0                QNetwork, FirstQNetwork deepq/model/
-    SAC TD3 DDPG                          SACActor, ...          model/pi/       parameter noise of DDPG: noise/pi/
-    their critics                         Critics, DDPGCritic    model/values_fn/, model/qf/
-
-Two variables were renamed, ``pi/logstd`` in 2.1 and DDPG's ``qf_output`` in 2.5.1: here they have the newer names.
-
-Worked example, PPO2 with ``MlpPolicy``, 4 observations and 2 actions::
+As in :mod:`~sbformat.nets.sb3`, a network is written down once (SB2.md 16.4, POLICIES.md 19.9). Its constructor sets
+the variables in the order of the calls in SB2's source, which is the order of a file without names
+(:mod:`~sbformat.nets.sb2_orders`); ``act`` adds the nodes of the policy. TensorFlow's weights are (inputs, outputs),
+its images and filters have the channels last; a scope may contain several groups of layers, beside each other. Two
+variables were renamed, ``pi/logstd`` in 2.1 and DDPG's ``qf_output`` in 2.5.1: here they have the newer names. PPO2
+with ``MlpPolicy``, 4 observations and 2 actions::
 
     ActorCriticPolicy
       pi_fc0   Linear   model/pi_fc0/w:0 (4, 64)   model/pi_fc0/b:0 (64)   Gemm, Tanh

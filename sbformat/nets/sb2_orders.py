@@ -1,11 +1,8 @@
 """Networks of Stable Baselines 2's policy classes, and names for the parameters of pickles without (SB2.md 16.4).
 
-**Theory of operation.** Before 2.6 SB2 saved a list of arrays, in the order of ``algorithm.params``: the order in which
-its source creates the variables. So the names follow from the network, and the shapes tell whether a network is the
-right one.
-
-Input: the algorithm, its hyper-parameters, and the shapes of the arrays in order. Output: one TensorFlow name per
-array, or None with a reason. The steps:
+Before 2.6 SB2 saved a list of arrays, in the order in which its source creates the variables. So the names follow from
+the network, and the shapes tell whether a network is the right one. In: the algorithm, its hyper-parameters, and the
+shapes of the arrays in order. Out: one TensorFlow name per array, or None with a reason.
 
 1. :func:`find_policy` and :func:`list_networks` find the network, of files with names too. SB2's own policy classes
    determine it, with ``policy_kwargs`` and the spaces. A user's class has keywords in its constructor, which no file
@@ -14,19 +11,13 @@ array, or None with a reason. The steps:
    the algorithm has, in which scopes and order, and, up to 2.5, which of them twice. Those releases saved *all*
    trainable variables of the graph whatever scope they requested (``find_trainable_variables``), so algorithms that
    joined several such lists saved each variable twice. The second copy of the variable ``v`` is named ``v#2``.
-3. A network (:mod:`~sbformat.nets.sb2`) has the names and shapes of its variables, in SB2's order.
-4. A variable list whose shapes are those of the file gives names. Names are returned only if all such lists agree.
 
 Invariants: every shape is compared; when two different lists of names fit, none is returned; a hostile file only costs
-a bounded number of attempts; no error is raised.
+a bounded number of attempts; no error is raised. A2C with ``MlpPolicy``, 4 observations, 2 actions, and the shapes
+``(4, 64) (64,) (4, 64) (64,) (64, 64) (64,) (64, 64) (64,) (64, 1) (1,) (64, 2) (2,) (64, 2) (2,)``::
 
-Example, A2C with ``MlpPolicy``, an observation of 4 numbers, 2 actions, and the shapes ``(4, 64) (64,) (4, 64) (64,)
-(64, 64) (64,) (64, 64) (64,) (64, 1) (1,) (64, 2) (2,) (64, 2) (2,)``::
-
-    policies   Rule(convolved=False, normed=False), layers 64 and 64 for policy and value function, which take turns
-    networks   model/pi_fc0/w:0 (4, 64)  model/pi_fc0/b:0 (64,)  model/vf_fc0/w:0 (4, 64)  model/vf_fc0/b:0 (64,)
-               model/pi_fc1/w:0 (64, 64)  ...  model/vf/w:0 (64, 1)  ...  model/pi/w:0 (64, 2)  ...  model/q/w:0 (64, 2)
-    names      all 14 shapes are equal: these names
+    model/pi_fc0/w:0 (4, 64)  model/pi_fc0/b:0 (64,)  model/vf_fc0/w:0 (4, 64)  model/vf_fc0/b:0 (64,)
+    model/pi_fc1/w:0 (64, 64)  ...  model/vf/w:0 (64, 1)  ...  model/pi/w:0 (64, 2)  ...  model/q/w:0 (64, 2)
 """
 
 from __future__ import annotations

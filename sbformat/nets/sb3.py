@@ -47,7 +47,7 @@ from sbformat.nets.distributions import (
     average_quantiles,
     choose_greatest,
     component_sizes,
-    finish_action,
+    finish_deterministic,
     finish_gaussian,
     require_outputs,
 )
@@ -609,30 +609,23 @@ class ActorCriticsPolicy(Policy):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
-        place, space = scope / "actor", self.agent.action_space
-        names = (f"actor.{EXTRACTOR}", EXTRACTOR)
+        place, names = scope / "actor", (f"actor.{EXTRACTOR}", EXTRACTOR)
         features = extract_features(scope, self.actor.features_extractor, names, observation)
-        outputs, scaled, sampling = self.act_on(place, features)
-        action = finish_action(scope.network.builder, space, scaled, squashed=True)
-        return Head({"action": action, **outputs, **self._add_critics(scope, observation, scaled)}, sampling)
-
-    def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
-        """Return the actor's outputs, the action before it is scaled to the bounds, and how it is drawn."""
-        mean, noise = self.actor.forward_actions(place, features)
-        return {"mean": mean, "log_std": noise.log_std}, place.add("Tanh", mean), noise.sampling
-
-    def _add_critics(self, scope: Scope, observation: Observation, action: Value) -> Outputs:
-        """Add the value of the deterministic action for each critic.
-
-        Nothing is added without critics, or when the caller supplies a features extractor for the actor alone.
-        """
+        head, scaled = self.act_on(place, features)
         place, critic = scope / "critic", self.critic
         if not isinstance(critic, ContinuousCritic) or not scope.has("critic"):
-            return {}
+            return head  # the file has none, or the caller supplies a features extractor for the actor alone
         owner = "actor" if self.agent.shares_extractor() else "critic"
         names = (f"{owner}.{EXTRACTOR}", EXTRACTOR)
         features = extract_features(scope, critic.features_extractor, names, observation)
-        return self.evaluate(place, critic.forward_values(place, features, action))
+        values = self.evaluate(place, critic.forward_values(place, features, scaled))
+        return head._replace(outputs={**head.outputs, **values})
+
+    def act_on(self, place: Scope, features: Value) -> tuple[Head, Value]:
+        """Add the actor's outputs; return them and the action before it is scaled to the bounds."""
+        mean, noise = self.actor.forward_actions(place, features)
+        scaled = place.add("Tanh", mean)
+        return finish_gaussian(place, self.agent.action_space, noise, mean, scaled, squashed=True), scaled
 
     def evaluate(self, place: Scope, values: list[Value]) -> Outputs:
         """Add the outputs of the critics."""
@@ -680,10 +673,10 @@ class TD3Policy(ActorCriticsPolicy):
         self.critic = self.make_critic(extractor)
         self.critic_target = self.make_critic(target)
 
-    def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
+    def act_on(self, place: Scope, features: Value) -> tuple[Head, Value]:
         raw = self.actor.mu.forward(place / "mu", features)
         scaled = (place / "mu").add("Tanh", raw, name="mean")
-        return {"mean": scaled}, scaled, Sampling("none")
+        return finish_deterministic(place, self.agent.action_space, scaled), scaled
 
 
 # -- ars: one network, whose weights are searched -------------------------------------------------------
@@ -720,8 +713,7 @@ class ARSPolicy(Policy):
         squash = agent.arguments.flag("squash_output", default=self.squashes)
         if squash or (self.squashes and agent.release < changes.ARS_SQUASHES_IF_ASKED):
             raw = scope.add("Tanh", raw, module="action_net")
-        action = finish_action(scope.network.builder, space, raw, squashed=squash)
-        return Head({"action": action, "mean": raw}, Sampling("none"))
+        return finish_deterministic(scope, space, raw, squashed=squash)
 
 
 class ARSLinearPolicy(ARSPolicy):

@@ -37,7 +37,7 @@ from sbformat.nets.distributions import (
     add_gaussian,
     average_quantiles,
     choose_greatest,
-    finish_action,
+    finish_deterministic,
     finish_gaussian,
     require_outputs,
 )
@@ -58,7 +58,6 @@ from sbformat.nets.layers import (
 )
 from sbformat.nets.reading import describe_mismatches, find_mismatches
 from sbformat.policies.builder import GraphBuilder, PolicyModel
-from sbformat.policies.graph import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -468,8 +467,7 @@ class Policy:
             return add_choices(scope, space, raw, masked=False, is_normalized=False), None
         if role == "deterministic":
             scaled = place.add("Tanh", raw, name="mean")
-            action = finish_action(self.builder, space, scaled, squashed=True)
-            return Head({"action": action, "mean": scaled}, Sampling("none")), scaled
+            return finish_deterministic(scope, space, scaled), scaled
         if not is_squashed:
             noise = add_gaussian(raw, network.place.weight("log_std"))
             return finish_gaussian(scope, space, noise, raw, raw, squashed=False), None

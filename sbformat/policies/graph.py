@@ -1,11 +1,8 @@
 """``Graph``: what a policy computes, as inert data (POLICIES.md 19).
 
-Inputs, nodes in order, outputs, and weights. A node names an operator of :mod:`~sbformat.policies.operators`, its
-operands and attributes; there is nothing to call in it. Weights are references to tensors of the archive, which are
-read when a back end needs them, so that a graph is made without numpy. Back ends walk the nodes: ``run`` with numpy,
-``onnx`` and ``c`` to write files.
-
-Worked example: DQN with one hidden layer of 8, for 4 observations and 2 actions::
+Inputs, nodes in order, outputs, and weights. A node names an operator of :mod:`~sbformat.policies.operators`; there is
+nothing to call in it. Weights are references to tensors of the archive, which are read when a back end needs them, so
+that a graph is made without numpy. DQN with one hidden layer of 8, for 4 observations and 2 actions::
 
     inputs   observation float32 (4)
     nodes    q_net.q_net.0  Gemm(observation, q_net.q_net.0.weight, q_net.q_net.0.bias)   float32 (8)

@@ -1,24 +1,15 @@
 """``export_onnx``: a policy as an ONNX model, which the ``onnx`` package makes and checks.
 
-Theory of operation
--------------------
-*In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: a file of protobufs. :func:`translate` makes steps and
-initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these.
-
-The operators of a graph are ONNX's, and most nodes become one step of the same name with the same attributes. What
-differs is here:
+In: :class:`~sbformat.policies.export.lowering.Lowered`. Out: a file of protobufs. :func:`translate` makes steps and
+initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these. Most nodes become one
+step of the same name with the same attributes. What differs is here:
 
 - A shape of a graph is that of one item; a value of a model has the batch as its first axis, a constant does not.
   An axis that counts from the end is the same in both. Operands with fewer axes than the result get new ones after
-  the batch, not before it, as broadcasting would.
+  the batch, not before it, as broadcasting would: for x (batch, 3) and y (batch, 2, 3), ``Add(Unsqueeze(x, [1]), y)``.
 - Some operators take as operands what are attributes in a graph, since various opsets.
 - What the opset does not have is composed of other operators.
 - Runtimes compute few operators with small integers: such operands are cast to wider ones, and the result back.
-
-Worked example, for x of the shape (batch, 3) and y of (batch, 2, 3)::
-
-    sum  Add(x, y)                  sum/Unsqueeze  Unsqueeze(x, [1])            (batch, 1, 3)
-                                    sum            Add(sum/Unsqueeze, y)        (batch, 2, 3)
 
 Sources: https://onnx.ai/onnx/operators; ``docs/OperatorKernels.md`` of onnxruntime.
 """

@@ -1,17 +1,12 @@
 """The operators of a graph: one table, whose rows have all that any part of the package knows of an operator.
 
 Names, attributes and meaning are ONNX's (https://onnx.ai/onnx/operators), except that a shape here is that of one item:
-every value but a weight has a batch axis before it. An ``axis`` counts from the end of the shape, from -1, so that it
-never means the batch.
+every value but a weight has a batch axis before it. An ``axis`` counts from the end of the shape, from -1.
 
 A row has the rule for the shape of the result, what is true of the operator in every back end, and a column for each of
-them: ``numpy`` and ``c`` and ``onnx``. A back end walks the nodes of a graph and looks each operator up here. What is
-more than an expression is a function in the module of the back end, whose name the column has. Another back end is
-another column.
-
-A back end that has no column for an operator computes its ``parts`` instead: the function of the row that makes it of
-other operators (:func:`decompose`). So a new operator needs a rule, a meaning and ``parts``, and columns where a back
-end does better. One that is an activation of torch also has the name of its class there. Example: x * sigmoid(x)::
+them, ``numpy``, ``c`` and ``onnx``: an expression, or the name of a function in its module. A back end without a column
+for an operator computes its ``parts``: the function of the row that makes it of other operators (:func:`decompose`).
+So a new operator needs a rule, a meaning and ``parts``. Example, x * sigmoid(x)::
 
     "Swish": _unary(
         "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), activation="SiLU",
