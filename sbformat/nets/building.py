@@ -40,6 +40,7 @@ from sbformat.nets.arguments import (
     require_choices,
 )
 from sbformat.nets.extractors import (
+    EXTRACTOR,
     EXTRACTOR_CLASS,
     EXTRACTORS,
     NORMALIZE,
@@ -88,13 +89,13 @@ _FIRST: Final = (
 )  # fmt: skip
 """Modules that may be the first after the features extractor, each before those that may follow it."""
 _MODULES: Final = ("", "actor.", "q_net.", "quantile_net.")
-_EXTRACTORS: Final = (changes.ACTOR_EXTRACTOR, *(module + sb3.EXTRACTOR for module in _MODULES))
+_EXTRACTORS: Final = (changes.ACTOR_EXTRACTOR, *(module + EXTRACTOR for module in _MODULES))
 """The names of the features extractor of what acts."""
 _CNN_TENSORS: Final = {one.name for one in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()}
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
 _ALIASES: Final = (
-    f"{sb3.EXTRACTOR}.",
+    f"{EXTRACTOR}.",
     f"{changes.ACTOR_EXTRACTOR}.",
     f"{changes.CRITIC_EXTRACTOR}.",
     "critic.features_",
@@ -104,7 +105,7 @@ _BRANCHES: Final = {
     "mlp_extractor": "action_net", "mlp_extractor.policy_net": "action_net", "mlp_extractor.value_net": "value_net",
 }  # fmt: skip
 """The modules of layers that a caller may supply, and the layer after each."""
-_IN_EXTRACTOR: Final = f"{sb3.EXTRACTOR}."
+_IN_EXTRACTOR: Final = f"{EXTRACTOR}."
 _NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
 """Arguments that nothing computes with."""
 
@@ -406,7 +407,10 @@ def _beginnings(name: str) -> Iterator[str]:
 def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
     """Return the arguments of a policy that names and shapes determine."""
     network = sb3.POLICIES[agent.policy_class].network
-    made = _infer_extractor(stored, agent)
+    made, (owner, critic) = _infer_extractor(stored, agent), network.extractor_names
+    if critic:  # they are one if the tensors of both are at the same place
+        is_shared = not stored.has(owner) or stored.identify(owner) == stored.identify(critic)
+        made["share_features_extractor"] = is_shared
     activation = agent.policy_kwargs.get("activation_fn")
     layers = (parts for module in _HIDDEN for parts in stored.layers(module).values())
     slopes = [parts["weight"] for parts in layers if parts.keys() == {"weight"} and len(parts["weight"]) == 1]
@@ -434,7 +438,6 @@ def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
     shared, pi, vf = map(stored.widths, modules)
     takes_dict = agent.release >= changes.NO_SHARED_LAYERS
     made: dict[str, Any] = {"net_arch": {"pi": pi, "vf": vf} if takes_dict else [*shared, {"pi": pi, "vf": vf}]}
-    made["share_features_extractor"] = shares_features(stored)
     if (log_std := stored.shape("log_std"))[1:]:
         made["full_std"] = log_std[1] != 1 or agent.action_space.flat_size() == 1
     if issubclass(sb3.POLICIES[agent.policy_class].network, sb3.RecurrentActorCriticPolicy):
@@ -464,7 +467,6 @@ def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
     qf = stored.widths(first)[:-1] if stored.has(first) else pi
     same_list = agent.release < changes.PI_AND_QF
     made: dict[str, Any] = {"net_arch": pi if same_list else {"pi": pi, "qf": qf}}
-    made["share_features_extractor"] = shares_features(stored)
     count = 0
     while stored.has(f"critic.qf{count}"):
         count += 1
@@ -481,25 +483,17 @@ def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
     return made
 
 
-def shares_features(stored: Stored) -> bool:
-    """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
-    one, other = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
-    if not stored.has(one):
-        one, other = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
-    return stored.identify(one) == stored.identify(other)
-
-
 def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     """Return the class of the features extractor, and its arguments, unless the caller or ``data`` names it."""
     candidates = _EXTRACTORS
     if is_supplied := not agent.supplied.keys().isdisjoint(_EXTRACTORS):  # the actor's; a critic may have its own
-        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{sb3.EXTRACTOR}")
+        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{EXTRACTOR}")
         is_known = is_known_extractor(agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*FLATTEN)))
         if not is_known or not any(map(stored.has, candidates)):
             return {}
     else:
         agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
-    module = next((name for name in candidates if stored.has(name)), sb3.EXTRACTOR)
+    module = next((name for name in candidates if stored.has(name)), EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
     space, made = agent.observation_space, dict[str, Any]()
     images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
@@ -538,18 +532,12 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
     A function that is called ``features_extractor`` is the critic's, too, if the tensors of both are at one place.
     """
     network = sb3.POLICIES[agent.policy_class].network
-    owner, critic = "", ""
-    if issubclass(network, sb3.DQNPolicy):
-        owner = f"{network.network}.{sb3.EXTRACTOR}"
-    elif issubclass(network, sb3.ActorCriticsPolicy):
-        owner, critic = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
-    elif issubclass(network, sb3.ActorCriticPolicy):
-        owner, critic = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
+    owner, critic = network.extractor_names
     made: dict[str, tuple[str, int]] = {}
     for name in modules:
         if name == "activation_fn":
             made[name] = name, 0
-        elif name in (sb3.EXTRACTOR, owner, critic):
+        elif name in (EXTRACTOR, owner, critic):
             made[name] = name, _count_features(stored, agent, name)
         elif name in _BRANCHES and issubclass(network, sb3.ActorCriticPolicy):
             size = stored.input_size(_BRANCHES[name])
@@ -557,8 +545,8 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
                 message = f"expected the layer {quote(_BRANCHES[name], 120)} in the state dict"
                 raise ValidationError(message, entry=POLICY_ENTRY)
             made[name] = name, size
-    if sb3.EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
-        made.setdefault(critic, made[sb3.EXTRACTOR])
+    if EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
+        made.setdefault(critic, made[EXTRACTOR])
     return made
 
 

@@ -36,7 +36,7 @@ from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.changes import Release
@@ -140,6 +140,8 @@ NORMS: Final = {
 """The layers that it normalizes with, and their tensors beside a mean and a variance of each feature."""
 NATURE_LAYERS: Final = ((8, 4), (4, 2), (3, 1))
 """Kernel and stride of NatureCNN's three convolutions."""
+EXTRACTOR: Final = "features_extractor"
+"""Its name in a state dict, if the policy has one."""
 EXTRACTOR_CLASS: Final = "features_extractor_class"
 _MAX_KEYS: Final = 1024
 """Keys of a Dict space: in a file any number of them can share one space."""
@@ -340,13 +342,10 @@ def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
 
 
 def extract_features(
-    scope: Scope, extractor: FeaturesExtractor, names: Sequence[str], observation: Mapping[str | None, Value]
+    scope: Scope, extractor: FeaturesExtractor, name: str, observation: Mapping[str | None, Value]
 ) -> Value:
-    """Add a features extractor, unless an equal one exists: one of the same tensors.
-
-    :param names: of the extractor in the state dict, with that of the newest release first
-    """
-    path = next((name for name in names if scope.has(name)), names[0])
+    """Add a features extractor, of its name in a state dict of today, unless one of the same tensors exists."""
+    path = EXTRACTOR if scope.has(EXTRACTOR) and not scope.has(name) else name
     identity = (getattr(extractor, "function", ""), scope.network.identify(path))
     if identity not in scope.network.results:
         scope.network.results[identity] = extractor.extract(scope / path, observation)

@@ -52,6 +52,7 @@ from sbformat.nets.distributions import (
     require_outputs,
 )
 from sbformat.nets.extractors import (
+    EXTRACTOR,
     FeaturesExtractor,
     NatureCNN,
     SuppliedExtractor,
@@ -89,7 +90,6 @@ if TYPE_CHECKING:
     Outputs = dict[str, Value]
     MakeModule = Callable[[], Module]
 
-EXTRACTOR: Final = "features_extractor"
 UNIT: Final = Size(1, "")
 
 
@@ -123,6 +123,8 @@ class Policy(Module):
 
     activation: Pair = RELU
     """The default of ``activation_fn``."""
+    extractor_names: tuple[str, str] = (EXTRACTOR, "")
+    """The names of the features extractors of what acts and of its critic, in a state dict of today."""
 
     def __init__(self, agent: Agent, extractor: Pair) -> None:
         self.agent = agent
@@ -148,17 +150,17 @@ class Policy(Module):
         :param rate: the share of random actions, ``exploration_rate`` of ``data``
         """
 
-    def make_extractor(self, *names: str) -> FeaturesExtractor:
-        """Return a features extractor, or the function of the caller that has one of its names."""
-        for name in (*names, EXTRACTOR):
+    def make_extractor(self) -> FeaturesExtractor:
+        """Return a features extractor of what acts, or the function of the caller that has one of its names."""
+        for name in (self.extractor_names[0], EXTRACTOR):
             if name in self.agent.supplied:
                 return SuppliedExtractor(*self.agent.supplied[name])
         return make_extractor(self.agent, self._extractor)
 
-    def make_critic_extractor(self, name: str) -> FeaturesExtractor | Opaque:
+    def make_critic_extractor(self) -> FeaturesExtractor | Opaque:
         """Return a features extractor of a critic alone; it need not be known if the caller supplies the actor's."""
-        if name in self.agent.supplied:
-            return SuppliedExtractor(*self.agent.supplied[name])
+        if self.extractor_names[1] in self.agent.supplied:
+            return SuppliedExtractor(*self.agent.supplied[self.extractor_names[1]])
         try:
             return make_extractor(self.agent, self._extractor)
         except UnsupportedError:
@@ -238,9 +240,10 @@ class ActorCriticPolicy(Policy):
     """A policy and a value network after a features extractor: PPO, A2C, TRPO."""
 
     activation = TANH
+    extractor_names = (changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR)
 
     def make(self) -> None:
-        extractor = self.make_extractor(changes.ACTOR_EXTRACTOR)
+        extractor = self.make_extractor()
         self.make_layers(extractor, extractor.features_dim)
 
     def make_layers(self, extractor: FeaturesExtractor, inputs: Size) -> None:
@@ -263,7 +266,7 @@ class ActorCriticPolicy(Policy):
         if agent.release >= changes.BRANCH_EXTRACTORS:
             setattr(self, changes.ACTOR_EXTRACTOR, extractor)
             shares = arguments.flag("share_features_extractor", default=True)
-            critics = extractor if shares else self.make_critic_extractor(changes.CRITIC_EXTRACTOR)
+            critics = extractor if shares else self.make_critic_extractor()
             setattr(self, changes.CRITIC_EXTRACTOR, critics)
         self.mlp_extractor = mlp_extractor
         if noise_layers is not None:
@@ -288,17 +291,16 @@ class ActorCriticPolicy(Policy):
         return output_size(self.agent.action_space)
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
-        names = (changes.ACTOR_EXTRACTOR, EXTRACTOR)
-        features = extract_features(scope, self.features_extractor, names, observation)
+        actor, critic = self.extractor_names
+        features = extract_features(scope, self.features_extractor, actor, observation)
         recurred = self.recur(scope, features)
         latent = self.mlp_extractor.forward_branch(scope / "mlp_extractor", "policy_net", recurred)
         head = self.act_on(scope, features, latent)
         if not self.has_critic:
             return head
         extractor = self.critic_extractor
-        if extractor is not self.features_extractor:
-            names = (changes.CRITIC_EXTRACTOR, EXTRACTOR)
-        features = self.recur_critic(scope, extract_features(scope, extractor, names, observation), recurred)
+        name = actor if extractor is self.features_extractor else critic
+        features = self.recur_critic(scope, extract_features(scope, extractor, name, observation), recurred)
         latent = self.mlp_extractor.forward_branch(scope / "mlp_extractor", "value_net", features)
         value = self.value_net.forward(scope / "value_net", latent, name="value")  # type: ignore[call-arg]
         return head._replace(outputs={**head.outputs, "value": value})
@@ -359,7 +361,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
     """An LSTM between the features extractor and the two networks, and another one or a layer for the critic."""
 
     def make(self) -> None:
-        arguments, extractor = self.agent.arguments, self.make_extractor(changes.ACTOR_EXTRACTOR)
+        arguments, extractor = self.agent.arguments, self.make_extractor()
         size, hidden = extractor.features_dim, arguments.size("lstm_hidden_size", 256, least=1)
         layers = arguments.size("n_lstm_layers", 1, least=1)
         if layers > MAX_LAYERS:
@@ -407,7 +409,7 @@ class QNetwork(Module):
     """A network of the values of actions, or of their quantiles."""
 
     def __init__(self, policy: Policy, name: str, outputs: Size) -> None:
-        self.features_extractor = extractor = policy.make_extractor(f"{name}.{EXTRACTOR}")
+        self.features_extractor = extractor = policy.make_extractor()
         value = policy.agent.net_arch()
         default = [] if isinstance(extractor, NatureCNN) else [64, 64]
         sizes = read_sizes(default if value is None else value)
@@ -419,6 +421,7 @@ class DQNPolicy(Policy):
     """A Q-network, and its target: the action of the greatest value, or at random."""
 
     network = "q_net"
+    extractor_names = (f"q_net.{EXTRACTOR}", "")
 
     def make(self) -> None:
         if self.agent.action_space.distribution != "categorical":
@@ -444,7 +447,7 @@ class DQNPolicy(Policy):
         """Add the network, whose result gets a name."""
         name = self.network
         network = getattr(self, name)
-        features = extract_features(scope, network.features_extractor, (f"{name}.{EXTRACTOR}", EXTRACTOR), observation)
+        features = extract_features(scope, network.features_extractor, self.extractor_names[0], observation)
         return getattr(network, name).forward(scope / name / name, features, name=result)  # type: ignore[no-any-return]
 
 
@@ -452,6 +455,7 @@ class QRDQNPolicy(DQNPolicy):
     """A network of quantiles of each action's value, whose mean is the value."""
 
     network = "quantile_net"
+    extractor_names = (f"quantile_net.{EXTRACTOR}", "")
 
     def count_quantiles(self) -> Size:
         return self.agent.arguments.number_of("n_quantiles", 200)
@@ -554,6 +558,7 @@ class TD3Actor(Module):
 class ActorCriticsPolicy(Policy):
     """An actor, critics of its action, and targets, with features extractors that they share or not."""
 
+    extractor_names = (f"actor.{EXTRACTOR}", f"critic.{EXTRACTOR}")
     actor_class: Callable[[Any, FeaturesExtractor], Any]
     net_arch: Any = (256, 256)
     """The hidden layers by default: of actor and critics, or of each."""
@@ -564,7 +569,7 @@ class ActorCriticsPolicy(Policy):
 
     def make(self) -> None:
         agent = self.agent
-        extractor = self.make_extractor(f"actor.{EXTRACTOR}")
+        extractor = self.make_extractor()
         self.actor_arch, self.critic_arch = self._read_net_arch(is_image=isinstance(extractor, NatureCNN))
         self.make_layer = read_activation(self.agent, self.activation)
         if agent.release < changes.OWN_EXTRACTORS:  # all modules used one of the policy
@@ -583,7 +588,7 @@ class ActorCriticsPolicy(Policy):
         :param extractor: what they share, unless they have one of their own; None if they share none
         """
         found: Module | None = extractor if self.agent.shares_extractor() else None
-        found = getattr(self, EXTRACTOR, found) or self.make_critic_extractor(f"critic.{EXTRACTOR}")
+        found = getattr(self, EXTRACTOR, found) or self.make_critic_extractor()
         if isinstance(found, FeaturesExtractor):
             return ContinuousCritic(self, found, self.count_quantiles())
         return Opaque()
@@ -609,15 +614,14 @@ class ActorCriticsPolicy(Policy):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
-        place, names = scope / "actor", (f"actor.{EXTRACTOR}", EXTRACTOR)
-        features = extract_features(scope, self.actor.features_extractor, names, observation)
+        place = scope / "actor"
+        features = extract_features(scope, self.actor.features_extractor, self.extractor_names[0], observation)
         head, scaled = self.act_on(place, features)
         place, critic = scope / "critic", self.critic
         if not isinstance(critic, ContinuousCritic) or not scope.has("critic"):
             return head  # the file has none, or the caller supplies a features extractor for the actor alone
-        owner = "actor" if self.agent.shares_extractor() else "critic"
-        names = (f"{owner}.{EXTRACTOR}", EXTRACTOR)
-        features = extract_features(scope, critic.features_extractor, names, observation)
+        name = self.extractor_names[0 if self.agent.shares_extractor() else 1]
+        features = extract_features(scope, critic.features_extractor, name, observation)
         values = self.evaluate(place, critic.forward_values(place, features, scaled))
         return head._replace(outputs={**head.outputs, **values})
 
@@ -668,7 +672,7 @@ class TD3Policy(ActorCriticsPolicy):
     net_arch = (400, 300)
 
     def make_critics(self, extractor: FeaturesExtractor) -> None:
-        target = getattr(self, EXTRACTOR, None) or self.make_extractor(f"actor.{EXTRACTOR}")
+        target = getattr(self, EXTRACTOR, None) or self.make_extractor()
         self.actor_target = TD3Actor(self, target)
         self.critic = self.make_critic(extractor)
         self.critic_target = self.make_critic(target)
@@ -704,7 +708,7 @@ class ARSPolicy(Policy):
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
         agent, space = self.agent, self.agent.action_space
-        features = extract_features(scope, self.extractor[0], (EXTRACTOR,), observation)
+        features = extract_features(scope, self.extractor[0], EXTRACTOR, observation)
         is_box = space.distribution == "gaussian"
         raw = self.action_net.forward(scope / "action_net", features, name="" if is_box else "scores")  # type: ignore[call-arg]
         if not is_box:
