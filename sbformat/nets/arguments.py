@@ -108,18 +108,19 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
 def read_sizes(value: object, key: str = NET_ARCH) -> list[Size]:
     """Return a list of layer sizes; an array of whole numbers is one, too."""
     if isinstance(value, ArrayInfo) and len(value.shape) == 1:
-        _require_layer_count(value.shape[0], key)
+        require_layer_count(value.shape[0], key)
         try:
             value = unpack_items(value)
         except UnrecognizedError:
             raise wrong_value_error(value, key, "a list of layer sizes") from None
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, key, "a list of layer sizes")
-    _require_layer_count(len(value), key)
+    require_layer_count(len(value), key)
     return [read_size(part, key) for part in value]
 
 
-def _require_layer_count(count: int, key: str) -> None:
+def require_layer_count(count: int, key: str) -> None:
+    """Refuse more layers than a network may have."""
     if count > MAX_LAYERS:
         raise NetworkError(key, f"expected at most {MAX_LAYERS:,} layers, got {count:,}")
 

@@ -26,7 +26,7 @@ from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import list_place
 from sbformat.known.types import Partial, Reference
-from sbformat.nets.arguments import LARGEST_FLOAT32, read_size, unknown_value_error
+from sbformat.nets.arguments import LARGEST_FLOAT32, NetworkError, describe_value, read_size, unknown_value_error
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
 from sbformat.policies.operators import DTYPES, OPERATORS
@@ -334,8 +334,16 @@ class LSTM(Module):
     """
 
     def __init__(self, inputs: int, hidden: int, layers: int, arguments: Arguments) -> None:
+        names = ("bias", "batch_first", "dropout", "bidirectional", "proj_size", "device", "dtype")
+        arguments.refuse_others(names, "LSTM")
+        if (projection := arguments.size("proj_size", 0)) >= hidden:
+            message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
+            raise NetworkError(arguments.key("proj_size"), message)
+        dropout = arguments.values.get("dropout", 0.0)
+        if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
+            message = f"expected a number from 0 to 1, got {describe_value(dropout)}"
+            raise NetworkError(arguments.key("dropout"), message)
         bias, bidirectional = arguments.flag("bias", default=True), arguments.flag("bidirectional", default=False)
-        projection = arguments.size("proj_size", 0)
         self.layers = layers
         self._arguments = arguments
         self._refused = {"bidirectional": bidirectional, "proj_size": bool(projection)}

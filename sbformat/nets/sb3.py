@@ -32,9 +32,9 @@ from sbformat.nets.arguments import (
     Size,
     action_size,
     action_space_error,
-    describe_value,
     output_size,
     read_sizes,
+    require_layer_count,
     wrong_value_error,
 )
 from sbformat.nets.distributions import (
@@ -272,14 +272,8 @@ class ActorCriticPolicy(Policy):
         if noise_layers is not None:
             setattr(self, changes.NOISE_LAYERS, noise_layers)
         self.action_net = Linear(mlp_extractor.latent_dim_pi, self.count_logits())
-        self.value_net: Module = Linear(mlp_extractor.latent_dim_vf, 1)
-        if not self.has_critic:
-            self.value_net = Opaque()
-
-    @property
-    def has_critic(self) -> bool:
-        """Whether all modules of the critic are known."""
-        return self.mlp_extractor.has_critic and type(self.critic_extractor) is not Opaque
+        self.has_critic = mlp_extractor.has_critic and type(self.critic_extractor) is not Opaque
+        self.value_net: Module = Linear(mlp_extractor.latent_dim_vf, 1) if self.has_critic else Opaque()
 
     @property
     def critic_extractor(self) -> Any:
@@ -364,9 +358,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         arguments, extractor = self.agent.arguments, self.make_extractor()
         size, hidden = extractor.features_dim, arguments.size("lstm_hidden_size", 256, least=1)
         layers = arguments.size("n_lstm_layers", 1, least=1)
-        if layers > MAX_LAYERS:
-            message = f"expected at most {MAX_LAYERS:,} layers, got {layers:,}"
-            raise NetworkError(arguments.key("n_lstm_layers"), message)
+        require_layer_count(layers, arguments.key("n_lstm_layers"))
         is_shared = arguments.flag("shared_lstm", default=False)
         has_critic = arguments.flag("enable_critic_lstm", default=True)
         if is_shared and has_critic:
@@ -374,9 +366,9 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         if is_shared and not arguments.flag("share_features_extractor", default=True):
             raise NetworkError(arguments.key("shared_lstm"), "a shared LSTM needs share_features_extractor=True")
         self.make_layers(extractor, hidden)
-        self.lstm_actor = _make_lstm(arguments.nested("lstm_kwargs"), size, hidden, layers)
+        self.lstm_actor = LSTM(size, hidden, layers, arguments.nested("lstm_kwargs"))
         if has_critic:
-            self.lstm_critic = _make_lstm(arguments.nested("lstm_kwargs"), size, hidden, layers)
+            self.lstm_critic = LSTM(size, hidden, layers, arguments.nested("lstm_kwargs"))
         elif not is_shared:
             self.critic = Linear(size, hidden)
 
@@ -388,18 +380,6 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
             if hasattr(self, name):
                 return getattr(self, name).forward(scope / name, features)  # type: ignore[no-any-return]
         return recurred
-
-
-def _make_lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> LSTM:
-    names = ("bias", "batch_first", "dropout", "bidirectional", "proj_size", "device", "dtype")
-    arguments.refuse_others(names, "LSTM")
-    if (projection := arguments.size("proj_size", 0)) >= hidden:
-        message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
-        raise NetworkError(arguments.key("proj_size"), message)
-    dropout = arguments.values.get("dropout", 0.0)
-    if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
-        raise NetworkError(arguments.key("dropout"), f"expected a number from 0 to 1, got {describe_value(dropout)}")
-    return LSTM(inputs, hidden, layers, arguments)
 
 
 # -- dqn, qrdqn: one network and its target -----------------------------------------------------------
