@@ -75,8 +75,6 @@ WHAT_WORKS: Final = (
 _MAX_FEATURES: Final = 1 << 20
 """Items of an observation whose space is inferred."""
 _MATRIX: Final = 2
-_MAX_NUMBER_LENGTH: Final = 6
-"""Digits of the position of a module in a ``Sequential``."""
 _HIDDEN: Final = {
     changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
     "quantile_net.quantile_net": 1, "action_net": 1, "actor.latent_pi": 0, "actor.mu": 1, "critic.qf0": 1,
@@ -106,8 +104,6 @@ _BRANCHES: Final = {
 }  # fmt: skip
 """The modules of layers that a caller may supply, and the layer after each."""
 _IN_EXTRACTOR: Final = f"{EXTRACTOR}."
-_NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
-"""Arguments that nothing computes with."""
 
 
 class Stored:
@@ -177,7 +173,7 @@ class Stored:
         made: dict[int, dict[str, tuple[int, ...]]] = {}
         for name in self.names(module):
             number, _, part = name[len(module) + 1 :].partition(".")
-            if number.isascii() and number.isdecimal() and len(number) <= _MAX_NUMBER_LENGTH:
+            if number.isascii() and number.isdecimal() and len(number) <= 6:  # else not a position
                 made.setdefault(int(number), {})[part] = self.shape(name)
         return dict(sorted(made.items()))
 
@@ -351,7 +347,8 @@ def fit_network(
     require_choices(agent.observation_space, OBSERVATIONS)
     require_choices(agent.action_space, ACTIONS)
     supplied, row = _measure_supplied(stored, agent, modules), sb3.POLICIES[agent.policy_class]
-    given = {name: value for name, value in agent.policy_kwargs.items() if name not in _NOT_NEEDED}
+    unused = ("optimizer_class", "optimizer_kwargs", "log_std_init")  # nothing computes with them
+    given = {name: value for name, value in agent.policy_kwargs.items() if name not in unused}
     ignores_squash = not (is_lone or agent.use_sde) and issubclass(row.network, sb3.ActorCriticPolicy)
     for release in releases:
         one = agent._replace(release=release, supplied=supplied)

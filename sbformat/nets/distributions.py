@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 LOG_STD_RANGE: Final = (-20.0, 2.0)
 """``LOG_STD_MIN`` and ``LOG_STD_MAX`` of SAC and its relatives, in SB2 and SBX too."""
-_MASKED: Final = -1e8
-"""The logit of a masked action in sb3-contrib."""
 _LIKELY: Final = 1.5 * 2**-24
 """The greatest logit whose Sigmoid is a half in torch's float32, which Round takes to 0."""
 _GSDE_EPSILON: Final = 1e-6
@@ -59,7 +57,7 @@ def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_n
     scores = [_normalize(scope, part) for part in parts] if is_normalized else parts
     if masked:
         described = Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")
-        masks, excluded = scope.network.builder.input(described), scope.constant(_MASKED)
+        masks, excluded = scope.network.builder.input(described), scope.constant(-1e8)  # as sb3-contrib
         logits = scope.add("Where", masks, logits, excluded, name="logits", module="action_net")
         allowed = [masks] if is_single else _split(scope, masks, sizes)
         for at, (mask, part) in enumerate(zip(allowed, scores)):

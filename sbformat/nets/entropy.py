@@ -32,8 +32,6 @@ LEARNED: Final = "log_ent_coef"
 FIXED: Final = "ent_coef_tensor"
 _SHAPES: Final[dict[str, tuple[int, ...]]] = {LEARNED: (1,), FIXED: ()}
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
-_AUTOMATIC: Final = rf"auto(?:_({_NUMBER}))?"
-_WRONG_INITIAL: Final = r"auto_(-.*|\+?[0.]+([eE].*)?)"
 
 
 class EntropyMismatch(Record):
@@ -58,7 +56,7 @@ def fixed_coefficient(value: object) -> float | None:
 
 def initial_coefficient(value: object) -> float | None:
     """Return the initial value of a learned coefficient: 1.0 for ``auto``; None when it is not learned."""
-    found = re.fullmatch(_AUTOMATIC, value) if isinstance(value, str) else None
+    found = re.fullmatch(rf"auto(?:_({_NUMBER}))?", value) if isinstance(value, str) else None
     if found is None:
         return None
     initial = float(found[1] or 1.0)
@@ -108,7 +106,7 @@ def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
     variables = {name: tree[name] for name in _SHAPES if tree.get(name) is not None} if isinstance(tree, dict) else {}
     value = _read_coefficient(archive)
     shown, problems = render_line(value), []
-    if isinstance(value, str) and re.fullmatch(_WRONG_INITIAL, value):
+    if isinstance(value, str) and re.fullmatch(r"auto_(-.*|\+?[0.]+([eE].*)?)", value):
         problems.append(f"expected an initial value greater than 0, got {shown}")
     # SB3's load has no attribute for the other kind of coefficient
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX

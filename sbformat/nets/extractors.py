@@ -50,11 +50,7 @@ if TYPE_CHECKING:
 ADDRESS: Final = "vecnormalize"
 """Where the addresses of statistics begin."""
 _DOUBLE: Final = "float64"
-_IMAGE_AXES: Final = 3
-_BYTE: Final = "uint8"
-"""The dtype of images that VecTransposeImage transposes."""
 _CHANNELS_LAST: Final = (1, 2, 0)
-_CHANNELS_FIRST: Final = (2, 0, 1)
 
 
 def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNormalize, key: str | None) -> Value:
@@ -79,7 +75,7 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
     module = ADDRESS if key is None else f"{ADDRESS}.{key}"
     shape, expected = value.shape, moments.shape  # type: ignore[union-attr]
-    is_image = value.dtype == _BYTE and len(shape) == _IMAGE_AXES
+    is_image = value.dtype == "uint8" and len(shape) == 3
     transposed = shape != expected and is_image and tuple(shape[axis] for axis in _CHANNELS_LAST) == expected
     if shape != expected and not transposed:
         message = f"{quote(name, 120)}: expected statistics of the shape {shape}, got {expected}"
@@ -102,7 +98,7 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     value = builder.add("Div", builder.add("Sub", value, mean, module=module), deviation, module=module)
     value = builder.add("Min", builder.add("Max", value, low, module=module), high, module=module)
     value = builder.add("Cast", value, to="float32", module=module)
-    return builder.add("Transpose", value, axes=_CHANNELS_FIRST, module=module) if transposed else value
+    return builder.add("Transpose", value, axes=(2, 0, 1), module=module) if transposed else value
 
 
 def add_observation_input(

@@ -46,8 +46,6 @@ FLOAT: Final = "float32"
 EPISODE_START: Final = "episode_start"
 _GATES: Final = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
 """The functions of the input, forget, cell and output gate of an LSTM, in this order in each matrix."""
-_NORM_EPSILON: Final = 1e-5
-"""``eps`` of ``BaseNorm`` in imitation ``util/networks.py``."""
 
 
 class Parameter(Record):
@@ -321,7 +319,7 @@ class RunningNorm(Module):
 
     def forward(self, scope: Scope, value: Value) -> Value:
         mean, variance = scope.weight("running_mean"), scope.weight("running_var")
-        spread = scope.add("Add", variance, scope.constant(_NORM_EPSILON))
+        spread = scope.add("Add", variance, scope.constant(1e-5))
         centered = scope.add("Sub", value, mean)
         return scope.add("Div", centered, scope.add("Sqrt", spread))
 

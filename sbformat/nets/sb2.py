@@ -54,10 +54,6 @@ CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
 """The CNN of the Nature paper: scope, filter size, stride, number of filters."""
 LSTM_SCOPE: Final = "lstm1"
 _CNN_FEATURES: Final = 512
-_NORM_EPSILON: Final = 1e-12
-"""The epsilon of ``tf.contrib.layers.layer_norm``."""
-_LSTM_EPSILON: Final = 1e-5
-"""The epsilon of the layer normalization within an LSTM."""
 _NO_DEVIATION: Final = -1000.0
 """The logarithm of a standard deviation of 0: its exponential is 0 in every dtype."""
 _NORMAL_NOISE: Final = [(f"stable_baselines.{module}.noise", "NormalActionNoise") for module in ("common", "ddpg")]
@@ -164,7 +160,7 @@ class LayerNorm(Module):
 
     def forward(self, scope: Scope, value: Value) -> Value:
         operands = map(scope.weight, ("gamma", "beta"))
-        return scope.add("LayerNormalization", value, *operands, epsilon=_NORM_EPSILON)
+        return scope.add("LayerNormalization", value, *operands, epsilon=1e-12)
 
 
 class Conv(Module):
@@ -241,7 +237,7 @@ class LSTM(Module):
         if not self._is_normed:
             return value
         operands = map(scope.weight, (f"g{side}", f"b{side}"))
-        return scope.add("LayerNormalization", value, *operands, epsilon=_LSTM_EPSILON)
+        return scope.add("LayerNormalization", value, *operands, epsilon=1e-5)
 
 
 # -- groups of layers ---------------------------------------------------------------------------------

@@ -57,7 +57,6 @@ _OPEN: Final = (0,)
 _CNN_VARIABLES: Final = 8
 _KINDS: Final = {(False, False): 0, (True, False): 3, (True, True): 9}
 """The number of variables of an LSTM, by whether there is one and whether it has layer normalization."""
-_MOST_SETTINGS: Final = 32
 PACKAGE: Final = "stable_baselines"
 
 
@@ -104,7 +103,6 @@ _DQN: Final = {
     "LnMlpPolicy": Rule(convolved=False, normed=True, dueling=True),
     "LnCnnPolicy": Rule(convolved=True, normed=True),
 }
-_PADDINGS: Final = ("VALID", "SAME")
 
 
 class Head(Record):
@@ -163,7 +161,7 @@ def named_class(value: object) -> tuple[str, str] | None:
 def _settings(value: object) -> dict[str, object]:
     if value is None:  # before 2.4
         return {}
-    if not isinstance(value, dict) or len(value) > _MOST_SETTINGS or any(type(key) is not str for key in value):
+    if not isinstance(value, dict) or len(value) > 32 or any(type(key) is not str for key in value):
         refuse("expected a dict of at most 32 keywords of the policy")
     return value
 
@@ -290,7 +288,8 @@ class _Candidates(Record):
         if not convolved:
             return sb2.InputStage(shape, None), normed
         pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
-        if len(shape) != _IMAGE_RANK or type(flat) is not bool or not (isinstance(pad, str) and pad in _PADDINGS):
+        is_valid = type(flat) is bool and isinstance(pad, str) and pad in ("VALID", "SAME")
+        if len(shape) != _IMAGE_RANK or not is_valid:
             refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
         return sb2.InputStage(shape, sb2.Cnn(pad == "SAME", flat)), normed
 
@@ -436,7 +435,6 @@ _MOST: Final = 65_536
 
 _ADVERSARY: Final = "adversary"
 _ADVERSARY_VARIABLES: Final = 6
-_NOISE_SCOPES: Final = ("noise", "noise_adapt")
 _POLICY_ALONE: Final = (("model",),)
 _TRUST_REGION: Final = (
     ("model", "oldpi"),
@@ -583,7 +581,7 @@ def _dqn(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
 def _ddpg(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
     if "param_noise" not in data:
         refuse("the file does not contain param_noise")
-    noise = _NOISE_SCOPES if data["param_noise"] is not None else ()
+    noise = ("noise", "noise_adapt") if data["param_noise"] is not None else ()
     shape = observation_shape(data)
     statistics = {"obs_rms": shape if _read_flag(data, "normalize_observations") else None}
     statistics["ret_rms"] = () if _read_flag(data, "normalize_returns") else None

@@ -73,8 +73,6 @@ if TYPE_CHECKING:
 
 _MOST_LAYERS: Final = 1000
 _MOST_CRITICS: Final = 256
-_OWN_STATES: Final = ("qf1_state", "qf2_state")
-"""The states of TQC's critics, which are not parts of one array."""
 _WHAT_WORKS: Final = "its parameters can be read with read_parameters"
 _PPO: Final = ("sbx.ppo.policies", "Actor")
 ACTIVATIONS: Final[Mapping[str, Spec]] = {
@@ -499,7 +497,8 @@ class Policy:
         network = Network(self.builder, {}, "")
         scope, place = Scope(network, "qf_state"), Scope(network, "qf")
         seen = scope.add("Concat", scope.flatten(self.observation), action, axis=-1)
-        own = [state for state in _OWN_STATES if any(name.startswith(f"{state}/") for name in self.tensors)]
+        states = {name.partition("/")[0] for name in self.tensors if "/" in name}
+        own = [state for state in ("qf1_state", "qf2_state") if state in states]  # of TQC
         values = []
         part, count = "", 0
         if not own:  # then one module has several critics, along the first axis of its arrays

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
 """Wrappers of a module, by the part that each adds to names."""
-_CHILD: Final = "module."
-"""The one that is also a common name of a submodule."""
 _KEYED: Final = "extractors."
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
 _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n")
@@ -43,12 +41,8 @@ _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n"
 _PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
 _DTYPES: Final = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 """The dtypes of tensors that are computed, with numpy's codes."""
-_MOST_PARTS: Final = 32
-"""Modules in a name: what follows is one part."""
 _MOST_NAMES: Final = 4
 """Names in a sentence."""
-_ROUNDING: Final = 1.001
-"""A factor that makes up for rounding."""
 
 
 class Unwrapped(Record):
@@ -132,7 +126,7 @@ class _Plain(Record):
 
 def _split(name: str) -> list[str]:
     """Return the parts of a name, each but the last with its dot."""
-    *modules, last = name.split(".", _MOST_PARTS)
+    *modules, last = name.split(".", 32)  # what follows more modules is one part
     return [*(f"{part}." for part in modules), last]
 
 
@@ -149,7 +143,7 @@ def _strip(name: str, counts: Mapping[str, int], kept: Collection[str]) -> _Plai
     for part, before in zip(parts, accumulate(parts[:-1], initial="")):
         is_kept = (plain[-1][:-1] if plain else "") in kept
         is_wrapper = part in _MODULES and counts[before] == counts[before + part] and plain[-1:] != [_KEYED]
-        if is_wrapper and not (is_kept and part == _CHILD):
+        if is_wrapper and not (is_kept and part == "module."):
             removed.append(part)
         elif is_kept:
             return _Plain("".join([*plain, name[len(before) :]]), tuple(removed), is_kept=True)
@@ -182,7 +176,7 @@ def _divide_by_norm(weight: Any, left: Any, right: Any) -> Any:
     _require(bool(sigmas), "vectors of the sizes of its matrix")
     axis, sigma = next(iter(sigmas.items()))
     others = [abs(sigmas[other]) for other in sigmas if other != axis]
-    is_certain = not others or (axis == 0 and max(others) <= abs(sigma) * _ROUNDING)
+    is_certain = not others or (axis == 0 and max(others) <= abs(sigma) * 1.001)  # rounding
     _require(is_certain, "vectors that fit one axis: the argument dim is not stored")
     return weight / sigma
 

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from sbformat.policies.operators import Shape
 
 
-_NODE_ITEMS: Final = 1024
-"""Items that a node is charged as beside those of its result: it takes memory, too."""
-
-
 BFLOAT16: Final = "bfloat16"
 """A dtype that numpy does not have; float32 has all of its values."""
 
@@ -114,7 +110,7 @@ class GraphBuilder:
         except UnsupportedError as error:
             message = f"{quote(module or name or op, 120)}: {error.message}"
             raise UnsupportedError(message) from None
-        self._spend(module or name or op, shape, beside=_NODE_ITEMS)
+        self._spend(module or name or op, shape, beside=1024)  # a node takes memory, too
         name = self._unique(name or (f"{module}/{op}" if module else op))
         inputs = tuple(operand.name for operand in operands)
         self._nodes[name] = Node(name, op, inputs, FrozenDict(attributes), dtype, shape, module)

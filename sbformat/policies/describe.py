@@ -34,8 +34,6 @@ _COMPOSED: Final = {
     "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
 }  # fmt: skip
 """Operators that are an activation of torch together."""
-_MEANS: Final = ("running_mean", "ra_mean")
-"""The names of the statistics of batch normalization and batch renormalization."""
 _ATTRIBUTES: Final = 4
 
 
@@ -225,7 +223,7 @@ class _Summarizer:
             strides, pads = node.attributes["strides"], node.attributes["pads"]
             padding = f", padding {_join_sizes(pads)}" if any(pads) else ""
             return f"convolution {kernel}, stride {_join_sizes(strides)}{padding}"
-        if any(tensor.rpartition(".")[2] in _MEANS for tensor in self._tensors(group)):
+        if any(tensor.rpartition(".")[2] in ("running_mean", "ra_mean") for tensor in self._tensors(group)):
             return "batch normalization"
         return _list_operators(group)
 
@@ -289,9 +287,7 @@ def _express_value(value: Any) -> str:
     return escape(str(write_number(value)))
 
 
-_CELL: Final = 200
 _ROWS: Final = 1000
-_SIZES: Final = 8
 _SAMPLING: Final = {
     "gaussian": "{mean} + exp({log_std}) * noise",
     "gsde": "{mean} + {latent} @ ({std} * noise), with noise that is drawn once",
@@ -317,7 +313,7 @@ def describe(graph: Graph) -> str:
     """Return a graph as text: one table after another, escaped, with a line for each layer."""
     lines = []
     for table in list_tables(summarize(graph), with_weights=True):
-        rows = [[escape(cell, _CELL) for cell in row] for row in table.rows[:_ROWS]]
+        rows = [[escape(cell, 200) for cell in row] for row in table.rows[:_ROWS]]
         if rows:
             lines += ["", table.title, *(f"  {line}" for line in render_table(table.header, rows, table.right))]
         if len(table.rows) > _ROWS:
@@ -353,7 +349,7 @@ def render_shape(shape: Shape) -> str:
 def describe_sampling(sampling: Sampling) -> str:
     """Return how an action is drawn, as a phrase."""
     phrase = _SAMPLING[sampling.kind].format(rate=sampling.rate, **sampling.parameters)
-    sizes = f", of {', '.join(map(str, sampling.sizes[:_SIZES]))} choices" if sampling.sizes else ""
+    sizes = f", of {', '.join(map(str, sampling.sizes[:8]))} choices" if sampling.sizes else ""
     sizes = f"{sizes} in {len(sampling.sizes)} components" if len(sampling.sizes) > 1 else sizes
     replaces = f"; the draw replaces {sampling.replaces}" if sampling.replaces else ""
     return f"{phrase}{sizes}{replaces}"

@@ -45,7 +45,6 @@ AXES_AS_OPERAND: Final = 18
 """The opset since which the axes of all reductions are an operand."""
 SHAPE_WITH_RANGE: Final = 15
 """The opset since which Shape returns a range of axes."""
-_MOST_CHARACTERS: Final = 120
 _WIDER: Final = {
     "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
 }  # fmt: skip
@@ -420,7 +419,7 @@ class Names:
 
     def choose(self, wanted: str) -> str:
         """Return a name that is not taken, and take it. An empty name means "none" in ONNX, and is never chosen."""
-        base = made = escape(wanted, _MOST_CHARACTERS) or "unnamed"
+        base = made = escape(wanted, 120) or "unnamed"
         while made in self._taken:
             self._numbers[base] = self._numbers.get(base, 1) + 1
             made = f"{base}_{self._numbers[base]}"
@@ -433,8 +432,6 @@ OPSETS: Final = range(13, 22)
 _LARGEST_BATCH: Final = 2**31 - 1
 MOST_BYTES: Final = 2**31 - 2**24
 """Of weights, in a file of protobufs, which is less than 2 GiB (https://protobuf.dev/programming-guides/proto-limits)."""
-_FAULT: Final = 500
-"""Characters of a message of the checker."""
 
 
 def export_onnx(
@@ -532,7 +529,7 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
     try:
         onnx.checker.check_model(content, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
+        message = f"the onnx package refuses the model: {escape(str(error), 500)}"
         raise UnsupportedError(message) from error
     return content
 

@@ -53,9 +53,6 @@ Result = tuple[str, Shape]
 """Dtype and shape of what an operator returns."""
 
 
-_NONE: Final[Mapping[str, Any]] = FrozenDict()
-
-
 class C(Record):
     """An operator in C: expressions of the items ``x`` and ``y`` and the attributes, or what writes its calls."""
 
@@ -92,7 +89,7 @@ class Operator(Record):
     """The function of :mod:`sbformat.policies.onnx`: another one if operands or attributes differ."""
     activation: str = ""
     """The class of ``torch.nn`` that applies it."""
-    arguments: Mapping[str, tuple[str, float] | float] = _NONE
+    arguments: Mapping[str, tuple[str, float] | float] = FrozenDict()
     """The attributes as that class has them: the name and the default of an argument, or a number."""
     parts: Callable[..., Operand] | None = None
     """Gets :class:`Parts`, operands and attributes, adds the nodes that compute the same, and returns the last one."""
