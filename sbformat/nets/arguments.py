@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
@@ -57,6 +57,11 @@ class NetworkError(ValidationError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, entry=DATA_ENTRY)
         self.key = key
+
+
+def refuse(message: str, entry: str | None = None) -> NoReturn:
+    """Refuse what is not known, or what no back end could compute."""
+    raise UnsupportedError(message, entry=entry)
 
 
 @contextmanager
@@ -199,8 +204,7 @@ def is_true(value: object, key: str) -> bool:
             return bool(to_number(value, key))
     elif value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
         return bool(value)
-    message = f"{escape(key, 80)}: expected true or false, got {describe_value(value)}"
-    raise UnsupportedError(message, entry=DATA_ENTRY)
+    refuse(f"{escape(key, 80)}: expected true or false, got {describe_value(value)}", DATA_ENTRY)
 
 
 class Agent(Record):
@@ -263,8 +267,7 @@ def output_size(space: Space) -> Size:
 def flattened_size(space: Space, key: str) -> Size:
     """Return the number of features of a flattened observation; discrete ones are one-hot."""
     if space.observed not in ("numbers", "one-hot"):
-        message = f"the number of features of {key}, a {space.class_name}, is not known"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"the number of features of {key}, a {space.class_name}, is not known", DATA_ENTRY)
     choice_counts(space, key)
     size = space.flat_size()
     if size < 1:

@@ -36,6 +36,7 @@ from sbformat.nets.arguments import (
     NetworkError,
     Size,
     read_number,
+    refuse,
     refuse_network,
     require_choices,
 )
@@ -233,8 +234,7 @@ def read_given_kwargs(given: Given) -> dict[str, Any]:
         if isinstance(name, str):
             known = {pair[1]: pair for pair in pairs}
             if name not in known:
-                message = f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}"
-                raise UnsupportedError(message)
+                refuse(f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}")
             kwargs[key] = Reference(*known[name])
     return kwargs
 
@@ -249,8 +249,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
         policy_class = find_policy_class(given.policy_class, policy_class)
     if policy_class is None:
         shown = ", ".join(quote(name, 60) for name in list(stored.tensors)[:4])
-        message = f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}"
-        raise UnsupportedError(message)
+        refuse(f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}")
     builder.infer(f"the policy is {policy_class[1]}, from the names of the tensors")
     kwargs = read_given_kwargs(given)
     if stored.has_gsde or "actor.log_std" in stored.tensors:
@@ -258,8 +257,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     accepted = sb3.POLICIES[policy_class].argument_names(changes.NEWEST)
     if unknown := [name for name in kwargs if name not in accepted]:  # it would have no effect
         got = f"got {quote(unknown[0], 80)}; available: {', '.join(sorted(accepted))}"
-        message = f"expected arguments of {policy_class[1]} in policy_kwargs, {got}"
-        raise UnsupportedError(message)
+        refuse(f"expected arguments of {policy_class[1]} in policy_kwargs, {got}")
     at = len(builder.inferred)
     observations = given.observation_space or _infer_observations(stored, builder, given)
     actions = given.action_space or _infer_actions(stored, builder, policy_class, kwargs)
@@ -270,8 +268,7 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     if observations is None or actions is None or arguments:
         which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
         why = "a lone state dict has no data entry, and the tensors do not determine all settings"
-        message = f"{why}: pass {', '.join(missing)} to load_policy{which}"
-        raise UnsupportedError(message)
+        refuse(f"{why}: pass {', '.join(missing)} to load_policy{which}")
     use_sde = sb3.is_on_policy(policy_class) and stored.has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
     match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
@@ -375,8 +372,7 @@ def fit_network(
     unexpected = [row.name for row in nearest.mismatches if row.kind == "unexpected"]
     if unexpected:
         shown = ", ".join(quote(name, 80) for name in unexpected[:4])
-        message = f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}"
-        raise UnsupportedError(message)
+        refuse(f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}")
     raise reading.misfit_error(nearest)
 
 
@@ -512,8 +508,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
         if found is None or space.has_keys:
             listed = ", ".join(quote(name, 60) for name in sorted(names)[:4])
             message = f"the features extractor {quote(module, 80)} is not one of SB3: it has the tensors {listed}"
-            message = f"{message}; {WHAT_WORKS}"
-            raise UnsupportedError(message)
+            refuse(f"{message}; {WHAT_WORKS}")
         pair, shown = NORMALIZE, []
         made["normalize_class"] = Reference(*found)
     if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
@@ -557,8 +552,7 @@ def _count_features(stored: Stored, agent: Agent, name: str) -> int:
         modules, actions = ("critic.qf0",), agent.action_space.flat_size() if agent.action_space.distribution else 0
     sizes = [size for size in map(stored.input_size, modules) if size is not None]
     if not sizes:
-        message = f"the number of features of {quote(name, 80)} is not known: no layer follows it"
-        raise UnsupportedError(message)
+        refuse(f"the number of features of {quote(name, 80)} is not known: no layer follows it")
     return sizes[0] - actions
 
 
@@ -603,8 +597,7 @@ def _read_network(archive: Archive, stored: Stored, builder: GraphBuilder, given
     needed = (OBSERVATIONS, ACTIONS) if is_saved else ("policy_class", OBSERVATIONS, ACTIONS)
     # SB3 writes these keys unless it is told to leave them out
     if missing := [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]:
-        message = f"data is incomplete: pass {', '.join(missing)} to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"data is incomplete: pass {', '.join(missing)} to load_policy", DATA_ENTRY)
     named = {"policy_class": given.policy_class, EXTRACTOR_CLASS: (given.policy_kwargs or {}).get(EXTRACTOR_CLASS)}
     unknown = _list_unknown(archive) if any(named.values()) else []
     others = [name for name in unknown if named[name] is not None]
@@ -696,8 +689,7 @@ def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
     """Refuse another policy class before its arguments, which may be as unknown."""
     found = replaced.get("policy_class") or reading.read_policy_class(archive)
     if found not in sb3.POLICIES and found not in sb3.PRESETS:
-        message = f"the network of the policy class {escape('.'.join(found), 200)} is not known"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"the network of the policy class {escape('.'.join(found), 200)} is not known", DATA_ENTRY)
 
 
 def _fit(
@@ -714,7 +706,6 @@ def _fit(
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
     agents = list(reading.list_saved_agents(archive, {"policy_class": infer_policy_class(stored), **replaced}))
     if not agents:
-        message = "the file does not name its policy class: pass policy_class to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse("the file does not name its policy class: pass policy_class to load_policy", DATA_ENTRY)
     releases = [agent.release for agent in agents if agent.policy_class == agents[0].policy_class]
     return fit_network(stored, agents[0], modules, releases)

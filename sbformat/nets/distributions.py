@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import UnsupportedError, ValidationError
+from sbformat.errors import ValidationError
 from sbformat.immutable import Record
-from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
+from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size, refuse
 from sbformat.nets.layers import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 
@@ -218,6 +218,5 @@ def component_sizes(space: Space, logits: Value) -> tuple[int, ...]:
 def _require_few(count: int) -> int:
     """Refuse a number of components of an action that is forged: each is a part of a node."""
     if count > _MAX_COMPONENTS:
-        message = f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}"
-        raise UnsupportedError(message)
+        refuse(f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}")
     return count

@@ -10,12 +10,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import ValidationError, escape, quote
 from sbformat.known import changes
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
-from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size
+from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size, refuse
 from sbformat.nets.layers import (
     FLOAT,
     Activation,
@@ -87,8 +87,7 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     for part in ("mean", "var"):
         array: Any = getattr(moments, part)  # of numpy, which read the statistics
         if array.dtype.kind != "f":
-            message = f"expected statistics of floats, got {array.dtype}"
-            raise UnsupportedError(message)
+            refuse(f"expected statistics of floats, got {array.dtype}")
         info = ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False)
         parts.append(builder.weight(f"{name}/{part}", info, f"{name}/{part}"))
     mean, variance = parts
@@ -116,8 +115,7 @@ def add_observation_input(
             message = f"expected no statistics of a {space.class_name} observation: VecNormalize normalizes a Box alone"
             raise ValidationError(message)
     if space.observed not in ("numbers", "one-hot"):
-        message = f"{library} has no {space.class_name} observations"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"{library} has no {space.class_name} observations", DATA_ENTRY)
     dtype = "int64" if space.observed == "one-hot" else numpy_name(space.dtype)
     value = builder.input(Input(name, dtype, space.shape, key=key))
     if statistics is None or not space.may_be_normalized:
@@ -221,8 +219,7 @@ class NormalizeFeaturesExtractor(FeaturesExtractor):
         arguments.refuse_others(("normalize_class",), NORMALIZE[1])
         norm = arguments.reference("normalize_class", next(iter(NORMS)))
         if norm not in NORMS:
-            message = f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known"
-            raise UnsupportedError(message, entry=DATA_ENTRY)
+            refuse(f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known", DATA_ENTRY)
         self.features_dim = flattened_size(agent.observation_space, OBSERVATIONS)
         self.normalize = RunningNorm(self.features_dim, NORMS[norm])
 
@@ -281,8 +278,7 @@ class CombinedExtractor(FeaturesExtractor):
             raise NetworkError(OBSERVATIONS, "MultiInputPolicy needs a Dict space")
         parts = agent.observation_space.parts()
         if len(parts) > _MAX_KEYS:
-            message = f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}"
-            raise UnsupportedError(message, entry=DATA_ENTRY)
+            refuse(f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}", DATA_ENTRY)
         outputs = arguments.size("cnn_output_dim", 256)
         extractors: dict[str, Module] = {}
         total = Size(0, "")
@@ -332,8 +328,7 @@ def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
     known = is_known_extractor(value)
     pair = current_name(value.pair) if known else agent.arguments.reference(EXTRACTOR_CLASS, default)
     if not known or (pair == COMBINED and agent.release < changes.DICT_SPACES):
-        message = f"features_extractor_class is {escape('.'.join(pair), 120)}, and its layers are not known"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"features_extractor_class is {escape('.'.join(pair), 120)}, and its layers are not known", DATA_ENTRY)
     return EXTRACTORS[pair](agent, agent.arguments.nested("features_extractor_kwargs"))
 
 

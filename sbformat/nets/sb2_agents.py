@@ -26,7 +26,7 @@ from sbformat.formats.sb2 import Sb2Pickle
 from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError
+from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError, refuse
 from sbformat.nets.extractors import add_one_hot, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Place, list_variables
@@ -165,13 +165,11 @@ def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[P
         named = "FeedForwardPolicy"
     if named is None:
         reason = reason or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
-        message = f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy", DATA_ENTRY)
     name = named.rpartition(".")[2]
     rule = find_rule(learner, name)
     if rule is None:
-        message = f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}"
-        raise UnsupportedError(message)
+        refuse(f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}")
     inferred = f"the class is {policy.label}; names and shapes of the parameters determined the layers of a {name}"
     settings = {**policy.settings, **(given.policy_kwargs or {})}
     return Policy(f"{name} of {learner}", rule, settings), f"policy: {inferred}"
@@ -181,8 +179,7 @@ def _require_space(data: Mapping[str, Any], key: str) -> Space:
     space = find_space(data, key)
     if space is None or not space.distribution:
         shown = type(data.get(key)).__name__ if space is None else space.class_name
-        message = f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}", DATA_ENTRY)
     return space
 
 
@@ -277,8 +274,7 @@ def _join_goals(goals: Space, network: Network) -> Value:
     for key in GOAL_KEYS:
         space = goals.parts().get(key)
         if space is None or space.distribution in ("", "multi-categorical") or len(space.shape) > 1:
-            message = f"expected a vector or a number as the part {key!r} of an observation of HER"
-            raise UnsupportedError(message)
+            refuse(f"expected a vector or a number as the part {key!r} of an observation of HER")
         described = Input(f"observation/{key}", _input_dtype(space), space.shape, key=key)
         parts.append(_encode(space, network.builder.input(described), network))
     return network.builder.add("Concat", *parts, axis=-1)
@@ -329,8 +325,7 @@ def _normalize_for_ddpg(agent: Agent, network: Network, value: Value) -> Value:
             network.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
         else:  # mean and standard deviation, as common/mpi_running_mean_std.py computes them from sums
             if missing:
-                message = f"the parameter {missing[0]} is missing, without which others have no meaning"
-                raise UnsupportedError(message)
+                refuse(f"the parameter {missing[0]} is missing, without which others have no meaning")
             add, shape = scope.add, value.shape
             count, total, squares = (network.weight(name, "float64") for name in _SUMS)
             mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
