@@ -247,8 +247,7 @@ def action_size(space: Space) -> Size:
     if not space.distribution:
         raise action_space_error(space)
     if space.distribution in ("multi-categorical", "bernoulli") and len(space.shape) != 1:
-        message = f"expected a {space.class_name} of one dimension, got the shape {space.shape}"
-        raise NetworkError(ACTIONS, message)
+        raise NetworkError(ACTIONS, f"expected a {space.class_name} of one dimension, got the shape {space.shape}")
     return Size(prod(space.shape), ACTIONS)
 
 

@@ -151,8 +151,7 @@ def add_observation(network: Network, agent: Agent, statistics: VecNormalize | N
     """
     parts = agent.observation_space.parts()
     if not parts:
-        message = "expected a Dict with at least one part"
-        raise NetworkError(OBSERVATIONS, message)
+        raise NetworkError(OBSERVATIONS, "expected a Dict with at least one part")
     made: dict[str | None, Value] = {}
     for key, space in parts.items():
         scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
