@@ -43,7 +43,6 @@ MAX_LAYERS: Final = 8_192
 """Layers or tensors of a network: a file can ask for any number of critics or layers."""
 LARGEST_FLOAT32: Final = 3.4028234663852886e38
 _MAX_VALUE_LENGTH: Final = 120
-"""Characters of a value in a message."""
 
 
 class NetworkError(ValidationError):
@@ -218,7 +217,6 @@ class Agent(Record):
     use_sde: bool
     """The algorithm's ``use_sde``, which on-policy algorithms pass to their policy."""
     release: Release
-    """The release of SB3 that makes the network."""
     supplied: Mapping[str, tuple[str, int]] = {}
     """The modules that functions of the caller replace: the name of the function, and the number of its results."""
 

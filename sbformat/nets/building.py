@@ -74,7 +74,6 @@ WHAT_WORKS: Final = (
 )
 """The end of a message about a policy that is not known."""
 _MAX_FEATURES: Final = 1 << 20
-"""Items of an observation whose space is inferred."""
 _MATRIX: Final = 2
 _HIDDEN: Final = {
     changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
@@ -89,7 +88,6 @@ _FIRST: Final = (
 """Modules that may be the first after the features extractor, each before those that may follow it."""
 _MODULES: Final = ("", "actor.", "q_net.", "quantile_net.")
 _EXTRACTORS: Final = (changes.ACTOR_EXTRACTOR, *(module + EXTRACTOR for module in _MODULES))
-"""The names of the features extractor of what acts."""
 _CNN_TENSORS: Final = {one.name for one in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()}
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""

@@ -29,7 +29,6 @@ _LIKELY: Final = 1.5 * 2**-24
 _GSDE_EPSILON: Final = 1e-6
 """``epsilon`` of ``StateDependentNoiseDistribution``."""
 _MAX_COMPONENTS: Final = 1 << 20
-"""Components of an action, beyond all real ones."""
 _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
 
@@ -124,7 +123,6 @@ class Noise(Record):
     """The distribution of continuous actions around their mean."""
 
     log_std: Value
-    """The logarithm of the standard deviation of each action."""
     sampling: Sampling
 
 

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 
 ADDRESS: Final = "vecnormalize"
-"""Where the addresses of statistics begin."""
 _DOUBLE: Final = "float64"
 _CHANNELS_LAST: Final = (1, 2, 0)
 
@@ -133,7 +132,6 @@ NORMS: Final = {
 }
 """The layers that it normalizes with, and their tensors beside a mean and a variance of each feature."""
 NATURE_LAYERS: Final = ((8, 4), (4, 2), (3, 1))
-"""Kernel and stride of NatureCNN's three convolutions."""
 EXTRACTOR: Final = "features_extractor"
 """Its name in a state dict, if the policy has one."""
 EXTRACTOR_CLASS: Final = "features_extractor_class"

@@ -59,7 +59,6 @@ _PARAMETER_SHAPED: Final = frozenset(
 )
 """Tensors of an optimizer's state that have the shape of their parameter."""
 _MOST_LISTED: Final = 5
-"""Differences in a message."""
 
 
 class NetworkMatch(Record):

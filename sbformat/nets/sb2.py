@@ -45,7 +45,6 @@ Shape: TypeAlias = tuple[int, ...]
 Variable: TypeAlias = tuple[str, Shape]
 
 LINEAR: Final = ("w", "b")
-"""The variables of SB2's ``linear``."""
 DENSE: Final = ("kernel", "bias")
 """The variables of ``tf.layers.dense``."""
 CONNECTED: Final = ("weights", "biases")
@@ -297,7 +296,6 @@ class Policy(Module):
     """A network that acts."""
 
     scope: ClassVar[str]
-    """The scope of its variables."""
     activation: ClassVar[str] = "relu"
     """The default of ``act_fun``."""
     inputs: InputStage

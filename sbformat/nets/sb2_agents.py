@@ -60,7 +60,6 @@ _KEYS: Final = (
     "policy", KWARGS, OBSERVATIONS, ACTIONS, "model_class", "her_obs_space", "normalize_observations",
     "observation_range",
 )  # fmt: skip
-"""The keys of ``data`` that the network depends on."""
 ALGORITHMS: Final = ("A2C", "ACER", "ACKTR", "DDPG", "DQN", "GAIL", "PPO1", "PPO2", "SAC", "TD3", "TRPO")
 """The algorithms whose policies are known; HER has the policy of one of them."""
 GOAL_KEYS: Final = ("observation", "achieved_goal", "desired_goal")
@@ -95,11 +94,8 @@ class Agent(Record):
     """For HER, the observation space of the goal environment."""
     action_space: Space
     statistics: VecNormalize | None
-    """The statistics that observations are normalized with."""
     data: Mapping[str, Any]
-    """Values of the file, decoded."""
     tensors: Mapping[str, TensorInfo]
-    """The parameters by name."""
 
     def has_variables(self, variables: Iterable[Variable]) -> bool:
         """Return whether the file has all of these variables, with these shapes."""

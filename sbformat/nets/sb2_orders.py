@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     """The variable list of a file: names and shapes, in order."""
 
 _LAYERS: Final = (64, 64)
-"""SB2's default."""
 _IMAGE_RANK: Final = 3
 _MOST_OF_ACTOR_CRITIC: Final = 80
 """Maximum number of parameters of a network whose layers may have many orders, all of which must be tried."""
@@ -119,7 +118,6 @@ class Policy(Record):
     rule: Rule | None
     """None for a user's class."""
     settings: Mapping[str, object]
-    """Its keywords."""
 
 
 # -- the policy ---------------------------------------------------------------------------------------
@@ -227,7 +225,6 @@ class _Candidates(Record):
 
     algorithm: str
     settings: Mapping[str, object]
-    """The keywords of the policy."""
     shape: sb2.Shape
     """Shape of an observation."""
     head: Head

@@ -122,7 +122,6 @@ class Policy(Module):
     """
 
     activation: Pair = RELU
-    """The default of ``activation_fn``."""
     extractor_names: tuple[str, str] = (EXTRACTOR, "")
     """The names of the features extractors of what acts and of its critic, in a state dict of today."""
 
@@ -545,7 +544,6 @@ class ActorCriticsPolicy(Policy):
     net_arch_of_images: Any = (256, 256)
     """Those after a NatureCNN."""
     renorm: Arguments | None = None
-    """The arguments, if a batch renormalisation precedes each layer."""
 
     def make(self) -> None:
         agent = self.agent
@@ -672,7 +670,6 @@ class ARSPolicy(Policy):
     net_arch: tuple[int, ...] = (64, 64)
     has_bias = True
     squashes = True
-    """Whether actions are squashed by default."""
 
     def make(self) -> None:
         space, extractor = self.agent.action_space, self.make_extractor()
@@ -728,7 +725,6 @@ class Row(Record):
     since: Mapping[str, Release] = {}
     """The first release of the arguments that came later."""
     extractor: Pair = FLATTEN
-    """The default features extractor."""
 
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it accepts in a release."""
@@ -797,7 +793,6 @@ def _list_policies() -> Iterator[tuple[Pair, Row]]:
 
 
 POLICIES: Final = dict(_list_policies())
-"""The policies, by module and name of today."""
 
 
 def make_policy(agent: Agent) -> Policy:

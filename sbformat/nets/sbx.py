@@ -361,7 +361,6 @@ class Simba(Mlp):
 
 
 _SAC: Final = ("common", "sac", "tqc", "droq")
-"""The packages that had actors and critics of SAC and its relatives."""
 _ACTION_SPACES: Final = {"ppo": ("gaussian", "categorical", "multi-categorical", "bernoulli"), "q": ("categorical",)}
 """The distributions of the action spaces that an actor is for, which is a Box for any other."""
 
@@ -389,7 +388,6 @@ CRITICS: Final[Mapping[Pair, type[Mlp]]] = {
     ("sbx.crossq.policies", "VectorCritic"): NormedMlp,
     ("sbx.crossq.policies", "SimbaVectorCritic"): Simba,
 }
-"""The classes of critics, and their layers."""
 
 
 # -- policies -----------------------------------------------------------------------------------------

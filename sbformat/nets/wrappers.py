@@ -40,9 +40,7 @@ _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n"
 """Parts of names that only wrappers add, where each name is a line."""
 _PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
 _DTYPES: Final = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
-"""The dtypes of tensors that are computed, with numpy's codes."""
 _MOST_NAMES: Final = 4
-"""Names in a sentence."""
 
 
 class Unwrapped(Record):
@@ -121,7 +119,6 @@ class _Plain(Record):
     name: str
     removed: tuple[str, ...]
     is_kept: bool
-    """Whether it is in a module that is kept."""
 
 
 def _split(name: str) -> list[str]:
@@ -230,7 +227,6 @@ class _Computed(Record):
 
     wrapper: _Wrapper
     parts: tuple[str, ...]
-    """The names of what it was computed from."""
     info: TensorInfo
 
 

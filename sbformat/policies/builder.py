@@ -192,7 +192,6 @@ class Given(Record):
     """The arguments of ``load_policy`` beside the file."""
 
     vecnormalize: VecNormalize | None = None
-    """Statistics that observations are normalized with."""
     policy_class: str | None = None
     """The class to treat the policy as, as in ``ActorCriticPolicy``, where the file's is missing or not known."""
     observation_space: Space | None = None
@@ -200,7 +199,6 @@ class Given(Record):
     policy_kwargs: Mapping[str, Any] | None = None
     """Arguments of the policy, instead of the file's; a class by its name, as in ``torch.nn`` or SB3."""
     modules: frozenset[str] = frozenset()
-    """The modules that the caller supplies as functions of arrays."""
 
 
 class PolicyModel(Record):
@@ -213,6 +211,4 @@ class PolicyModel(Record):
     family: Family
     """The library whose ``predict`` the policy follows: they differ in shapes and states."""
     was_normalized: bool
-    """Whether the agent was trained behind VecNormalize."""
     archive: Archive | None = None
-    """Where it comes from."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _ACTIVATIONS: Final = {op: row.activation for op, row in OPERATORS.items() if row.activation}
-"""Operators that are activations of torch by themselves."""
 _COMPOSED: Final = {
     "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
     "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU",
@@ -47,12 +46,9 @@ class Layer(Record):
     inputs: tuple[str, ...]
     """The layers, inputs of the graph and steps that it reads."""
     input_shapes: tuple[Shape, ...]
-    """The shape of each, for one observation."""
     shape: Shape
-    """The shape of the result for one observation."""
     activation: str | None
     weights: tuple[str, ...]
-    """Addresses of its tensors in the file."""
     parameter_count: int
     outputs: tuple[str, ...]
     """The outputs of the graph that are its result."""
@@ -83,7 +79,6 @@ class Summary(Record):
 
     inputs: tuple[Input, ...]
     preprocessing: tuple[Step, ...]
-    """The steps before the first layer."""
     layers: tuple[Layer, ...]
     heads: tuple[Head, ...]
     postprocessing: tuple[Step, ...]
@@ -306,7 +301,6 @@ class Table(Record):
     header: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     right: tuple[int, ...] = ()
-    """Columns that are right-aligned."""
 
 
 def describe(graph: Graph) -> str:

@@ -45,13 +45,11 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "safetensors": "plain arrays",
     "npz": "plain arrays",
 }
-"""Descriptions of the files without a policy."""
 NOT_NORMALIZED: Final = (
     "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
     "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "
     "pass False (--vecnormalize none)"
 )
-"""The warning for an agent without its statistics."""
 
 
 def load_policy(

@@ -228,7 +228,6 @@ class Clip(Record):
     inner: str
     """The node that is computed first, which nothing else uses."""
     value: str
-    """What it is computed of."""
     low: Array
     high: Array
 
@@ -307,7 +306,6 @@ class Writer:
     def __init__(self, lowered: Lowered, opset: int, batch: int | None) -> None:
         self.opset = opset
         self.types = read_types(lowered)
-        """Of all values of the graph."""
         self.steps: list[Step] = []
         self.initializers: dict[str, Array] = {}
         self._lowered, self._batch = lowered, batch
@@ -415,7 +413,6 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
-        """The last number that was appended to a name."""
 
     def choose(self, wanted: str) -> str:
         """Return a name that is not taken, and take it. An empty name means "none" in ONNX, and is never chosen."""

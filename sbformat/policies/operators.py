@@ -36,7 +36,6 @@ Shape = tuple[int, ...]
 DTYPES: Final = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
 )  # fmt: skip
-"""The dtypes of values, by numpy's names."""
 
 
 class Operand(Record):
@@ -50,7 +49,6 @@ class Operand(Record):
 
 
 Result = tuple[str, Shape]
-"""Dtype and shape of what an operator returns."""
 
 
 class C(Record):
@@ -66,7 +64,6 @@ class C(Record):
     has_bools: bool = False
     """Whether ``integers`` is right for bools, too."""
     statements: str = ""
-    """Statements before the expression."""
     write: str = "elementwise"
     """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
 
@@ -77,7 +74,6 @@ class Operator(Record):
     result: Rule
     """Returns dtype and shape; raises UnsupportedError when the operands do not fit."""
     operands: tuple[int, int]
-    """The least and the most operands."""
     attributes: frozenset[str]
     meaning: str
     numpy: str = ""
