@@ -60,6 +60,7 @@ class Input(Record):
     """The value of all items when the input is not given; None for an input that is required."""
     role: Literal["observation", "state", "episode_start", "action_masks"] = "observation"
     key: str | None = None
+    """The key of a Dict observation."""
 
 
 class State(Record):
@@ -98,6 +99,7 @@ class Weight(Record):
     A tensor that was computed from others (FORMAT.md 6.8) has the name of SB3, which the file does not contain.
     """
     source: TensorInfo | ArrayInfo | tuple[float, ...]
+    """A tensor or array of a file, or the items in C order."""
 
 
 class Sampling(Record):
