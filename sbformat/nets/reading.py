@@ -7,7 +7,7 @@ A network that is not known, and one that SB3 cannot make, count as "not checked
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from sbformat.nets.sb3 import Policy
     from sbformat.pkl.tree import Pair
     from sbformat.pth import StateDict
-
-Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count", "contradiction"]
 
 _KEYS: Final = (
     ("mlp_extractor.", "policy_kwargs/net_arch"),
@@ -180,7 +178,7 @@ class Mismatch(Record):
     """A name or a shape that differs."""
 
     name: str
-    kind: Kind
+    kind: Literal["missing", "unexpected", "shape", "count", "contradiction"]
     expected: tuple[int, ...] | None
     """None for a name that is not expected."""
     actual: tuple[int, ...] | None

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 BOUNDS: Final = "bounds"
 """The ``module`` of nodes that clip or scale an action to the bounds of its space."""
-
-SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
 
 
 class Tensor(Record):
@@ -117,7 +115,7 @@ class Sampling(Record):
     - ``none``: the action is deterministic.
     """
 
-    kind: SamplingKind
+    kind: Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
     replaces: str = ""
     """The node whose result is replaced by the draw."""
     parameters: Mapping[str, str] = {}

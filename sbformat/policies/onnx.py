@@ -537,7 +537,6 @@ def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     nodes = []
     for step in writer.steps:
         attributes: dict[str, Any] = dict(step.attributes)
-        attributes.update({name: int(value) for name, value in attributes.items() if isinstance(value, bool)})
         if step.op == "Cast":
             attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
         nodes.append(helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes))
