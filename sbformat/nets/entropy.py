@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
-from sbformat.immutable import Record
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import LARGEST_FLOAT32
@@ -32,15 +31,6 @@ LEARNED: Final = "log_ent_coef"
 FIXED: Final = "ent_coef_tensor"
 _SHAPES: Final[dict[str, tuple[int, ...]]] = {LEARNED: (1,), FIXED: ()}
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
-
-
-class EntropyMismatch(Record):
-    """An entry that contradicts ``ent_coef``."""
-
-    entry: str
-    loc: str
-    """A JSON pointer into ``data``; empty for the whole entry."""
-    message: str
 
 
 def fixed_coefficient(value: object) -> float | None:
@@ -95,8 +85,8 @@ def check_variable(name: str, tensor: object) -> str:
     return f"expected a float32 tensor of the shape {_SHAPES[name]}, got {found}"
 
 
-def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
-    """Yield the entries that contradict ``ent_coef``, and an initial value that SB3 refuses.
+def find_entropy_mismatches(archive: Archive) -> Iterator[tuple[str, str, str]]:
+    """Yield what contradicts ``ent_coef``: the entry, a JSON pointer into ``data``, and a message.
 
     The missing optimizer of a learned coefficient is not among them: that is a missing entry.
     """
@@ -116,16 +106,16 @@ def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
     if found and value is not None:
         problems.append(f"{shown} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails")
     for problem in problems:
-        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", problem)
+        yield DATA_ENTRY, f"/{KEY}", problem
     wrong = {name: problem for name, tensor in variables.items() if (problem := check_variable(name, tensor))}
     for name, problem in wrong.items():
-        yield EntropyMismatch(entry, "", f"{name}: {problem}")
+        yield entry, "", f"{name}: {problem}"
     if state_dict is None or not isinstance(value, (int, float)) or FIXED not in variables or FIXED in wrong:
         return
     stored = float(state_dict[FIXED])
     if not _equals_in_float32(value, stored):
         message = f"{shown} contradicts {FIXED} of {entry}, which is {stored!r}"
-        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
+        yield DATA_ENTRY, f"/{KEY}", message
 
 
 def _equals_in_float32(value: float, stored: float) -> bool:

@@ -29,14 +29,8 @@ BFLOAT16: Final = "bfloat16"
 """A dtype that numpy does not have; float32 has all of its values."""
 
 
-class Value(Record):
-    """A value in a graph under construction: an input, a weight or the result of a node."""
-
-    name: str
-    dtype: str
-    shape: Shape
-    """Shape of one item; of a weight, its whole shape."""
-    is_weight: bool
+Value: TypeAlias = Operand
+"""A value in a graph under construction: an input, a weight, whose shape is the whole one, or the result of a node."""
 
 
 class GraphBuilder:
@@ -70,7 +64,7 @@ class GraphBuilder:
             self._require_new(described.name)
             self._spend(described.name, described.shape)
             self._inputs[described.name] = described
-        return Value(described.name, described.dtype, described.shape, False)
+        return Value(described.dtype, described.shape, False, described.name)
 
     def weight(self, name: str, source: TensorInfo | ArrayInfo, address: str) -> Value:
         """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32."""
@@ -80,7 +74,7 @@ class GraphBuilder:
             dtype = "float32" if dtype == BFLOAT16 else dtype
             self._weights[name] = Weight(name, dtype, tuple(source.shape), address, source)
         made = self._weights[name]
-        return Value(name, made.dtype, made.shape, True)
+        return Value(made.dtype, made.shape, True, name)
 
     def constant(self, items: float | Iterable[float], dtype: str = "float32", shape: Shape = ()) -> Value:
         """Add an array of numbers that no file contains; equal ones are one weight."""
@@ -91,7 +85,7 @@ class GraphBuilder:
             name += "+"
         if name not in self._weights:
             self._weights[name] = Weight(name, dtype, shape, None, numbers)
-        return Value(name, dtype, shape, True)
+        return Value(dtype, shape, True, name)
 
     def add(self, op: str, *operands: Value, name: str = "", module: str = "", **attributes: Any) -> Value:
         """Add a node, and return its result.
@@ -106,7 +100,7 @@ class GraphBuilder:
             message = f"{op} does not take {len(operands)} operands with {sorted(attributes)}"
             raise TypeError(message)
         try:
-            dtype, shape = operator.result([Operand(*operand[1:]) for operand in operands], attributes)
+            dtype, shape = operator.result(operands, attributes)
         except UnsupportedError as error:
             message = f"{quote(module or name or op, 120)}: {error.message}"
             raise UnsupportedError(message) from None
@@ -114,7 +108,7 @@ class GraphBuilder:
         name = self._unique(name or (f"{module}/{op}" if module else op))
         inputs = tuple(operand.name for operand in operands)
         self._nodes[name] = Node(name, op, inputs, FrozenDict(attributes), dtype, shape, module)
-        return Value(name, dtype, shape, all(operand.is_weight for operand in operands))
+        return Value(dtype, shape, all(operand.is_weight for operand in operands), name)
 
     def cast(self, value: Value, dtype: str, module: str = "") -> Value:
         """Add a value in a dtype; it is the value itself if it has it."""
