@@ -285,8 +285,8 @@ class _Candidates(Record):
         if not convolved:
             return sb2.InputStage(shape, None), normed
         pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
-        is_valid = type(flat) is bool and isinstance(pad, str) and pad in ("VALID", "SAME")
-        if len(shape) != _IMAGE_RANK or not is_valid:
+        is_pad = isinstance(pad, str) and pad in ("VALID", "SAME")
+        if len(shape) != _IMAGE_RANK or type(flat) is not bool or not is_pad:
             refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
         return sb2.InputStage(shape, sb2.Cnn(pad == "SAME", flat)), normed
 

@@ -496,7 +496,7 @@ class Policy:
         scope, place = Scope(network, "qf_state"), Scope(network, "qf")
         seen = scope.add("Concat", scope.flatten(self.observation), action, axis=-1)
         states = {name.partition("/")[0] for name in self.tensors if "/" in name}
-        own = [state for state in ("qf1_state", "qf2_state") if state in states]  # of TQC
+        own: list[str] = [state for state in ("qf1_state", "qf2_state") if state in states]  # of TQC
         values = []
         part, count = "", 0
         if not own:  # then one module has several critics, along the first axis of its arrays
