@@ -154,16 +154,17 @@ def add_observation(network: Network, agent: Agent, statistics: VecNormalize | N
     for key, space in parts.items():
         scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
         value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
-        is_choice = space.observed == "one-hot"
-        value = add_one_hot(scope, value, space) if is_choice else network.builder.cast(value, FLOAT, scope.path)
+        value = encode_numbers(scope, value, space)
         if space.is_image() and agent.arguments.flag("normalize_images", default=True):
             value = scope.add("Div", value, scope.constant(255.0))
         made[key] = value
     return made
 
 
-def add_one_hot(scope: Scope, value: Value, space: Space) -> Value:
-    """Add integers one-hot, from 0 whatever ``start`` is, which SB3 does not subtract."""
+def encode_numbers(scope: Scope, value: Value, space: Space) -> Value:
+    """Add choices one-hot, from 0 whatever ``start`` is, which SB3 does not subtract; other numbers as float32."""
+    if space.observed != "one-hot":
+        return scope.network.builder.cast(value, FLOAT, scope.path)
     counts = choice_counts(space, OBSERVATIONS)
     if not space.shape:
         return scope.add("OneHot", value, depth=counts[0])

@@ -27,7 +27,7 @@ from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError, refuse
-from sbformat.nets.extractors import add_one_hot, normalize_observation
+from sbformat.nets.extractors import encode_numbers, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
 from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Place, list_variables
 from sbformat.nets.sb2_orders import (
@@ -260,7 +260,7 @@ def encode_observation(agent: Agent, network: Network, *, is_scaled: bool) -> Va
         value = normalize_observation(builder, value, agent.statistics, None)
         if space.bounds and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
             value = builder.add("Cast", value, to=numpy_name(space.dtype))
-    value = _encode(space, value, network)
+    value = encode_numbers(Scope(network), value, space)
     return _scale(builder, space.bounds, value) if is_scaled and space.bounds else value
 
 
@@ -272,7 +272,7 @@ def _join_goals(goals: Space, network: Network) -> Value:
         if space is None or space.distribution in ("", "multi-categorical") or len(space.shape) > 1:
             refuse(f"expected a vector or a number as the part {key!r} of an observation of HER")
         described = Input(f"observation/{key}", _input_dtype(space), space.shape, key=key)
-        parts.append(_encode(space, network.builder.input(described), network))
+        parts.append(encode_numbers(Scope(network), network.builder.input(described), space))
     return network.builder.add("Concat", *parts, axis=-1)
 
 
@@ -281,12 +281,6 @@ def _input_dtype(space: Space) -> str:
     if space.observed == "one-hot":
         return "int64"  # OneHot takes it
     return numpy_name(space.dtype) if space.bounds else "int32"
-
-
-def _encode(space: Space, value: Value, network: Network) -> Value:
-    """Encode an observation: one-hot for integers, otherwise as float32."""
-    is_choice = space.observed == "one-hot"
-    return add_one_hot(Scope(network), value, space) if is_choice else network.builder.cast(value, FLOAT)
 
 
 def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import FrozenDict, Record
+from sbformat.policies.operators import require
 from sbformat.pth.values import TensorInfo, tensor_info
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _strip(name: str, counts: Mapping[str, int], kept: Collection[str]) -> _Plai
 
 
 def _apply_mask(original: Any, mask: Any) -> Any:
-    _require(original.shape == mask.shape, "a mask of the tensor's shape")
+    require(original.shape == mask.shape, "expected a mask of the tensor's shape")
     return original * mask
 
 
@@ -170,27 +171,21 @@ def _divide_by_norm(weight: Any, left: Any, right: Any) -> Any:
         for axis, size in enumerate(weight.shape)
         if weight.size and left.shape == (size,) and right.shape == (weight.size // size,)
     }
-    _require(bool(sigmas), "vectors of the sizes of its matrix")
+    require(bool(sigmas), "expected vectors of the sizes of its matrix")
     axis, sigma = next(iter(sigmas.items()))
     others = [abs(sigmas[other]) for other in sigmas if other != axis]
     is_certain = not others or (axis == 0 and max(others) <= abs(sigma) * 1.001)  # rounding
-    _require(is_certain, "vectors that fit one axis: the argument dim is not stored")
+    require(is_certain, "expected vectors that fit one axis: the argument dim is not stored")
     return weight / sigma
 
 
 def _scale(direction: Any, length: Any) -> Any:
     """``direction * length / norm``, with a norm for each length; one length without axes is that of all."""
-    _require(length.ndim in (0, direction.ndim), "one length, or one along each axis")
+    require(length.ndim in (0, direction.ndim), "expected one length, or one along each axis")
     axes = tuple(axis for axis, size in enumerate(length.shape) if size == 1) if length.shape else None
     norms = (direction**2).sum(axes, keepdims=bool(length.shape)) ** 0.5
-    _require(norms.shape == length.shape, "a length for each part of the direction")
+    require(norms.shape == length.shape, "expected a length for each part of the direction")
     return direction * (length / norms)
-
-
-def _require(fits: bool, expected: str) -> None:  # noqa: FBT001 -- the condition
-    if not fits:
-        message = f"expected {expected}"
-        raise UnsupportedError(message)
 
 
 def _refuse(*_: Any) -> Any:
@@ -283,7 +278,7 @@ def _compute(wrapper: _Wrapper, infos: Sequence[TensorInfo], budget: Budget) -> 
     from sbformat.pth.arrays import to_array
 
     first = infos[0]
-    _require(all(info.dtype in _DTYPES for info in infos), f"tensors of {', '.join(_DTYPES)}")
+    require(all(info.dtype in _DTYPES for info in infos), f"expected tensors of {', '.join(_DTYPES)}")
     budget.inflate(16 * sum(info.numel for info in infos))  # as float64, and the result
     with np.errstate(all="ignore"):  # as torch, which returns infinity and NaN
         made = wrapper.compute(*(to_array(info, budget).astype(np.float64) for info in infos))
