@@ -46,10 +46,7 @@ _MAX_VALUE_LENGTH: Final = 120
 
 
 class NetworkError(ValidationError):
-    """SB3 cannot make the network that ``data`` describes.
-
-    :param key: the key of ``data`` that is wrong, with the path below it: ``policy_kwargs/net_arch``
-    """
+    """SB3 cannot make the network of ``data``; ``key`` is the path of what is wrong: ``policy_kwargs/net_arch``."""
 
     key: str
 

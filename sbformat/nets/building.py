@@ -106,10 +106,7 @@ _IN_EXTRACTOR: Final = f"{EXTRACTOR}."
 
 
 class Stored:
-    """The tensors of a state dict, by the names of modules in this package.
-
-    :param shapes: of its tensors, by the names that are stored
-    """
+    """The tensors of a state dict, by the names of modules in this package; ``shapes`` has the stored names."""
 
     def __init__(self, tensors: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]) -> None:
         own = changes.own_names()

@@ -133,10 +133,7 @@ def add_gaussian(mean: Value, log_std: Value) -> Noise:
 
 
 def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> Noise:
-    """Add the noise of gSDE, which is a matrix times features.
-
-    :param scope: of the tensor ``log_std``: (features, actions), or (features, 1) without ``full_std``
-    """
+    """Add the noise of gSDE: a matrix (features, actions), or (features, 1) without ``full_std``, times features."""
     log_std = scope.network.weight(scope.path)
     std = scope.add("Exp", log_std)
     if use_expln:  # above 0 it grows like a logarithm
@@ -181,10 +178,7 @@ def finish_action(builder: GraphBuilder, space: Space, action: Value, *, squashe
 
 
 def finish_gaussian(scope: Scope, space: Space, noise: Noise, mean: Value, scaled: Value, *, squashed: bool) -> Head:
-    """Add the action of a Gaussian policy, and its outputs.
-
-    :param scaled: the action before :func:`finish_action`: the mean, or its tanh
-    """
+    """Add the action of a Gaussian policy, and its outputs; ``scaled`` is the mean, or its tanh."""
     action = finish_action(scope.network.builder, space, scaled, squashed=squashed)
     log_std = scope.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
     return Head({"action": action, "mean": mean, "log_std": log_std}, noise.sampling)

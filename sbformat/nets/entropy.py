@@ -72,10 +72,7 @@ def _read_coefficient(archive: Archive) -> str | float | None:
 
 
 def check_variable(name: str, tensor: object) -> str:
-    """Return what is wrong with the tensor of a coefficient, or an empty text.
-
-    :param name: :data:`LEARNED` or :data:`FIXED`
-    """
+    """Return what is wrong with the tensor ``log_ent_coef`` or ``ent_coef_tensor``, or an empty text."""
     if not isinstance(tensor, TensorInfo):
         found = escape(render_line(tensor), 80)
     elif tensor.dtype != "float32" or tuple(tensor.shape) != _SHAPES[name]:

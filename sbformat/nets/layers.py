@@ -196,10 +196,7 @@ class Opaque(Module):
 
 
 class Supplied(Opaque):
-    """A module that the caller supplies as a function of arrays.
-
-    :param size: the items of the vector that it returns; None for as many as it gets
-    """
+    """A module that the caller supplies as a function of arrays; it returns ``size`` numbers, or as many as it gets."""
 
     def __init__(self, function: str, size: int | None = None) -> None:
         self.function = function
@@ -209,10 +206,7 @@ class Supplied(Opaque):
         return self.call(scope, [value])
 
     def call(self, scope: Scope, operands: Sequence[Value], keys: Iterable[str] = ()) -> Value:
-        """Add the call.
-
-        :param keys: when the function receives a dict: the key of each operand
-        """
+        """Add the call; when the function receives a dict, ``keys`` has the key of each operand."""
         size = operands[0].shape[0] if self.size is None else self.size
         return scope.add("Call", *operands, function=self.function, keys=tuple(keys), dtype=FLOAT, shape=(size,))
 
@@ -307,10 +301,7 @@ class BatchRenorm(Module):
 
 
 class RunningNorm(Module):
-    """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - running_mean) / sqrt(running_var + 1e-5)``.
-
-    :param counters: the names of other tensors, which only training uses
-    """
+    """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - mean) / sqrt(var + 1e-5)``; training uses the counters."""
 
     def __init__(self, size: Size, counters: Iterable[str]) -> None:
         self.running_mean = self.running_var = Tensor((size,), is_buffer=True)

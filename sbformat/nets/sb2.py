@@ -572,10 +572,7 @@ class TD3Actor(Actor):
         return self.add_noise(scope, agent, self.add_squashed(scope, observation, activation), None)
 
     def add_noise(self, scope: Place, agent: Agent, squashed: Value, perturbed: Value | None) -> Head:
-        """Add the action: with action noise unless it is deterministic, clipped, scaled to the bounds.
-
-        :param squashed: what the actor computes, from -1 to 1
-        """
+        """Add the action of what the actor computes: with action noise unless it is deterministic, clipped, scaled."""
         builder, top, count = scope.network.builder, scope.top, squashed.shape[0]
         noise = read_noise(builder, agent.data.get("action_noise"), count)
         mean, acted, sampling = perturbed or squashed, squashed, Sampling("none")

@@ -247,10 +247,7 @@ def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
 
 
 def encode_observation(agent: Agent, network: Network, *, is_scaled: bool) -> Value:
-    """Add the inputs, and return the observation as the network gets it: float32, in the shape of the space.
-
-    :param is_scaled: whether the network has a CNN, for which SB2 scales a Box to 0 to 1
-    """
+    """Add the inputs, and return what the network gets, float32; with a CNN, SB2 scales a Box to 0 to 1."""
     space, builder = agent.observation_space, network.builder
     if agent.goal_space is not None:
         value = _join_goals(agent.goal_space, network)

@@ -116,10 +116,7 @@ def create_mlp(
 
 
 class Policy(Module):
-    """A policy: a network that acts, with what only training uses.
-
-    :param extractor: the class of its features extractor by default
-    """
+    """A policy: a network that acts, with what only training uses; it has a default features extractor."""
 
     activation: Pair = RELU
     extractor_names: tuple[str, str] = (EXTRACTOR, "")
@@ -169,10 +166,7 @@ class Policy(Module):
 
 
 def make_noise_layers(agent: Agent, activation: MakeModule, inputs: Size, latent: Size) -> tuple[Module | None, Size]:
-    """Return the layers that gSDE has for itself, and the number of features that its noise depends on.
-
-    They may be none: the noise then depends on the features of the observation.
-    """
+    """Return the layers that gSDE has for itself, which may be none, and the size of what its noise depends on."""
     value = agent.policy_kwargs.get(changes.NOISE_ARGUMENT)
     if value is None or agent.release >= changes.NO_NOISE_LAYERS:
         return None, latent
@@ -246,10 +240,7 @@ class ActorCriticPolicy(Policy):
         self.make_layers(extractor, extractor.features_dim)
 
     def make_layers(self, extractor: FeaturesExtractor, inputs: Size) -> None:
-        """Set the modules.
-
-        :param inputs: of ``mlp_extractor``: the number of features, or of outputs of an LSTM after them
-        """
+        """Set the modules after the features, or after the outputs of an LSTM: the inputs of ``mlp_extractor``."""
         agent, arguments, activation = self.agent, self.agent.arguments, read_activation(self.agent, self.activation)
         mlp_extractor = MlpExtractor(agent, extractor, inputs, activation)
         noise_layers, seen = make_noise_layers(agent, activation, inputs, mlp_extractor.latent_dim_pi)
@@ -561,10 +552,7 @@ class ActorCriticsPolicy(Policy):
         self.critic_target = self.make_critic(None)
 
     def make_critic(self, extractor: FeaturesExtractor | None) -> Module:
-        """Return critics.
-
-        :param extractor: what they share, unless they have one of their own; None if they share none
-        """
+        """Return critics, which may share a features extractor, unless they have one of their own."""
         found: Module | None = extractor if self.agent.shares_extractor() else None
         found = getattr(self, EXTRACTOR, found) or self.make_critic_extractor()
         if isinstance(found, FeaturesExtractor):

@@ -109,10 +109,7 @@ class Variables(Network):
         self._axes, self.critic = (critics,) * bool(critics), 0
 
     def weight(self, name: str, dtype: str = FLOAT) -> Value:
-        """Add an array of float32 as a weight; of several critics, its part for the one that is added.
-
-        :param name: as if statistics were parameters
-        """
+        """Add an array as a weight, by its name as a parameter; of several critics, the part of the current one."""
         full = name if name in self.tensors else self._statistics + name[len(self.start) :]
         made, module, start = super().weight(full, dtype), name.rpartition("/")[0], self.critic
         if self.tensors[full].dtype != FLOAT:
@@ -526,10 +523,7 @@ def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
 
 
 def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormalize | None) -> Value:
-    """Add the inputs, and ``prepare_obs``, which encodes nothing: the parts of a Dict are concatenated.
-
-    :return: of float32, in the shape of the space; of a Discrete a vector of one number
-    """
+    """Add the inputs as float32, a Discrete as a vector of one number; the parts of a Dict are concatenated."""
     parts = []
     for key, part in space.parts().items():
         name = OBSERVATION if key is None else f"{OBSERVATION}.{key}"
@@ -544,10 +538,7 @@ def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormali
 
 @refuse_network()
 def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
-    """Return the policy of an archive of SBX as a graph.
-
-    :param given: its ``policy_class`` is not used: the file names the classes of networks
-    """
+    """Return the policy of an archive of SBX as a graph; the file, not the caller, names the classes of networks."""
     if not isinstance(archive, SbxArchive):
         message = f"expected an archive of SBX, got the format {archive.format}"
         raise UnsupportedError(message)

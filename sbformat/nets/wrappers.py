@@ -59,10 +59,7 @@ class Unwrapped(Record):
     """By the name of each tensor that cannot be computed: its wrapper, and why not."""
 
     def require_all(self, supplied: Iterable[str] = ()) -> None:
-        """Refuse tensors that cannot be computed.
-
-        :param supplied: the ends of the names of modules whose tensors are not used
-        """
+        """Refuse tensors that cannot be computed, but those of modules that the caller supplies."""
         found = [why for name, why in self.refused.items() if not any(f"{module}." in name for module in supplied)]
         if found:
             raise UnsupportedError("; ".join(found[:_MOST_NAMES]), entry=self.state_dict.entry)

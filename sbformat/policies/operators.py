@@ -453,10 +453,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 
 
 class Parts:
-    """The nodes that compute what one node computes, in order, and the numbers among their operands.
-
-    :param taken: names that they must not have
-    """
+    """The nodes that compute what one node computes, in order, and the numbers among their operands."""
 
     def __init__(self, label: str, dtype: str, taken: Container[str] = ()) -> None:
         self.nodes: list[Node] = []
@@ -484,10 +481,7 @@ class Parts:
 
 
 def decompose(node: Node, operands: Sequence[Operand], back_end: str, taken: Container[str] = ()) -> Parts:
-    """Return the nodes that compute what a node computes; the last one has its name and module.
-
-    :param back_end: which has no column for the operator, for the message
-    """
+    """Return the nodes that compute what a node computes; the last one has its name and module."""
     make_parts = OPERATORS[node.op].parts
     if make_parts is None:
         message = f"{quote(node.op)} cannot be exported: {back_end} does not have it, and it has no parts here"
