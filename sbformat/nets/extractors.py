@@ -108,9 +108,9 @@ def add_observation_input(
     :return: in the shape and dtype of the space, int64 for choices; normalized, float32
     """
     if statistics is not None and statistics.norm_obs and not space.may_be_normalized:
-        found = statistics.obs_rms
-        is_part = isinstance(found, dict)
-        if key in (statistics.norm_obs_keys or ()) if is_part else found is not None and key is None:
+        found, keys = statistics.obs_rms, statistics.norm_obs_keys or ()
+        has_any = key in keys if isinstance(found, dict) else found is not None and key is None
+        if has_any:
             message = f"expected no statistics of a {space.class_name} observation: VecNormalize normalizes a Box alone"
             raise ValidationError(message)
     if space.observed not in ("numbers", "one-hot"):

@@ -494,7 +494,8 @@ def find_wrapped(data: Data) -> str | None:
 def _match_names(file: VariableList, shapes: tuple[sb2.Shape, ...]) -> tuple[str, ...] | None:
     """Return the names of a variable list, or None when its shapes are not those of the file."""
     names, copies = [], Counter[str]()
-    for shape, (name, expected) in zip_longest(shapes, islice(file, len(shapes) + 1), fillvalue=("", None)):
+    missing = ("", None)  # differs from every shape, and from every variable
+    for shape, (name, expected) in zip_longest(shapes, islice(file, len(shapes) + 1), fillvalue=missing):
         if shape != expected:
             return None
         copies[name] += 1
@@ -531,7 +532,8 @@ def _list_actor_critics(
         if rest or block <= 0:
             continue
         start = _ADVERSARY_VARIABLES * (parts[0] == _ADVERSARY)
-        hidden = (*shapes[0 if start else -_ADVERSARY_VARIABLES][-1:], 0)[0] if _ADVERSARY in parts else 0
+        weights = shapes[0 if start else -_ADVERSARY_VARIABLES] if _ADVERSARY in parts else ()
+        hidden = weights[-1] if weights else 0
         listed, has_arch = shapes[start : start + block], _SINCE_2_4 in data  # LSTMs had no net_arch before
         for net in list_networks(algorithm, policy, data, listed, block // 2, has_lstm_arch=has_arch):
             width = net.inputs.shape[0] if len(net.inputs.shape) == 1 else 0
