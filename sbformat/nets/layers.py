@@ -275,11 +275,12 @@ class Conv2d(Module):
             setattr(self, name, made)
         self.stride = stride
 
-    def forward(self, scope: Scope, value: Value, pads: tuple[int, ...] = (0, 0, 0, 0)) -> Value:
+    def forward(self, scope: Scope, value: Value) -> Value:
         kernel, bias = map(scope.weight, self.names)
         if not self.outputs_first:  # back ends transpose it once
             kernel = scope.add("Transpose", kernel, axes=(3, 2, 0, 1))
-        return scope.add("Conv", value, kernel, bias, strides=(self.stride, self.stride), pads=pads)
+        strides = (self.stride, self.stride)
+        return scope.add("Conv", value, kernel, bias, strides=strides, pads=(0, 0, 0, 0))
 
 
 class BatchRenorm(Module):
