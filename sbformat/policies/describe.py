@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.graph import find_users
 from sbformat.policies.operators import OPERATORS
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import render_table, write_number
@@ -110,19 +111,17 @@ class _Summarizer:
         self._trained = {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
         self._constant = set(graph.weights)
         """Weights, and nodes that depend on weights alone."""
-        self._names: dict[str, str] = {item.name: item.name for item in graph.inputs}
-        """The name that is displayed for a value: of the layer or step that made it."""
+        self._names: dict[str, str] = {}
+        """The layer that made a value, which is displayed for it."""
         self._is_recurrent = {item.name for item in graph.inputs if item.role in ("state", "episode_start")}
         """States, the start of episodes, and nodes that depend on these alone: an LSTM reads them."""
-        self._readers: dict[str, int] = {}
+        self._readers = find_users(graph.nodes)
         for node in graph.nodes:
             known = [name for name in node.inputs if name not in self._constant]
             if not known:
                 self._constant.add(node.name)
             elif self._is_recurrent.issuperset(known):
                 self._is_recurrent.add(node.name)
-            for name in set(node.inputs):
-                self._readers[name] = self._readers.get(name, 0) + 1
 
     def summarize(self) -> Summary:
         before, after = self._split()
@@ -132,7 +131,6 @@ class _Summarizer:
         for group in _group(self._graph.nodes, before | after):
             last = group.nodes[-1]
             if last.name in before or last.name in after:
-                self._names[last.name] = last.name
                 if last.name not in self._constant:
                     steps[last.name in after].append(Step(last.name, self._express(last), last.dtype, last.shape))
                 continue
@@ -181,7 +179,7 @@ class _Summarizer:
             self._shapes[value] == group.nodes[-1].shape
             and (not self._tensors(group) or first.op == "PRelu")
             and (len(group.nodes) > 1 or first.op in _ACTIVATIONS)
-            and self._readers[value] <= sum(value in node.inputs for node in group.nodes)
+            and len(self._readers[value]) <= sum(value in node.inputs for node in group.nodes)
             and not self._outputs(value)
         )
         return made_by[value] if is_activation else None
