@@ -21,7 +21,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.rendering import render_table, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
@@ -187,16 +187,16 @@ class _Summarizer:
     def _activate(self, layer: Layer, group: _Group) -> Layer:
         operators = " ".join(node.op for node in group.nodes)
         activation = _ACTIVATIONS.get(operators) or _COMPOSED.get(operators) or _list_operators(group)
-        tensors = self._tensors(group)
+        addresses, count = self._weigh(group)
         return layer._replace(
             activation=activation if layer.activation is None else f"{layer.activation}, {activation}",
-            weights=(*layer.weights, *(self._address(tensor) for tensor in tensors)),
-            parameter_count=layer.parameter_count + self._count(tensors),
+            weights=layer.weights + addresses,
+            parameter_count=layer.parameter_count + count,
             outputs=self._outputs(group.nodes[-1].name),
         )
 
     def _describe(self, group: _Group) -> Layer:
-        outside, tensors, last = self._operands(group), self._tensors(group), group.nodes[-1]
+        outside, last = self._operands(group), group.nodes[-1]
         is_lstm = not self._is_recurrent.isdisjoint(outside)
         reads = {self._names.get(name, name): self._shapes[name] for name in outside
                  if not is_lstm or name not in self._is_recurrent}  # fmt: skip
@@ -206,7 +206,7 @@ class _Summarizer:
             operation = self._name_operation(group._replace(nodes=group.nodes[:-1]) if activation else group)
         return Layer(
             group.name, operation, tuple(reads), tuple(reads.values()), last.shape, activation,
-            tuple(map(self._address, tensors)), self._count(tensors), self._outputs(last.name),
+            *self._weigh(group), self._outputs(last.name),
         )  # fmt: skip
 
     def _name_operation(self, group: _Group) -> str:
@@ -229,11 +229,10 @@ class _Summarizer:
     def _tensors(self, group: _Group) -> list[str]:
         return [name for name in dict.fromkeys(n for node in group.nodes for n in node.inputs) if name in self._trained]
 
-    def _address(self, name: str) -> str:
-        return self._graph.weights[name].address or name
-
-    def _count(self, tensors: Iterable[str]) -> int:
-        return sum(prod(self._graph.weights[name].shape) for name in tensors)
+    def _weigh(self, group: _Group) -> tuple[tuple[str, ...], int]:
+        """Return the addresses of a group's tensors, and the number of their items."""
+        weights = [self._graph.weights[name] for name in self._tensors(group)]
+        return tuple(weight.address or weight.name for weight in weights), sum(prod(weight.shape) for weight in weights)
 
     def _outputs(self, name: str) -> tuple[str, ...]:
         return tuple(output for output, made_by in self._graph.outputs.items() if made_by == name)
