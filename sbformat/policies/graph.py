@@ -29,7 +29,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_number, write_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sbformat.policies.operators import Shape
 
@@ -207,14 +207,10 @@ def _write_weight(weight: Weight) -> dict[str, Any]:
     if isinstance(source, ArrayInfo):
         items = _list_items(source)
     elif not isinstance(source, TensorInfo):
-        items = _shorten(source)
+        items = [write_number(number) for number in source]
+        if len(items) > 1 and len(set(map(str, items))) == 1:  # STATISTICS.md 17.6
+            items = items[0]
     return made if items is None else {**made, "items": items}
-
-
-def _shorten(numbers: Sequence[float]) -> Any:
-    """Return numbers as JSON: one number when there are several and all are equal (STATISTICS.md 17.6)."""
-    items = [write_number(number) for number in numbers]
-    return items[0] if len(items) > 1 and len(set(map(str, items))) == 1 else items
 
 
 def _list_items(array: ArrayInfo) -> Any:
