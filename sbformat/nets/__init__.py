@@ -1,12 +1,10 @@
 """Networks as trees of modules: what SB3, sb3-contrib, SB2 and SBX store of a policy, and what it computes.
 
-Theory of operation (FORMAT.md 6.8, POLICIES.md 19)
---------------------------------------------------
-A network is written down once, as its authors do: a :class:`~sbformat.nets.layers.Module` creates its tensors and its
-parts in a constructor, and ``forward`` adds the nodes that compute its result to a graph. From the constructor follow
-``parameters()``, the names and shapes of the tensors in the order of ``state_dict()``; so ``validate``, ``new``,
-``load_policy``, ``edit`` and ``rebuild`` agree about every layer. Nothing that a file names is imported, and no array
-is read: sizes are Python ints, so a forged size costs nothing.
+A network is written down once, as its authors do (FORMAT.md 6.8, POLICIES.md 19): a
+:class:`~sbformat.nets.layers.Module` creates its tensors and its parts in a constructor, and ``forward`` adds the nodes
+that compute its result to a graph. From the constructor follow ``parameters()``, the names and shapes of the tensors in
+the order of ``state_dict()``; so ``validate``, ``new``, ``load_policy``, ``edit`` and ``rebuild`` agree about every
+layer. Nothing that a file names is imported, and no array is read: a forged size costs nothing.
 
 1. ``reading.read_agent`` decodes the policy class, spaces and arguments of ``data``: an ``Agent``. Of a lone state dict
    ``building`` takes them from the names and shapes.
@@ -14,10 +12,8 @@ is read: sizes are Python ints, so a forged size costs nothing.
 3. ``reading.match_network`` compares the tree's parameters with the stored tensors; optimizers are compared with them.
 4. ``building.build_sb3_policy`` lets the tree add its nodes to a graph.
 
-Agents of SB2 are read by :mod:`~sbformat.nets.sb2_agents`; their trees are in :mod:`~sbformat.nets.sb2`.
-``sbx.build_sbx_policy`` does the same for SBX, whose layers have the names and kernels of flax.
-
-Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete actions, ``net_arch=[8]``::
+``sb2_agents`` and ``sbx`` do the same for SB2 and SBX. PPO's ``ActorCriticPolicy``, four observations, two discrete
+actions, ``net_arch=[8]``::
 
     ActorCriticPolicy
       features_extractor    FlattenExtractor        4 features
@@ -28,8 +24,6 @@ Worked example: PPO's ``ActorCriticPolicy``, four observations, two discrete act
         value_net           the same
       action_net            Linear                  weight (2, 8)  bias (2,)     Gemm, the logits
       value_net             Linear                  weight (1, 8)  bias (1,)
-
-and the size 8 has the key ``policy_kwargs/net_arch``.
 
 Where to change it: a network is a class of modules and its row in ``sb3.NETWORKS``; the name of a module that a release
 changed, and whatever else it changed, is a row of :mod:`sbformat.known.changes`.

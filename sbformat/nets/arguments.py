@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
@@ -43,21 +43,21 @@ MAX_LAYERS: Final = 8_192
 """Layers or tensors of a network: a file can ask for any number of critics or layers."""
 LARGEST_FLOAT32: Final = 3.4028234663852886e38
 _MAX_VALUE_LENGTH: Final = 120
-"""Characters of a value in a message."""
 
 
 class NetworkError(ValidationError):
-    """SB3 cannot make the network that ``data`` describes.
-
-    :param key: the key of ``data`` that is wrong, with the path below it: ``policy_kwargs/net_arch``
-    :param message: what is wrong
-    """
+    """SB3 cannot make the network of ``data``; ``key`` is the path of what is wrong: ``policy_kwargs/net_arch``."""
 
     key: str
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, entry=DATA_ENTRY)
         self.key = key
+
+
+def refuse(message: str, entry: str | None = None) -> NoReturn:
+    """Refuse what is not known, or what no back end could compute."""
+    raise UnsupportedError(message, entry=entry)
 
 
 @contextmanager
@@ -71,33 +71,27 @@ def refuse_network() -> Iterator[None]:
 
 
 class Size(int):
-    """The size of an axis, and the key of ``data`` that decides on it."""
+    """The size of an axis, and the key of ``data`` that decides on it; empty for a size that a layer always has."""
 
     key: str
 
     def __new__(cls, value: int, key: str) -> Self:
-        """Make a size.
-
-        :param value: the number of items along the axis
-        :param key: of ``data``; empty for a size that a layer always has
-        """
         made = super().__new__(cls, value)
         made.key = key
         return made
 
     def __add__(self, other: int) -> Size:
-        """Add the size of what is concatenated."""
-        return Size(int(self) + int(other), join_keys((self.key, getattr(other, "key", ""))))
+        return Size(int(self) + int(other), join_keys((self, other)))
 
     def __mul__(self, other: int) -> Size:
-        """Multiply by another size, or by a plain int."""
-        return Size(int(self) * int(other), join_keys((self.key, getattr(other, "key", ""))))
+        return Size(int(self) * int(other), join_keys((self, other)))
 
     __rmul__ = __mul__
 
 
-def join_keys(keys: Iterable[str]) -> str:
-    """Join the keys that decide on a size: ``use_sde and action_space``."""
+def join_keys(sizes: Iterable[int]) -> str:
+    """Return the keys that decide on sizes: ``use_sde and action_space``."""
+    keys = (getattr(size, "key", "") for size in sizes)
     return " and ".join(dict.fromkeys(key for key in keys if key))
 
 
@@ -105,10 +99,8 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
     """Return a value as a size."""
     expected = f"a whole number, {least} or more"
     if isinstance(value, ArrayInfo) and value.shape == ():
-        try:
+        with suppress(UnrecognizedError):
             value = to_number(value, key)
-        except UnrecognizedError:
-            raise NetworkError(key, f"expected {expected}, got {describe_value(value)}") from None
     if type(value) is not int or value < least:
         raise wrong_value_error(value, key, expected)
     return Size(value, key)
@@ -117,18 +109,19 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
 def read_sizes(value: object, key: str = NET_ARCH) -> list[Size]:
     """Return a list of layer sizes; an array of whole numbers is one, too."""
     if isinstance(value, ArrayInfo) and len(value.shape) == 1:
-        _require_layer_count(value.shape[0], key)
+        require_layer_count(value.shape[0], key)
         try:
             value = unpack_items(value)
         except UnrecognizedError:
             raise wrong_value_error(value, key, "a list of layer sizes") from None
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, key, "a list of layer sizes")
-    _require_layer_count(len(value), key)
+    require_layer_count(len(value), key)
     return [read_size(part, key) for part in value]
 
 
-def _require_layer_count(count: int, key: str) -> None:
+def require_layer_count(count: int, key: str) -> None:
+    """Refuse more layers than a network may have."""
     if count > MAX_LAYERS:
         raise NetworkError(key, f"expected at most {MAX_LAYERS:,} layers, got {count:,}")
 
@@ -143,9 +136,6 @@ def read_number(value: object, key: str) -> float:
 
 # -- arguments ----------------------------------------------------------------------------------------
 
-_NUMERIC_KINDS: Final = tuple("biufc")
-"""Kinds of numpy dtypes that are numbers."""
-
 
 class Arguments(Record):
     """Arguments of a class, by name."""
@@ -158,15 +148,10 @@ class Arguments(Record):
         """Return the path of an argument: ``policy_kwargs/net_arch``."""
         return f"{self.path}/{name}"
 
-    def refuse_others(self, accepted: Iterable[str], owner: str) -> None:
-        """Refuse names that the class does not accept.
-
-        :param accepted: the names that it accepts
-        :param owner: the class, for the message
-        """
-        known = set(accepted)
+    def refuse_others(self, accepted: tuple[str, ...], owner: str) -> None:
+        """Refuse names that a class does not accept; its name is for the message."""
         for name in self.values:
-            if name not in known:
+            if name not in accepted:
                 raise NetworkError(self.key(escape(name, 80)), f"{owner} has no argument {quote(name, 80)}")
 
     def size(self, name: str, default: int, *, least: int = 0) -> Size:
@@ -181,7 +166,7 @@ class Arguments(Record):
     def require_number(self, name: str) -> None:
         """Refuse an argument that is set and that torch cannot multiply a tensor by."""
         value = self.values.get(name, 0)
-        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in _NUMERIC_KINDS
+        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in tuple("biufc")  # numpy's kinds of numbers
         if not is_array and not isinstance(value, (int, float, complex)):
             raise wrong_value_error(value, self.key(name), "a number")
 
@@ -215,8 +200,7 @@ def is_true(value: object, key: str) -> bool:
             return bool(to_number(value, key))
     elif value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
         return bool(value)
-    message = f"{escape(key, 80)}: expected true or false, got {describe_value(value)}"
-    raise UnsupportedError(message, entry=DATA_ENTRY)
+    refuse(f"{escape(key, 80)}: expected true or false, got {describe_value(value)}", DATA_ENTRY)
 
 
 class Agent(Record):
@@ -230,7 +214,6 @@ class Agent(Record):
     use_sde: bool
     """The algorithm's ``use_sde``, which on-policy algorithms pass to their policy."""
     release: Release
-    """The release of SB3 that makes the network."""
     supplied: Mapping[str, tuple[str, int]] = {}
     """The modules that functions of the caller replace: the name of the function, and the number of its results."""
 
@@ -241,24 +224,14 @@ class Agent(Record):
 
     def net_arch(self) -> Any:
         """Return ``net_arch`` as SB3's ``load`` passes it on: a list that begins with a dict may be that dict."""
-        value = self.policy_kwargs.get("net_arch")
-        if (
-            self.release >= changes.NO_SHARED_LAYERS
-            and isinstance(value, list)
-            and value
-            and isinstance(value[0], dict)
-        ):
-            return value[0]
-        return value
+        value: Any = self.policy_kwargs.get("net_arch")
+        begins_with_dict = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+        return value[0] if begins_with_dict and self.release >= changes.NO_SHARED_LAYERS else value
 
     def shares_extractor(self) -> bool:
         """Return whether the actor and critics of an off-policy algorithm share one features extractor."""
         default = self.release < changes.UNSHARED_EXTRACTORS
         return self.arguments.flag("share_features_extractor", default=default)
-
-    def has_noise_layers(self) -> bool:
-        """Return whether gSDE has layers for itself, which may be none: its noise then depends on the features."""
-        return self.release < changes.NO_NOISE_LAYERS and self.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None
 
 
 # -- sizes of spaces ----------------------------------------------------------------------------------
@@ -269,8 +242,7 @@ def action_size(space: Space) -> Size:
     if not space.distribution:
         raise action_space_error(space)
     if space.distribution in ("multi-categorical", "bernoulli") and len(space.shape) != 1:
-        message = f"expected a {space.class_name} of one dimension, got the shape {space.shape}"
-        raise NetworkError(ACTIONS, message)
+        raise NetworkError(ACTIONS, f"expected a {space.class_name} of one dimension, got the shape {space.shape}")
     return Size(prod(space.shape), ACTIONS)
 
 
@@ -289,8 +261,7 @@ def output_size(space: Space) -> Size:
 def flattened_size(space: Space, key: str) -> Size:
     """Return the number of features of a flattened observation; discrete ones are one-hot."""
     if space.observed not in ("numbers", "one-hot"):
-        message = f"the number of features of {key}, a {space.class_name}, is not known"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"the number of features of {key}, a {space.class_name}, is not known", DATA_ENTRY)
     choice_counts(space, key)
     size = space.flat_size()
     if size < 1:

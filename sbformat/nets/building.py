@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate
+from math import inf
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,10 +36,12 @@ from sbformat.nets.arguments import (
     NetworkError,
     Size,
     read_number,
+    refuse,
     refuse_network,
     require_choices,
 )
 from sbformat.nets.extractors import (
+    EXTRACTOR,
     EXTRACTOR_CLASS,
     EXTRACTORS,
     NORMALIZE,
@@ -51,7 +56,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.builder import GraphBuilder, PolicyModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.known.changes import Release
@@ -69,36 +74,25 @@ WHAT_WORKS: Final = (
 )
 """The end of a message about a policy that is not known."""
 _MAX_FEATURES: Final = 1 << 20
-"""Items of an observation whose space is inferred."""
 _MATRIX: Final = 2
-_MAX_NUMBER_LENGTH: Final = 6
-"""Digits of the position of a module in a ``Sequential``."""
-_NO_SPACE: Final = Discrete("gymnasium", 1, 0, "<i8", None)
-"""In the place of a space that is not known yet."""
 _HIDDEN: Final = {
     changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "mlp_extractor.value_net": 0, "q_net.q_net": 1,
     "quantile_net.quantile_net": 1, "action_net": 1, "actor.latent_pi": 0, "actor.mu": 1, "critic.qf0": 1,
     changes.NOISE_LAYERS: 0, f"actor.{changes.NOISE_LAYERS}": 0,
 }  # fmt: skip
 """Modules of layers, with the number of those that no activation follows."""
-_FIRST: Final = {
-    "lstm_actor": 0, changes.SHARED_LAYERS: 0, "mlp_extractor.policy_net": 0, "q_net.q_net": 0,
-    "quantile_net.quantile_net": 0, "actor.latent_pi": 0, "actor.mu": 0, "action_net": 0,
-}  # fmt: skip
+_FIRST: Final = (
+    "lstm_actor", changes.SHARED_LAYERS, "mlp_extractor.policy_net", "q_net.q_net", "quantile_net.quantile_net",
+    "actor.latent_pi", "actor.mu", "action_net",
+)  # fmt: skip
 """Modules that may be the first after the features extractor, each before those that may follow it."""
-_EXTRACTORS: Final = (
-    changes.ACTOR_EXTRACTOR,
-    sb3.EXTRACTOR,
-    *(f"{module}.{sb3.EXTRACTOR}" for module in ("actor", "q_net", "quantile_net")),
-)
-"""The names of the features extractor of what acts."""
-_CNN_TENSORS: Final = {
-    parameter.name for parameter in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()
-}
+_MODULES: Final = ("", "actor.", "q_net.", "quantile_net.")
+_EXTRACTORS: Final = (changes.ACTOR_EXTRACTOR, *(module + EXTRACTOR for module in _MODULES))
+_CNN_TENSORS: Final = {one.name for one in NatureLayers((1, 36, 36), Size(1, ""), changes.NEWEST).parameters()}
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
 _ALIASES: Final = (
-    f"{sb3.EXTRACTOR}.",
+    f"{EXTRACTOR}.",
     f"{changes.ACTOR_EXTRACTOR}.",
     f"{changes.CRITIC_EXTRACTOR}.",
     "critic.features_",
@@ -108,51 +102,30 @@ _BRANCHES: Final = {
     "mlp_extractor": "action_net", "mlp_extractor.policy_net": "action_net", "mlp_extractor.value_net": "value_net",
 }  # fmt: skip
 """The modules of layers that a caller may supply, and the layer after each."""
-_IN_EXTRACTOR: Final = f"{sb3.EXTRACTOR}."
-_NOT_NEEDED: Final = ("optimizer_class", "optimizer_kwargs", "log_std_init")
-"""Arguments that nothing computes with."""
+_IN_EXTRACTOR: Final = f"{EXTRACTOR}."
 
 
 class Stored:
-    """The names and shapes of a state dict, by the names of modules in this package.
-
-    :param tensors: the state dict
-    :param shapes: of its tensors
-    """
+    """The tensors of a state dict, by the names of modules in this package; ``shapes`` has the stored names."""
 
     def __init__(self, tensors: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._stored = tensors
-        self.shapes = shapes
-        """By the names that are stored."""
-
-    @cached_property
-    def tensors(self) -> dict[str, TensorInfo]:
-        """The tensors."""
         own = changes.own_names()
-        return {changes.rename(name, own): info for name, info in self._stored.items()}
+        self.tensors = {changes.rename(name, own): info for name, info in tensors.items()}
+        self.shapes = shapes
 
     @cached_property
     def _names(self) -> list[str]:
         return sorted(self.tensors)
 
-    @cached_property
-    def policy_class(self) -> Pair | None:
-        """The policy class that the names suggest; None when they are not those of SB3."""
-        name = _infer_policy_class(self)
-        return next((pair for pair in sb3.POLICIES if pair[1] == name), None)
-
     def has(self, module: str) -> bool:
         """Return whether a module has tensors."""
-        start, end = self._range(module)
-        return start < end
+        return bool(self.names(module))
 
     def names(self, module: str) -> list[str]:
         """Return the names of a module's tensors, sorted."""
-        start, end = self._range(module)
+        # "/" is the character after the dot that names of tensors have
+        start, end = (bisect_left(self._names, module + character) for character in "./")
         return self._names[start:end]
-
-    def _range(self, module: str) -> tuple[int, int]:  # "/" is the character after the dot that names of tensors have
-        return bisect_left(self._names, f"{module}."), bisect_left(self._names, f"{module}/")
 
     def identify(self, module: str) -> object:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
@@ -166,6 +139,11 @@ class Stored:
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor; an empty one if it is missing."""
         return tuple(self.tensors[name].shape) if name in self.tensors else ()
+
+    @property
+    def has_gsde(self) -> bool:
+        """Whether an on-policy algorithm had gSDE."""
+        return len(self.shape("log_std")) == _MATRIX
 
     def input_size(self, module: str) -> int | None:
         """Return the number of inputs of a module that begins with a layer; None when it has no tensors."""
@@ -182,12 +160,16 @@ class Stored:
         shapes = (parts.get("weight", ()) for parts in self.layers(module).values())
         return [shape for shape in shapes if len(shape) == _MATRIX]
 
+    def widths(self, module: str) -> list[int]:
+        """Return the outputs of the linear layers of a ``Sequential``."""
+        return [shape[0] for shape in self.matrices(module)]
+
     def layers(self, module: str) -> dict[int, dict[str, tuple[int, ...]]]:
         """Return the shapes of a ``Sequential``'s tensors: by position, in order, and by name."""
         made: dict[int, dict[str, tuple[int, ...]]] = {}
         for name in self.names(module):
             number, _, part = name[len(module) + 1 :].partition(".")
-            if number.isascii() and number.isdecimal() and len(number) <= _MAX_NUMBER_LENGTH:
+            if number.isascii() and number.isdecimal() and len(number) <= 6:  # else not a position
                 made.setdefault(int(number), {})[part] = self.shape(name)
         return dict(sorted(made.items()))
 
@@ -195,35 +177,35 @@ class Stored:
 # -- the policy class ---------------------------------------------------------------------------------
 
 
-def _infer_policy_class(stored: Stored) -> str:
-    """Return the name of the policy class that the names of tensors suggest; empty when they are not those of SB3.
+def infer_policy_class(stored: Stored) -> Pair | None:
+    """Return the policy class that the names of tensors suggest; None when they are not those of SB3.
 
     Classes that differ in their features extractor alone are one here. A masked actor-critic has the names of one that
     is not masked.
     """
-    for module, name in (
-        ("lstm_actor", "RecurrentActorCriticPolicy"), ("q_net", "DQNPolicy"), ("quantile_net", "QRDQNPolicy")
-    ):  # fmt: skip
-        if stored.has(module):
-            return name
-    if "actor.log_std" in stored.tensors or stored.has("actor.log_std"):
-        if stored.has("critic") and not stored.has("critic_target"):
-            return "CrossQPolicy"
-        has_quantiles = any(shape[0] != 1 for shape in stored.matrices("critic.qf0")[-1:])
-        return "TQCPolicy" if has_quantiles else "SACPolicy"
-    for module, name in (("actor.mu", "TD3Policy"), ("value_net", "ActorCriticPolicy")):
-        if stored.has(module):
-            return name
-    if stored.has("action_net"):
-        return "ARSLinearPolicy" if "action_net.weight" in stored.tensors else "ARSPolicy"
-    return ""
+    squashed = "SACPolicy"
+    if stored.has("critic") and not stored.has("critic_target"):
+        squashed = "CrossQPolicy"
+    elif any(shape[0] != 1 for shape in stored.matrices("critic.qf0")[-1:]):
+        squashed = "TQCPolicy"
+    found = {
+        "RecurrentActorCriticPolicy": stored.has("lstm_actor"),
+        "DQNPolicy": stored.has("q_net"),
+        "QRDQNPolicy": stored.has("quantile_net"),
+        squashed: "actor.log_std" in stored.tensors or stored.has("actor.log_std"),
+        "TD3Policy": stored.has("actor.mu"),
+        "ActorCriticPolicy": stored.has("value_net"),
+        "ARSLinearPolicy": "action_net.weight" in stored.tensors,
+        "ARSPolicy": stored.has("action_net"),
+    }
+    name = next((name for name, is_it in found.items() if is_it), "")
+    return next((pair for pair in sb3.POLICIES if pair[1] == name), None)
 
 
 def find_policy_class(name: str, inferred: Pair | None) -> Pair:
     """Return the policy class of a name; where several modules have it, that of the inferred class's module.
 
     :param name: ``ActorCriticPolicy``, with or without its module; ``MlpPolicy`` is the first class of its module
-    :param inferred: the class that the names of tensors suggest
     """
     found = [pair for pair in sb3.POLICIES if name in (pair[1], ".".join(pair))]
     if name in ("MlpPolicy", "LinearPolicy") and inferred is not None:
@@ -247,8 +229,7 @@ def read_given_kwargs(given: Given) -> dict[str, Any]:
         if isinstance(name, str):
             known = {pair[1]: pair for pair in pairs}
             if name not in known:
-                message = f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}"
-                raise UnsupportedError(message)
+                refuse(f"expected {which}, got {quote(name, 80)}; available: {', '.join(known)}")
             kwargs[key] = Reference(*known[name])
     return kwargs
 
@@ -257,44 +238,33 @@ def read_given_kwargs(given: Given) -> dict[str, Any]:
 
 
 def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.NetworkMatch:
-    """Return the agent of a state dict without ``data``, and its network; what was inferred is noted in the graph.
-
-    :param given: what the caller supplies
-    """
-    policy_class = stored.policy_class
+    """Return the agent of a state dict without ``data``, and its network; what was inferred is noted in the graph."""
+    policy_class = infer_policy_class(stored)
     if given.policy_class is not None:
         policy_class = find_policy_class(given.policy_class, policy_class)
     if policy_class is None:
         shown = ", ".join(quote(name, 60) for name in list(stored.tensors)[:4])
-        message = f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}"
-        raise UnsupportedError(message)
+        refuse(f"the tensors are not those of a policy of SB3 ({shown}); {WHAT_WORKS}")
     builder.infer(f"the policy is {policy_class[1]}, from the names of the tensors")
     kwargs = read_given_kwargs(given)
-    has_gsde = len(stored.shape("log_std")) == _MATRIX
-    if has_gsde or "actor.log_std" in stored.tensors:
+    if stored.has_gsde or "actor.log_std" in stored.tensors:
         builder.infer("gSDE, from the shape of log_std")
     accepted = sb3.POLICIES[policy_class].argument_names(changes.NEWEST)
-    for name in kwargs:  # a misspelled one would have no effect
-        if name not in accepted:
-            message = (
-                f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
-                f"available: {', '.join(sorted(accepted))}"
-            )
-            raise UnsupportedError(message)
+    if unknown := [name for name in kwargs if name not in accepted]:  # it would have no effect
+        got = f"got {quote(unknown[0], 80)}; available: {', '.join(sorted(accepted))}"
+        refuse(f"expected arguments of {policy_class[1]} in policy_kwargs, {got}")
     at = len(builder.inferred)
-    missing: list[str] = []
-    observations = given.observation_space or _infer_observations(stored, builder, given, missing)
-    actions = given.action_space or _infer_actions(stored, builder, policy_class, kwargs, missing)
+    observations = given.observation_space or _infer_observations(stored, builder, given)
+    actions = given.action_space or _infer_actions(stored, builder, policy_class, kwargs)
     arguments = _missing_kwargs(stored, given, kwargs, policy_class)
+    missing = ["observation_space=..."] if observations is None else []
+    missing += ["action_space=..."] if actions is None else []
     missing += [f"policy_kwargs={arguments}"] if arguments else []
-    if missing:
+    if observations is None or actions is None or arguments:
         which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
-        message = (
-            "a lone state dict has no data entry, and the tensors do not determine all settings: "
-            f"pass {', '.join(missing)} to load_policy{which}"
-        )
-        raise UnsupportedError(message)
-    use_sde = sb3.is_on_policy(policy_class) and has_gsde
+        why = "a lone state dict has no data entry, and the tensors do not determine all settings"
+        refuse(f"{why}: pass {', '.join(missing)} to load_policy{which}")
+    use_sde = sb3.is_on_policy(policy_class) and stored.has_gsde
     agent = Agent(policy_class, observations, actions, kwargs, use_sde, changes.NEWEST)
     match = fit_network(stored, agent, given.modules, changes.ERAS, is_lone=True)
     release = match.agent.release
@@ -305,25 +275,19 @@ def infer_agent(stored: Stored, builder: GraphBuilder, given: Given) -> reading.
     return match
 
 
-def _infer_observations(stored: Stored, builder: GraphBuilder, given: Given, missing: list[str]) -> Space:
+def _infer_observations(stored: Stored, builder: GraphBuilder, given: Given) -> Space | None:
     is_flat = not any(".cnn." in name or ".extractors." in name or name.startswith("cnn.") for name in stored.tensors)
     is_flat = is_flat and not any("extractor" in name and "mlp" not in name for name in given.modules)
-    sizes = (stored.input_size(module) for module in _FIRST)
-    size = next((size for size in sizes if size is not None), None)
-    if not is_flat or size is None or not 0 < size <= _MAX_FEATURES:
-        missing.append("observation_space=...")
-        return _NO_SPACE
+    sizes = map(stored.input_size, _FIRST)
+    size = next((size for size in sizes if size is not None), 0)
+    if not is_flat or not 0 < size <= _MAX_FEATURES:
+        return None
     builder.infer(f"the observation is a vector of {size:,} numbers, from the first layer")
-    low, high = (
-        ArrayInfo("<f4", (size,), "C", pack("<f", bound) * size, is_scalar=False)
-        for bound in (float("-inf"), float("inf"))
-    )
+    low, high = (ArrayInfo("<f4", (size,), "C", pack("<f", bound) * size, is_scalar=False) for bound in (-inf, inf))
     return Box("gymnasium", (size,), "<f4", low, high, None)
 
 
-def _infer_actions(
-    stored: Stored, builder: GraphBuilder, policy_class: Pair, kwargs: dict[str, Any], missing: list[str]
-) -> Space:
+def _infer_actions(stored: Stored, builder: GraphBuilder, policy_class: Pair, kwargs: dict[str, Any]) -> Space | None:
     """Only Q-networks have one output for each action, whatever the action space."""
     row = sb3.POLICIES[policy_class]
     network = row.network
@@ -332,8 +296,7 @@ def _infer_actions(
     if issubclass(network, sb3.DQNPolicy) and row.extractor == FLATTEN:
         sizes = stored.matrices(f"{network.network}.{network.network}")
     if not sizes or type(quantiles) is not int or quantiles < 1 or sizes[-1][0] % quantiles:
-        missing.append("action_space=...")
-        return _NO_SPACE
+        return None
     count = sizes[-1][0] // quantiles
     builder.infer(f"the action is one of {count:,}, from the last layer")
     return Discrete("gymnasium", count, 0, "<i8", None)
@@ -343,8 +306,7 @@ def _missing_kwargs(stored: Stored, given: Given, kwargs: dict[str, Any], policy
     """Return the arguments of the policy that matter and that no tensor determines, with SB3's defaults."""
     network = sb3.POLICIES[policy_class].network
     is_ars = issubclass(network, sb3.ARSPolicy)
-    has_gsde = len(stored.shape("log_std")) == _MATRIX
-    is_off_policy_gsde = "actor.log_std" in stored.tensors
+    has_gsde, is_off_policy_gsde = stored.has_gsde, "actor.log_std" in stored.tensors
     hidden = any(len(stored.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
     acts_in_box = given.action_space is not None and given.action_space.distribution == "gaussian"
     parts = {} if given.observation_space is None else given.observation_space.parts()
@@ -370,31 +332,27 @@ def fit_network(
 
     Targets, second names of a features extractor, and critics may be missing: nothing that acts uses them.
 
-    :param agent: of the policy, whose arguments need not determine layers
-    :param modules: the modules that the caller supplies as functions
     :param releases: those whose names the tensors may have, the most likely first
     :param is_lone: whether no ``data`` says what is shared
     """
     found, errors = [], []
     require_choices(agent.observation_space, OBSERVATIONS)
     require_choices(agent.action_space, ACTIONS)
-    supplied = _measure_supplied(stored, agent, modules)
-    given = {name: value for name, value in agent.policy_kwargs.items() if name not in _NOT_NEEDED}
-    ignores_squash = not (is_lone or agent.use_sde) and issubclass(
-        sb3.POLICIES[agent.policy_class].network, sb3.ActorCriticPolicy
-    )
+    supplied, row = _measure_supplied(stored, agent, modules), sb3.POLICIES[agent.policy_class]
+    unused = ("optimizer_class", "optimizer_kwargs", "log_std_init")  # nothing computes with them
+    given = {name: value for name, value in agent.policy_kwargs.items() if name not in unused}
+    ignores_squash = not (is_lone or agent.use_sde) and issubclass(row.network, sb3.ActorCriticPolicy)
     for release in releases:
         one = agent._replace(release=release, supplied=supplied)
         made = infer_arguments(stored, one)
         if not is_lone:  # then data decides
             made.pop("share_features_extractor", None)
-        accepted = sb3.POLICIES[agent.policy_class].argument_names(release)
+        accepted = row.argument_names(release)
         if ignores_squash and release >= changes.SQUASH_NEEDS_GSDE:
             accepted -= {"squash_output"}  # nothing computes with it
         kwargs = {name: value for name, value in {**given, **made}.items() if name in accepted}
-        tried = one._replace(policy_kwargs=kwargs)
         try:
-            match = _compare(stored, tried)
+            match = _compare(stored, one._replace(policy_kwargs=kwargs))
         except NetworkError as error:
             if error.key.rpartition("/")[2] in given:
                 raise
@@ -409,8 +367,7 @@ def fit_network(
     unexpected = [row.name for row in nearest.mismatches if row.kind == "unexpected"]
     if unexpected:
         shown = ", ".join(quote(name, 80) for name in unexpected[:4])
-        message = f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}"
-        raise UnsupportedError(message)
+        refuse(f"{agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}")
     raise reading.misfit_error(nearest)
 
 
@@ -418,8 +375,8 @@ def _compare(stored: Stored, agent: Agent) -> reading.NetworkMatch:
     """Compare what acts with the stored tensors, in any of their names."""
     match = reading.compare_network(agent, {})
     skipped = {*match.policy.opaque_paths(), *_TARGETS, *(() if stored.has("critic.qf0") else ("critic.",))}
-    actual = {name: shape for name, shape in stored.shapes.items() if not _is_within(name, skipped)}
-    parameters = [parameter for parameter in match.parameters if not _is_within(parameter.name, skipped)]
+    actual = {name: shape for name, shape in stored.shapes.items() if skipped.isdisjoint(_beginnings(name))}
+    parameters = [parameter for parameter in match.parameters if skipped.isdisjoint(_beginnings(parameter.name))]
     names = {parameter.name for parameter in parameters}
     held = {name.partition(_IN_EXTRACTOR)[0] for name in actual if _IN_EXTRACTOR in name}
     expected = [one for one in parameters if one.same_as not in actual or one.name.partition(_IN_EXTRACTOR)[0] in held]
@@ -430,63 +387,45 @@ def _compare(stored: Stored, agent: Agent) -> reading.NetworkMatch:
     return match._replace(mismatches=reading.find_mismatches(expected, actual))
 
 
-def _is_within(name: str, modules: set[str]) -> bool:
-    """Return whether a tensor is in one of the modules, each with a dot at its end."""
-    at = name.find(".")
-    while at >= 0:
-        if name[: at + 1] in modules:
-            return True
-        at = name.find(".", at + 1)
-    return False
+def _beginnings(name: str) -> Iterator[str]:
+    """Yield the modules that a tensor is in, each with a dot at its end."""
+    return accumulate(f"{part}." for part in name.split(".")[:-1])
 
 
 def infer_arguments(stored: Stored, agent: Agent) -> dict[str, Any]:
-    """Return the arguments of a policy that names and shapes determine.
-
-    :param agent: with the policy's class, spaces and release, and what the caller supplies
-    """
+    """Return the arguments of a policy that names and shapes determine."""
     network = sb3.POLICIES[agent.policy_class].network
-    made = _infer_extractor(stored, agent)
-    if (slopes := _find_slopes(stored)) is not None and isinstance(agent.policy_kwargs.get("activation_fn"), Reference):
-        made["activation_fn"] = Partial(agent.policy_kwargs["activation_fn"], (), {"num_parameters": slopes})
+    made, (owner, critic) = _infer_extractor(stored, agent), network.extractor_names
+    if critic:  # they are one if the tensors of both are at the same place
+        is_shared = not stored.has(owner) or stored.identify(owner) == stored.identify(critic)
+        made["share_features_extractor"] = is_shared
+    activation = agent.policy_kwargs.get("activation_fn")
+    layers = (parts for module in _HIDDEN for parts in stored.layers(module).values())
+    slopes = [parts["weight"] for parts in layers if parts.keys() == {"weight"} and len(parts["weight"]) == 1]
+    if slopes and isinstance(activation, Reference):  # a PReLU
+        made["activation_fn"] = Partial(activation, (), {"num_parameters": slopes[0][0]})
     noise_layers = [name for name in (changes.NOISE_LAYERS, f"actor.{changes.NOISE_LAYERS}") if stored.has(name)]
     if noise_layers or agent.policy_kwargs.get(changes.NOISE_ARGUMENT) is not None:
-        made[changes.NOISE_ARGUMENT] = _widths(stored, *noise_layers[:1] or [changes.NOISE_LAYERS])
+        made[changes.NOISE_ARGUMENT] = stored.widths((noise_layers or [changes.NOISE_LAYERS])[0])
     if issubclass(network, sb3.ActorCriticPolicy):
         return {**made, **_infer_actor_critic(stored, agent)}
     if issubclass(network, sb3.ActorCriticsPolicy):
         return {**made, **_infer_actor_critics(stored, agent)}
-    layers = "action_net" if issubclass(network, sb3.ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
-    matrices = stored.matrices(layers)
-    made["net_arch"] = [shape[0] for shape in matrices[:-1]]
+    module = "action_net" if issubclass(network, sb3.ARSPolicy) else f"{network.network}.{network.network}"  # type: ignore[attr-defined]
+    widths = stored.widths(module)
+    made["net_arch"] = widths[:-1]
     if issubclass(network, sb3.ARSPolicy):
-        made["with_bias"] = any(name.endswith(".bias") for name in stored.names(layers))
-    elif issubclass(network, sb3.QRDQNPolicy) and matrices and agent.action_space.distribution == "categorical":
-        made["n_quantiles"] = matrices[-1][0] // max(agent.action_space.flat_size(), 1)
+        made["with_bias"] = any(name.endswith(".bias") for name in stored.names(module))
+    elif issubclass(network, sb3.QRDQNPolicy) and widths and agent.action_space.distribution == "categorical":
+        made["n_quantiles"] = widths[-1] // max(agent.action_space.flat_size(), 1)
     return made
 
 
-def _widths(stored: Stored, module: str) -> list[int]:
-    """Return the outputs of the linear layers of a ``Sequential``."""
-    return [shape[0] for shape in stored.matrices(module)]
-
-
-def _find_slopes(stored: Stored) -> int | None:
-    """Return the number of slopes of a PReLU; None without one."""
-    for module in _HIDDEN:
-        for parts in stored.layers(module).values():
-            if parts.keys() == {"weight"} and len(parts["weight"]) == 1:
-                return parts["weight"][0]
-    return None
-
-
 def _infer_actor_critic(stored: Stored, agent: Agent) -> dict[str, Any]:
-    shared, pi, vf = (
-        _widths(stored, name) for name in (changes.SHARED_LAYERS, "mlp_extractor.policy_net", "mlp_extractor.value_net")
-    )
+    modules = (changes.SHARED_LAYERS, "mlp_extractor.policy_net", "mlp_extractor.value_net")
+    shared, pi, vf = map(stored.widths, modules)
     takes_dict = agent.release >= changes.NO_SHARED_LAYERS
     made: dict[str, Any] = {"net_arch": {"pi": pi, "vf": vf} if takes_dict else [*shared, {"pi": pi, "vf": vf}]}
-    made["share_features_extractor"] = shares_features(stored)
     if (log_std := stored.shape("log_std"))[1:]:
         made["full_std"] = log_std[1] != 1 or agent.action_space.flat_size() == 1
     if issubclass(sb3.POLICIES[agent.policy_class].network, sb3.RecurrentActorCriticPolicy):
@@ -512,11 +451,10 @@ def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
     network = sb3.POLICIES[agent.policy_class].network
     first = "critic.qf0"
     is_gaussian = issubclass(network, sb3.SACPolicy)
-    pi = _widths(stored, "actor.latent_pi") if is_gaussian else _widths(stored, "actor.mu")[:-1]
-    qf = _widths(stored, first)[:-1] if stored.has(first) else pi
+    pi = stored.widths("actor.latent_pi") if is_gaussian else stored.widths("actor.mu")[:-1]
+    qf = stored.widths(first)[:-1] if stored.has(first) else pi
     same_list = agent.release < changes.PI_AND_QF
     made: dict[str, Any] = {"net_arch": pi if same_list else {"pi": pi, "qf": qf}}
-    made["share_features_extractor"] = shares_features(stored)
     count = 0
     while stored.has(f"critic.qf{count}"):
         count += 1
@@ -533,25 +471,17 @@ def _infer_actor_critics(stored: Stored, agent: Agent) -> dict[str, Any]:
     return made
 
 
-def shares_features(stored: Stored) -> bool:
-    """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
-    one, other = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
-    if not stored.has(one):
-        one, other = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
-    return stored.identify(one) == stored.identify(other)
-
-
 def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
     """Return the class of the features extractor, and its arguments, unless the caller or ``data`` names it."""
     candidates = _EXTRACTORS
     if is_supplied := not agent.supplied.keys().isdisjoint(_EXTRACTORS):  # the actor's; a critic may have its own
-        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{sb3.EXTRACTOR}")
+        candidates = (changes.CRITIC_EXTRACTOR, f"critic.{EXTRACTOR}")
         is_known = is_known_extractor(agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*FLATTEN)))
         if not is_known or not any(map(stored.has, candidates)):
             return {}
     else:
         agent.arguments.reference(EXTRACTOR_CLASS, FLATTEN)  # refuses one that is not known by its name
-    module = next((name for name in candidates if stored.has(name)), sb3.EXTRACTOR)
+    module = next((name for name in candidates if stored.has(name)), EXTRACTOR)
     names = {name[len(module) + 1 :] for name in stored.names(module)}
     space, made = agent.observation_space, dict[str, Any]()
     images = [name.removesuffix(".cnn.0.weight") for name in names if name.endswith(".cnn.0.weight")]
@@ -573,8 +503,7 @@ def _infer_extractor(stored: Stored, agent: Agent) -> dict[str, Any]:
         if found is None or space.has_keys:
             listed = ", ".join(quote(name, 60) for name in sorted(names)[:4])
             message = f"the features extractor {quote(module, 80)} is not one of SB3: it has the tensors {listed}"
-            message = f"{message}; {WHAT_WORKS}"
-            raise UnsupportedError(message)
+            refuse(f"{message}; {WHAT_WORKS}")
         pair, shown = NORMALIZE, []
         made["normalize_class"] = Reference(*found)
     if any(not part.is_image() for part in shown) and agent.release >= changes.NORMALIZED_IMAGES:
@@ -590,18 +519,12 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
     A function that is called ``features_extractor`` is the critic's, too, if the tensors of both are at one place.
     """
     network = sb3.POLICIES[agent.policy_class].network
-    owner, critic = "", ""
-    if issubclass(network, sb3.DQNPolicy):
-        owner = f"{network.network}.{sb3.EXTRACTOR}"
-    elif issubclass(network, sb3.ActorCriticsPolicy):
-        owner, critic = f"actor.{sb3.EXTRACTOR}", f"critic.{sb3.EXTRACTOR}"
-    elif issubclass(network, sb3.ActorCriticPolicy):
-        owner, critic = changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR
+    owner, critic = network.extractor_names
     made: dict[str, tuple[str, int]] = {}
     for name in modules:
         if name == "activation_fn":
             made[name] = name, 0
-        elif name in (sb3.EXTRACTOR, owner, critic):
+        elif name in (EXTRACTOR, owner, critic):
             made[name] = name, _count_features(stored, agent, name)
         elif name in _BRANCHES and issubclass(network, sb3.ActorCriticPolicy):
             size = stored.input_size(_BRANCHES[name])
@@ -609,49 +532,31 @@ def _measure_supplied(stored: Stored, agent: Agent, modules: frozenset[str]) -> 
                 message = f"expected the layer {quote(_BRANCHES[name], 120)} in the state dict"
                 raise ValidationError(message, entry=POLICY_ENTRY)
             made[name] = name, size
-    if sb3.EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
-        made.setdefault(critic, made[sb3.EXTRACTOR])
+    if EXTRACTOR in made and critic and stored.identify(owner) == stored.identify(critic):
+        made.setdefault(critic, made[EXTRACTOR])
     return made
 
 
 def _count_features(stored: Stored, agent: Agent, name: str) -> int:
     """Return the number of features that the layers after a features extractor expect."""
-    consumers = dict.fromkeys(_FIRST, 0)
+    modules: tuple[str, ...] = _FIRST
+    actions = 0
     if name == changes.CRITIC_EXTRACTOR:
-        consumers = dict.fromkeys(
-            ("lstm_critic", "critic", changes.SHARED_LAYERS, "mlp_extractor.value_net", "value_net"), 0
-        )
+        modules = ("lstm_critic", "critic", changes.SHARED_LAYERS, "mlp_extractor.value_net", "value_net")
     elif name.startswith("critic."):
-        actions = agent.action_space.flat_size() if agent.action_space.distribution else 0
-        consumers = {"critic.qf0": actions}
-    sizes = (stored.input_size(module) for module in consumers)
-    known = [size - beside for size, beside in zip(sizes, consumers.values()) if size is not None]
-    if not known:
-        message = f"the number of features of {quote(name, 80)} is not known: no layer follows it"
-        raise UnsupportedError(message)
-    return known[0]
+        modules, actions = ("critic.qf0",), agent.action_space.flat_size() if agent.action_space.distribution else 0
+    sizes = [size for size in map(stored.input_size, modules) if size is not None]
+    if not sizes:
+        refuse(f"the number of features of {quote(name, 80)} is not known: no layer follows it")
+    return sizes[0] - actions
 
 
 _POLICY_FILE = "policy-file"
 
 
+@refuse_network()
 def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
-    """Return the policy of an archive of SB3 as a graph.
-
-    :param archive: of an agent, a lone ``policy.pth`` or a file of ``policy.save()``
-    :param given: what the caller of ``load_policy`` supplies
-    :param budget: what the operation may use
-
-    Example::
-
-        model = build_sb3_policy(archive, Given(), Budget(DEFAULT_LIMITS))
-        model.graph.outputs["action"]
-    """
-    with refuse_network():
-        return _build(archive, given, budget)
-
-
-def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
+    """Return the policy of an agent, a lone ``policy.pth`` or a file of ``policy.save()`` as a graph."""
     entry = archive.find_state_dict("policy")
     unwrapped = unwrap_policy(archive, entry)
     state_dict = unwrapped.state_dict
@@ -661,13 +566,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     stored = Stored(state_dict.tree, reading.read_shapes(state_dict))
     rate = 0.0
     if is_saved or (has_data and entry == POLICY_ENTRY):
-        match = _read_network(archive, stored, given)
-        name = match.agent.policy_class[1]
-        if is_saved and given.policy_class is None:
-            builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
-        elif replaced := _list_replaced(archive, given):
-            which = f"{' and '.join(replaced)} {'says' if len(replaced) == 1 else 'say'} so"
-            builder.infer(f"the policy computes as {name}, with its defaults, since {which}")
+        match = _read_network(archive, stored, builder, given)
         if not is_saved and (value := reading.decode_value(archive, "exploration_rate")) is not None:
             rate = read_number(value, "exploration_rate")
     else:
@@ -686,15 +585,25 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     return PolicyModel(graph, *spaces, algorithm, "sb3", is_normalized, archive)
 
 
-def _read_network(archive: Archive, stored: Stored, given: Given) -> reading.NetworkMatch:
+def _read_network(archive: Archive, stored: Stored, builder: GraphBuilder, given: Given) -> reading.NetworkMatch:
     """Return the network of an archive with ``data``, or of a file of ``policy.save()``, which its tensors fit."""
+    is_saved = archive.format == _POLICY_FILE
     replaced = _read_given(given, stored)
-    _require_all_given(archive, replaced)
+    needed = (OBSERVATIONS, ACTIONS) if is_saved else ("policy_class", OBSERVATIONS, ACTIONS)
+    # SB3 writes these keys unless it is told to leave them out
+    if missing := [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]:
+        refuse(f"data is incomplete: pass {', '.join(missing)} to load_policy", DATA_ENTRY)
+    named = {"policy_class": given.policy_class, EXTRACTOR_CLASS: (given.policy_kwargs or {}).get(EXTRACTOR_CLASS)}
+    unknown = _list_unknown(archive) if any(named.values()) else []
+    others = [name for name in unknown if named[name] is not None]
     try:
-        if _list_replaced(archive, given) or any("extractor" in name for name in given.modules):
+        if others or any("extractor" in name for name in given.modules):
             match = _fit(archive, stored, given.modules, replaced)
-        elif archive.format == _POLICY_FILE:
-            match = _match_saved(archive, stored, replaced)
+        elif is_saved:
+            if all(name.startswith("action_net.") for name in stored.tensors):  # ARS, whose save() omits with_bias
+                has_bias = any(name.endswith(".bias") for name in stored.tensors)
+                replaced[KWARGS] = {"with_bias": has_bias, **replaced.get(KWARGS, {})}
+            match = reading.match_saved_policy(archive, replaced)
         else:
             _require_known_class(archive, replaced)
             match = reading.match_network(archive, replaced)
@@ -705,8 +614,17 @@ def _read_network(archive: Archive, stored: Stored, given: Given) -> reading.Net
         raise UnsupportedError(message, entry=error.entry) from None
     if match.mismatches:
         raise reading.misfit_error(match)
-    if archive.format == _POLICY_FILE:
-        _require_squash_output(match)
+    agent = match.agent
+    is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
+    if is_saved and is_box and "squash_output" not in agent.policy_kwargs:  # and no tensor determines it
+        message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    name = agent.policy_class[1]
+    if is_saved and given.policy_class is None:
+        builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
+    elif others:
+        which = f"{' and '.join(others)} {'says' if len(others) == 1 else 'say'} so"
+        builder.infer(f"the policy computes as {name}, with its defaults, since {which}")
     return match
 
 
@@ -717,7 +635,7 @@ def _read_given(given: Given, stored: Stored) -> dict[str, Any]:
         kwargs["activation_fn"] = Reference("torch.nn.modules.linear", "Identity")
     named = given.policy_class
     made = {
-        "policy_class": None if named is None else find_policy_class(named, stored.policy_class),
+        "policy_class": None if named is None else find_policy_class(named, infer_policy_class(stored)),
         OBSERVATIONS: given.observation_space,
         ACTIONS: given.action_space,
         KWARGS: kwargs if kwargs or given.policy_kwargs is not None else None,
@@ -726,49 +644,25 @@ def _read_given(given: Given, stored: Stored) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value is not None}
 
 
-def _require_all_given(archive: Archive, replaced: Mapping[str, Any]) -> None:
-    """Ask the caller for what ``data`` does not have; SB3 writes it unless it is told to leave it out."""
-    needed = (OBSERVATIONS, ACTIONS) if archive.format == _POLICY_FILE else ("policy_class", OBSERVATIONS, ACTIONS)
-    missing = [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]
-    if missing:
-        message = f"data is incomplete: pass {', '.join(missing)} to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
-
-
 def _list_unknown(archive: Archive) -> list[str]:
     """Return which of the policy's classes that ``data`` names are not known: custom ones."""
     if archive.format == _POLICY_FILE:
         return []
-    unknown = []
-    try:
+    pair, kwargs = ("", ""), None
+    with suppress(SbformatError):
         pair = reading.read_policy_class(archive)
-    except SbformatError:
-        pair = ("", "")
-    if pair not in sb3.POLICIES and pair not in sb3.PRESETS:
-        unknown.append("policy_class")
-    try:
+    with suppress(SbformatError):
         kwargs = reading.decode_value(archive, KWARGS)
-    except SbformatError:
-        kwargs = None
-    if isinstance(kwargs, dict) and EXTRACTOR_CLASS in kwargs:
-        value = kwargs[EXTRACTOR_CLASS]
-        is_plain = value is None or isinstance(value, (bool, int, float, str, list, tuple, dict))
-        unknown += [] if is_plain or is_known_extractor(value) else [EXTRACTOR_CLASS]
-    return unknown
-
-
-def _list_replaced(archive: Archive, given: Given) -> list[str]:
-    """Return which of the policy's classes are not known, and are another one that the caller names."""
-    named = {"policy_class": given.policy_class, EXTRACTOR_CLASS: (given.policy_kwargs or {}).get(EXTRACTOR_CLASS)}
-    if not any(named.values()):
-        return []
-    return [name for name in _list_unknown(archive) if named[name] is not None]
+    value = kwargs.get(EXTRACTOR_CLASS) if isinstance(kwargs, dict) else None
+    is_plain = value is None or isinstance(value, (bool, int, float, str, list, tuple, dict))
+    unknown = [] if pair in sb3.POLICIES or pair in sb3.PRESETS else ["policy_class"]
+    return unknown if is_plain or is_known_extractor(value) else [*unknown, EXTRACTOR_CLASS]
 
 
 def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any]) -> str:
     """Return which arguments run an agent whose classes are not known as SB3's own, if all weights fit those."""
     unknown = _list_unknown(archive)
-    inferred = stored.policy_class
+    inferred = infer_policy_class(stored)
     if inferred is None or not unknown or "supplied" in replaced:
         return ""
     try:
@@ -782,18 +676,15 @@ def _find_option(archive: Archive, stored: Stored, replaced: Mapping[str, Any]) 
     if EXTRACTOR_CLASS in unknown:
         chosen = {key: value.name for key, value in match.agent.policy_kwargs.items() if key == EXTRACTOR_CLASS}
         options[EXTRACTOR_CLASS] = f"policy_kwargs={chosen} (--policy-kwargs '{json.dumps(chosen)}')"
-    return (
-        "names and shapes of all weights fit SB3's own, but it may compute something else: "
-        f"{' with '.join(options[key] for key in unknown)} runs it so"
-    )
+    fits = "names and shapes of all weights fit SB3's own, but it may compute something else"
+    return f"{fits}: {' with '.join(options[key] for key in unknown)} runs it so"
 
 
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
     """Refuse another policy class before its arguments, which may be as unknown."""
     found = replaced.get("policy_class") or reading.read_policy_class(archive)
     if found not in sb3.POLICIES and found not in sb3.PRESETS:
-        message = f"the network of the policy class {escape('.'.join(found), 200)} is not known"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"the network of the policy class {escape('.'.join(found), 200)} is not known", DATA_ENTRY)
 
 
 def _fit(
@@ -808,26 +699,8 @@ def _fit(
             kwargs = {**agent.policy_kwargs, "features_extractor_kwargs": None, **replaced[KWARGS]}
             agent = agent._replace(policy_kwargs={key: value for key, value in kwargs.items() if value is not None})
         return fit_network(stored, agent, modules, candidate_releases(archive.stable_baselines3_version))
-    agents = list(reading.list_saved_agents(archive, {"policy_class": stored.policy_class, **replaced}))
+    agents = list(reading.list_saved_agents(archive, {"policy_class": infer_policy_class(stored), **replaced}))
     if not agents:
-        message = "the file does not name its policy class: pass policy_class to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse("the file does not name its policy class: pass policy_class to load_policy", DATA_ENTRY)
     releases = [agent.release for agent in agents if agent.policy_class == agents[0].policy_class]
     return fit_network(stored, agents[0], modules, releases)
-
-
-def _match_saved(archive: Archive, stored: Stored, replaced: dict[str, Any]) -> reading.NetworkMatch:
-    """Return the network of a file of ``policy.save()``, which omits ``with_bias`` of ARS: the tensors determine it."""
-    if all(name.startswith("action_net.") for name in stored.tensors):
-        has_bias = any(name.endswith(".bias") for name in stored.tensors)
-        replaced = {**replaced, "policy_kwargs": {"with_bias": has_bias, **replaced.get("policy_kwargs", {})}}
-    return reading.match_saved_policy(archive, replaced)
-
-
-def _require_squash_output(match: reading.NetworkMatch) -> None:
-    """Ask the caller for ``squash_output`` of ARS, which ``policy.save()`` omits and no tensor determines."""
-    agent = match.agent
-    is_box = isinstance(match.policy, sb3.ARSPolicy) and agent.action_space.distribution == "gaussian"
-    if is_box and "squash_output" not in agent.policy_kwargs:
-        message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)

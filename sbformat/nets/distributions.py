@@ -6,11 +6,12 @@ Sources: SB3 ``common/distributions.py`` and ``BasePolicy.predict`` of 0.6 to 2.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import UnsupportedError, ValidationError
+from sbformat.errors import ValidationError
 from sbformat.immutable import Record
-from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size
+from sbformat.nets.arguments import ACTIONS, action_space_error, choice_counts, output_size, refuse
 from sbformat.nets.layers import FLOAT
 from sbformat.policies.graph import BOUNDS, Input, Sampling
 
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
 
 LOG_STD_RANGE: Final = (-20.0, 2.0)
 """``LOG_STD_MIN`` and ``LOG_STD_MAX`` of SAC and its relatives, in SB2 and SBX too."""
-_MASKED: Final = -1e8
-"""The logit of a masked action in sb3-contrib."""
 _LIKELY: Final = 1.5 * 2**-24
 """The greatest logit whose Sigmoid is a half in torch's float32, which Round takes to 0."""
 _GSDE_EPSILON: Final = 1e-6
 """``epsilon`` of ``StateDependentNoiseDistribution``."""
 _MAX_COMPONENTS: Final = 1 << 20
-"""Components of an action, beyond all real ones."""
 _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
 
@@ -48,8 +46,6 @@ class Head(Record):
 def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_normalized: bool = True) -> Head:
     """Add categorical distributions, of which each takes its part of the logits.
 
-    :param logits: those of all components, one after another
-    :param space: of actions; that of a Discrete has no axis
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     :param is_normalized: whether the greatest logit is found as torch does, which normalizes them first
     """
@@ -59,16 +55,12 @@ def add_choices(scope: Scope, space: Space, logits: Value, *, masked: bool, is_n
     parts = [logits] if is_single else _split(scope, logits, sizes)
     scores = [_normalize(scope, part) for part in parts] if is_normalized else parts
     if masked:
-        masks = scope.network.builder.input(
-            Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")
-        )
-        excluded = scope.constant(_MASKED)
+        described = Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks")
+        masks, excluded = scope.network.builder.input(described), scope.constant(-1e8)  # as sb3-contrib
         logits = scope.add("Where", masks, logits, excluded, name="logits", module="action_net")
         allowed = [masks] if is_single else _split(scope, masks, sizes)
-        scores = [
-            _normalize(scope, scope.add("Where", mask, part, excluded, module="action"))
-            for mask, part in zip(allowed, scores)
-        ]
+        for at, (mask, part) in enumerate(zip(allowed, scores)):
+            scores[at] = _normalize(scope, scope.add("Where", mask, part, excluded, module="action"))
     if is_single:
         action = scope.add("ArgMax", scores[0], axis=-1, name="action")
         probabilities = scope.add("Softmax", logits, axis=-1, name="probabilities")
@@ -92,12 +84,8 @@ def _normalize(scope: Scope, logits: Value) -> Value:
 
 
 def _split(scope: Scope, value: Value, sizes: Sequence[int]) -> list[Value]:
-    parts = []
-    start = 0
-    for size in sizes:
-        parts.append(scope.add("Slice", value, axis=-1, start=start, end=start + size, module="action_net"))
-        start += size
-    return parts
+    ends = itertools.pairwise(itertools.accumulate(sizes, initial=0))
+    return [scope.add("Slice", value, axis=-1, start=start, end=end, module="action_net") for start, end in ends]
 
 
 def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
@@ -114,10 +102,7 @@ def add_bits(scope: Scope, space: Space, logits: Value) -> Head:
 
 
 def choose_greatest(scope: Scope, outputs: Mapping[str, Value], rate: float) -> Head:
-    """Add the action of the greatest of ``q_values``.
-
-    :param rate: the share of random actions
-    """
+    """Add the action of the greatest of ``q_values``; a share of actions, the rate, is random."""
     values = outputs["q_values"]
     action = scope.add("ArgMax", values, axis=-1, name="action")
     drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
@@ -138,26 +123,24 @@ class Noise(Record):
     """The distribution of continuous actions around their mean."""
 
     log_std: Value
-    """The logarithm of the standard deviation of each action."""
     sampling: Sampling
 
 
 def add_gaussian(mean: Value, log_std: Value) -> Noise:
-    """Return a Gaussian distribution with independent components.
-
-    :param log_std: a weight, or computed from the observation
-    """
+    """Return a Gaussian distribution with independent components."""
     drawn = Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
     return Noise(log_std, drawn)
 
 
 def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> Noise:
-    """Add the noise of gSDE, which is a matrix times features.
-
-    :param scope: of the tensor ``log_std``: (features, actions), or (features, 1) without ``full_std``
-    :param latent: the features
-    """
-    std = _add_gsde_std(scope, scope.network.weight(scope.path), use_expln=use_expln)
+    """Add the noise of gSDE: a matrix (features, actions), or (features, 1) without ``full_std``, times features."""
+    log_std = scope.network.weight(scope.path)
+    std = scope.add("Exp", log_std)
+    if use_expln:  # above 0 it grows like a logarithm
+        one, zero, epsilon = (scope.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
+        shifted = scope.add("Add", scope.add("Add", log_std, epsilon), one)
+        above = scope.add("Add", scope.add("Log", shifted), one)
+        std = scope.add("Where", scope.add("Greater", log_std, zero), above, std)
     count = _require_few(mean.shape[0])
     if std.shape[-1] != count:
         std = scope.add("Concat", *[std] * count, axis=-1)
@@ -169,62 +152,52 @@ def add_gsde(scope: Scope, mean: Value, latent: Value, *, use_expln: bool) -> No
     return Noise(spread, drawn)
 
 
-def _add_gsde_std(scope: Scope, log_std: Value, *, use_expln: bool) -> Value:
-    """``get_std``: the exponential, or with ``use_expln`` its continuation that grows like a logarithm above 0."""
-    below = scope.add("Exp", log_std)
-    if not use_expln:
-        return below
-    one, zero, epsilon = (scope.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
-    shifted = scope.add("Add", scope.add("Add", log_std, epsilon), one)
-    above = scope.add("Add", scope.add("Log", shifted), one)
-    is_above = scope.add("Greater", log_std, zero)
-    return scope.add("Where", is_above, above, below)
-
-
 def finish_action(builder: GraphBuilder, space: Space, action: Value, *, squashed: bool) -> Value:
     """Add what ``predict`` does to a continuous action: unscale it from [-1, 1], or clip it to the bounds.
 
     numpy computes with the bounds, so that the dtype is float64 unless theirs fits into float32.
 
-    :param action: a vector of float32
     :param squashed: whether the policy has ``squash_output``
     :return: an action of the shape of the space
     """
     if space.distribution != "gaussian":
         raise action_space_error(space)
-    low, high = (
-        builder.weight(f"data:action_space/{part}", bound, f"data:action_space/{part}")
-        for part, bound in zip(("low", "high"), space.bounds or ())
-    )
+    names = ("data:action_space/low", "data:action_space/high")
+    low, high = (builder.weight(name, bound, name) for name, bound in zip(names, space.bounds or ()))
     if action.shape != space.shape:
         action = builder.add("Reshape", action, shape=space.shape, module="action")
     wide = FLOAT if low.dtype in _NARROW else "float64"
     if not squashed:
-        least, most, action = (_cast(builder, value, wide) for value in (low, high, action))
+        least, most, action = (builder.cast(value, wide, BOUNDS) for value in (low, high, action))
         return builder.add("Min", builder.add("Max", action, least, module=BOUNDS), most, name="action", module=BOUNDS)
     half = builder.constant(0.5)
     share = builder.add("Mul", builder.add("Add", action, builder.constant(1.0), module=BOUNDS), half, module=BOUNDS)
-    width = _cast(builder, builder.add("Sub", high, low, module=BOUNDS), wide)
-    moved = builder.add("Mul", _cast(builder, share, wide), width, module=BOUNDS)
-    return builder.add("Add", _cast(builder, low, wide), moved, name="action", module=BOUNDS)
+    width = builder.cast(builder.add("Sub", high, low, module=BOUNDS), wide, BOUNDS)
+    moved = builder.add("Mul", builder.cast(share, wide, BOUNDS), width, module=BOUNDS)
+    return builder.add("Add", builder.cast(low, wide, BOUNDS), moved, name="action", module=BOUNDS)
 
 
-def _cast(builder: GraphBuilder, value: Value, dtype: str) -> Value:
-    return value if value.dtype == dtype else builder.add("Cast", value, to=dtype, module=BOUNDS)
+def finish_gaussian(scope: Scope, space: Space, noise: Noise, mean: Value, scaled: Value, *, squashed: bool) -> Head:
+    """Add the action of a Gaussian policy, and its outputs; ``scaled`` is the mean, or its tanh."""
+    action = finish_action(scope.network.builder, space, scaled, squashed=squashed)
+    log_std = scope.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
+    return Head({"action": action, "mean": mean, "log_std": log_std}, noise.sampling)
+
+
+def finish_deterministic(scope: Scope, space: Space, scaled: Value, *, squashed: bool = True) -> Head:
+    """Add the action of a policy that only has a mean."""
+    action = finish_action(scope.network.builder, space, scaled, squashed=squashed)
+    return Head({"action": action, "mean": scaled}, Sampling("none"))
 
 
 # -- any of them --------------------------------------------------------------------------------------
 
 
 def require_outputs(scores: Value, *sizes: int) -> None:
-    """Refuse a layer that does not have an output for each choice, which a caller's action space may not fit.
-
-    :param sizes: the number of choices of each component
-    """
-    if scores.shape != (sum(sizes),):
-        message = (
-            f"expected an output for each of the {sum(sizes):,} choices of the action space, got {scores.shape[0]:,}"
-        )
+    """Refuse a layer that does not have an output for each choice, which a caller's action space may not fit."""
+    count = sum(sizes)
+    if scores.shape != (count,):
+        message = f"expected an output for each of the {count:,} choices of the action space, got {scores.shape[0]:,}"
         raise ValidationError(message)
 
 
@@ -237,6 +210,5 @@ def component_sizes(space: Space, logits: Value) -> tuple[int, ...]:
 def _require_few(count: int) -> int:
     """Refuse a number of components of an action that is forged: each is a part of a node."""
     if count > _MAX_COMPONENTS:
-        message = f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}"
-        raise UnsupportedError(message)
+        refuse(f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}")
     return count

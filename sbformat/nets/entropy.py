@@ -11,16 +11,9 @@ import re
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import (
-    DATA_ENTRY,
-    ENTROPY_OPTIMIZER,
-    PTH_SUFFIX,
-    PYTORCH_VARIABLES_ENTRY,
-    TENSORS_ENTRY,
-)
+from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
-from sbformat.immutable import Record
 from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.nets.arguments import LARGEST_FLOAT32
@@ -29,7 +22,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
 
@@ -38,17 +31,6 @@ LEARNED: Final = "log_ent_coef"
 FIXED: Final = "ent_coef_tensor"
 _SHAPES: Final[dict[str, tuple[int, ...]]] = {LEARNED: (1,), FIXED: ()}
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
-_AUTOMATIC: Final = rf"auto(?:_({_NUMBER}))?"
-_WRONG_INITIAL: Final = r"auto_(-.*|\+?[0.]+([eE].*)?)"
-
-
-class EntropyMismatch(Record):
-    """An entry that contradicts ``ent_coef``."""
-
-    entry: str
-    loc: str
-    """A JSON pointer into ``data``; empty for the whole entry."""
-    message: str
 
 
 def fixed_coefficient(value: object) -> float | None:
@@ -64,7 +46,7 @@ def fixed_coefficient(value: object) -> float | None:
 
 def initial_coefficient(value: object) -> float | None:
     """Return the initial value of a learned coefficient: 1.0 for ``auto``; None when it is not learned."""
-    found = re.fullmatch(_AUTOMATIC, value) if isinstance(value, str) else None
+    found = re.fullmatch(rf"auto(?:_({_NUMBER}))?", value) if isinstance(value, str) else None
     if found is None:
         return None
     initial = float(found[1] or 1.0)
@@ -72,10 +54,7 @@ def initial_coefficient(value: object) -> float | None:
 
 
 def is_learned_coefficient(archive: Archive) -> bool:
-    """Return whether SB3's ``load`` makes a learned coefficient, with an optimizer.
-
-    :param archive: with ``data``
-    """
+    """Return whether SB3's ``load`` makes a learned coefficient, with an optimizer."""
     return isinstance(_read_coefficient(archive), str)
 
 
@@ -93,59 +72,47 @@ def _read_coefficient(archive: Archive) -> str | float | None:
 
 
 def check_variable(name: str, tensor: object) -> str:
-    """Return what is wrong with the tensor of a coefficient, or an empty text.
-
-    :param name: :data:`LEARNED` or :data:`FIXED`
-    """
-    shape = _SHAPES[name]
+    """Return what is wrong with the tensor ``log_ent_coef`` or ``ent_coef_tensor``, or an empty text."""
     if not isinstance(tensor, TensorInfo):
-        return f"expected a float32 tensor of the shape {shape}, got {escape(render_line(tensor), 80)}"
-    if tensor.dtype != "float32" or tuple(tensor.shape) != shape:
-        return f"expected a float32 tensor of the shape {shape}, got {escape(tensor.dtype, 40)} {tuple(tensor.shape)}"
-    return ""
+        found = escape(render_line(tensor), 80)
+    elif tensor.dtype != "float32" or tuple(tensor.shape) != _SHAPES[name]:
+        found = f"{escape(tensor.dtype, 40)} {tuple(tensor.shape)}"
+    else:
+        return ""
+    return f"expected a float32 tensor of the shape {_SHAPES[name]}, got {found}"
 
 
-def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
-    """Yield the entries that contradict ``ent_coef``.
+def find_entropy_mismatches(archive: Archive) -> Iterator[tuple[str, str, str]]:
+    """Yield what contradicts ``ent_coef``: the entry, a JSON pointer into ``data``, and a message.
 
     The missing optimizer of a learned coefficient is not among them: that is a missing entry.
-
-    :param archive: of SAC, TQC or CrossQ, with ``data``
     """
     entry = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in archive.state_dicts), "")
     state_dict = archive.pytorch_variables if entry else None
     tree: Any = state_dict.tree if state_dict is not None else None
     variables = {name: tree[name] for name in _SHAPES if tree.get(name) is not None} if isinstance(tree, dict) else {}
     value = _read_coefficient(archive)
-    if value is not None:
-        yield from _find_unexpected(archive, value, entry, variables)
-    for name, tensor in variables.items():
-        if problem := check_variable(name, tensor):
-            yield EntropyMismatch(entry, "", f"{name}: {problem}")
-    if state_dict is None or not isinstance(value, (int, float)) or FIXED not in variables:
-        return
-    if not check_variable(FIXED, variables[FIXED]):
-        stored = float(state_dict[FIXED])
-        if not _equals_in_float32(value, stored):
-            message = f"{render_line(value)} contradicts {FIXED} of {entry}, which is {stored!r}"
-            yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
-
-
-def _find_unexpected(
-    archive: Archive, value: str | float, entry: str, variables: Mapping[str, object]
-) -> Iterator[EntropyMismatch]:
-    """Yield the entries that SB3 has no attribute for when it loads the archive, and an initial value it refuses."""
-    if isinstance(value, str) and re.fullmatch(_WRONG_INITIAL, value):
-        message = f"expected an initial value greater than 0, got {render_line(value)}"
-        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
+    shown, problems = render_line(value), []
+    if isinstance(value, str) and re.fullmatch(r"auto_(-.*|\+?[0.]+([eE].*)?)", value):
+        problems.append(f"expected an initial value greater than 0, got {shown}")
+    # SB3's load has no attribute for the other kind of coefficient
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX
     kind, other = ("learned", FIXED) if isinstance(value, str) else ("fixed", LEARNED)
     found = [f"there is {optimizer}"] if kind == "fixed" and optimizer in archive.state_dicts else []
-    if other in variables:
-        found.append(f"{entry} holds {other}")
-    if found:
-        message = f"{render_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
-        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
+    found += [f"{entry} holds {other}"] if other in variables else []
+    if found and value is not None:
+        problems.append(f"{shown} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails")
+    for problem in problems:
+        yield DATA_ENTRY, f"/{KEY}", problem
+    wrong = {name: problem for name, tensor in variables.items() if (problem := check_variable(name, tensor))}
+    for name, problem in wrong.items():
+        yield entry, "", f"{name}: {problem}"
+    if state_dict is None or not isinstance(value, (int, float)) or FIXED not in variables or FIXED in wrong:
+        return
+    stored = float(state_dict[FIXED])
+    if not _equals_in_float32(value, stored):
+        message = f"{shown} contradicts {FIXED} of {entry}, which is {stored!r}"
+        yield DATA_ENTRY, f"/{KEY}", message
 
 
 def _equals_in_float32(value: float, stored: float) -> bool:

@@ -10,12 +10,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import ValidationError, escape, quote
 from sbformat.known import changes
 from sbformat.known.sb3 import COMBINED, FLATTEN, NATURE
 from sbformat.known.table import current_name
 from sbformat.known.types import Reference
-from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size
+from sbformat.nets.arguments import OBSERVATIONS, NetworkError, Size, choice_counts, flattened_size, refuse
 from sbformat.nets.layers import (
     FLOAT,
     Activation,
@@ -36,7 +36,7 @@ from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.changes import Release
@@ -48,13 +48,8 @@ if TYPE_CHECKING:
 
 
 ADDRESS: Final = "vecnormalize"
-"""Where the addresses of statistics begin."""
 _DOUBLE: Final = "float64"
-_IMAGE_AXES: Final = 3
-_BYTE: Final = "uint8"
-"""The dtype of images that VecTransposeImage transposes."""
 _CHANNELS_LAST: Final = (1, 2, 0)
-_CHANNELS_FIRST: Final = (2, 0, 1)
 
 
 def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNormalize, key: str | None) -> Value:
@@ -66,9 +61,6 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     Statistics of channel-last images are accepted for a channel-first observation: an agent of the releases before 1.8
     could be trained on images that VecNormalize normalized before VecTransposeImage transposed them.
 
-    :param value: the observation, of any dtype
-    :param statistics: as loaded
-    :param key: of the Dict; None for any other space
     :return: float32 of the same shape; the value itself where nothing is normalized
     """
     found = statistics.obs_rms
@@ -81,23 +73,30 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     moments = found[key] if isinstance(found, dict) and key is not None else found
     name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
     module = ADDRESS if key is None else f"{ADDRESS}.{key}"
-    transposed = _is_transposed(value, moments.shape, name)  # type: ignore[union-attr]
-    if value.dtype != _DOUBLE:
-        value = builder.add("Cast", value, to=_DOUBLE, module=module)
+    shape, expected = value.shape, moments.shape  # type: ignore[union-attr]
+    is_image = value.dtype == "uint8" and len(shape) == 3
+    transposed = shape != expected and is_image and tuple(shape[axis] for axis in _CHANNELS_LAST) == expected
+    if shape != expected and not transposed:
+        message = f"{quote(name, 120)}: expected statistics of the shape {shape}, got {expected}"
+        raise ValidationError(message)
+    value = builder.cast(value, _DOUBLE, module)
     if transposed:
         value = builder.add("Transpose", value, axes=_CHANNELS_LAST, module=module)
-    mean, variance = (
-        builder.weight(f"{name}/{part}", _describe_array(getattr(moments, part)), f"{name}/{part}")
-        for part in ("mean", "var")
-    )
-    epsilon, high, low = (
-        builder.constant(number, _DOUBLE) for number in (statistics.epsilon, statistics.clip_obs, -statistics.clip_obs)
-    )
+    parts = []
+    for part in ("mean", "var"):
+        array: Any = getattr(moments, part)  # of numpy, which read the statistics
+        if array.dtype.kind != "f":
+            refuse(f"expected statistics of floats, got {array.dtype}")
+        info = ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False)
+        parts.append(builder.weight(f"{name}/{part}", info, f"{name}/{part}"))
+    mean, variance = parts
+    numbers = (statistics.epsilon, statistics.clip_obs, -statistics.clip_obs)
+    epsilon, high, low = (builder.constant(number, _DOUBLE) for number in numbers)
     deviation = builder.add("Sqrt", builder.add("Add", variance, epsilon, module=module), module=module)
     value = builder.add("Div", builder.add("Sub", value, mean, module=module), deviation, module=module)
     value = builder.add("Min", builder.add("Max", value, low, module=module), high, module=module)
     value = builder.add("Cast", value, to="float32", module=module)
-    return builder.add("Transpose", value, axes=_CHANNELS_FIRST, module=module) if transposed else value
+    return builder.add("Transpose", value, axes=(2, 0, 1), module=module) if transposed else value
 
 
 def add_observation_input(
@@ -105,49 +104,22 @@ def add_observation_input(
 ) -> Value:
     """Add the input of one observation, or of one part of a Dict, and what VecNormalize does to it.
 
-    :param name: of the input
-    :param key: of the part, or None
     :param library: ``SB3`` or ``SBX``
     :return: in the shape and dtype of the space, int64 for choices; normalized, float32
     """
-    if statistics is not None and not space.may_be_normalized:
-        _require_not_normalized(statistics, key, space.class_name)
+    if statistics is not None and statistics.norm_obs and not space.may_be_normalized:
+        found, keys = statistics.obs_rms, statistics.norm_obs_keys or ()
+        has_any = key in keys if isinstance(found, dict) else found is not None and key is None
+        if has_any:
+            message = f"expected no statistics of a {space.class_name} observation: VecNormalize normalizes a Box alone"
+            raise ValidationError(message)
     if space.observed not in ("numbers", "one-hot"):
-        message = f"{library} has no {space.class_name} observations"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"{library} has no {space.class_name} observations", DATA_ENTRY)
     dtype = "int64" if space.observed == "one-hot" else numpy_name(space.dtype)
     value = builder.input(Input(name, dtype, space.shape, key=key))
     if statistics is None or not space.may_be_normalized:
         return value
     return normalize_observation(builder, value, statistics, key)
-
-
-def _require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
-    found = statistics.obs_rms
-    has_any = key in (statistics.norm_obs_keys or ()) if isinstance(found, dict) else found is not None and key is None
-    if statistics.norm_obs and has_any:
-        message = f"expected no statistics of a {space} observation: VecNormalize normalizes a Box alone"
-        raise ValidationError(message)
-
-
-def _is_transposed(value: Value, statistics: tuple[int, ...], name: str) -> bool:
-    """Return whether statistics are of the channel-last images that an observation was transposed from."""
-    observation = value.shape
-    if observation == statistics:
-        return False
-    is_image = value.dtype == _BYTE and len(observation) == _IMAGE_AXES
-    if is_image and tuple(observation[axis] for axis in _CHANNELS_LAST) == statistics:
-        return True
-    message = f"{quote(name, 120)}: expected statistics of the shape {observation}, got {statistics}"
-    raise ValidationError(message)
-
-
-def _describe_array(array: Any) -> ArrayInfo:
-    """Return an array of the statistics, which numpy made when they were read, as the graph refers to arrays."""
-    if array.dtype.kind != "f":
-        message = f"expected statistics of floats, got {array.dtype}"
-        raise UnsupportedError(message)
-    return ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False)
 
 
 OBSERVATION: Final = "observation"
@@ -160,14 +132,11 @@ NORMS: Final = {
 }
 """The layers that it normalizes with, and their tensors beside a mean and a variance of each feature."""
 NATURE_LAYERS: Final = ((8, 4), (4, 2), (3, 1))
-"""Kernel and stride of NatureCNN's three convolutions."""
+EXTRACTOR: Final = "features_extractor"
+"""Its name in a state dict, if the policy has one."""
 EXTRACTOR_CLASS: Final = "features_extractor_class"
 _MAX_KEYS: Final = 1024
 """Keys of a Dict space: in a file any number of them can share one space."""
-
-Observation = "Mapping[str | None, Value]"
-"""The preprocessed observation, float32: by the key of a Dict, or None for any other space."""
-
 
 # -- the observation ----------------------------------------------------------------------------------
 
@@ -175,30 +144,27 @@ Observation = "Mapping[str | None, Value]"
 def add_observation(network: Network, agent: Agent, statistics: VecNormalize | None) -> dict[str | None, Value]:
     """Add the inputs of a policy, and ``preprocess_obs``: numbers as float32, images over 255, integers one-hot.
 
-    :param statistics: VecNormalize's, or None
     :return: float32, by the key of a Dict in the order of the space, in which CombinedExtractor concatenates them; by
         None for any other space
     """
     parts = agent.observation_space.parts()
     if not parts:
-        message = "expected a Dict with at least one part"
-        raise NetworkError(OBSERVATIONS, message)
+        raise NetworkError(OBSERVATIONS, "expected a Dict with at least one part")
     made: dict[str | None, Value] = {}
     for key, space in parts.items():
         scope = Scope(network, OBSERVATION if key is None else f"{OBSERVATION}.{key}")
         value = add_observation_input(network.builder, space, scope.path, key, statistics, "SB3")
-        if space.observed == "one-hot":
-            value = add_one_hot(scope, value, space)
-        elif value.dtype != FLOAT:
-            value = scope.add("Cast", value, to=FLOAT)
+        value = encode_numbers(scope, value, space)
         if space.is_image() and agent.arguments.flag("normalize_images", default=True):
             value = scope.add("Div", value, scope.constant(255.0))
         made[key] = value
     return made
 
 
-def add_one_hot(scope: Scope, value: Value, space: Space) -> Value:
-    """Add integers one-hot, from 0 whatever ``start`` is, which SB3 does not subtract."""
+def encode_numbers(scope: Scope, value: Value, space: Space) -> Value:
+    """Add choices one-hot, from 0 whatever ``start`` is, which SB3 does not subtract; other numbers as float32."""
+    if space.observed != "one-hot":
+        return scope.network.builder.cast(value, FLOAT, scope.path)
     counts = choice_counts(space, OBSERVATIONS)
     if not space.shape:
         return scope.add("OneHot", value, depth=counts[0])
@@ -218,10 +184,7 @@ class FeaturesExtractor(Module):
     features_dim: Size
 
     def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
-        """Add the nodes that compute the features.
-
-        :param observation: as :func:`add_observation` returns it
-        """
+        """Add the nodes that compute the features of what :func:`add_observation` returns."""
         return self.forward(scope, observation[None])
 
 
@@ -254,8 +217,7 @@ class NormalizeFeaturesExtractor(FeaturesExtractor):
         arguments.refuse_others(("normalize_class",), NORMALIZE[1])
         norm = arguments.reference("normalize_class", next(iter(NORMS)))
         if norm not in NORMS:
-            message = f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known"
-            raise UnsupportedError(message, entry=DATA_ENTRY)
+            refuse(f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known", DATA_ENTRY)
         self.features_dim = flattened_size(agent.observation_space, OBSERVATIONS)
         self.normalize = RunningNorm(self.features_dim, NORMS[norm])
 
@@ -264,12 +226,7 @@ class NormalizeFeaturesExtractor(FeaturesExtractor):
 
 
 class NatureLayers(Module):
-    """Three convolutions and a linear layer, with a ReLU after each.
-
-    :param shape: of an image, channels first
-    :param features_dim: the number of features
-    :raises NetworkError: when the image is too small
-    """
+    """Three convolutions and a linear layer, with a ReLU after each, for images of a shape, channels first."""
 
     def __init__(self, shape: tuple[int, ...], features_dim: Size, release: Release) -> None:
         channels, *edges = shape
@@ -319,8 +276,7 @@ class CombinedExtractor(FeaturesExtractor):
             raise NetworkError(OBSERVATIONS, "MultiInputPolicy needs a Dict space")
         parts = agent.observation_space.parts()
         if len(parts) > _MAX_KEYS:
-            message = f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}"
-            raise UnsupportedError(message, entry=DATA_ENTRY)
+            refuse(f"expected at most {_MAX_KEYS:,} keys in a Dict space, got {len(parts):,}", DATA_ENTRY)
         outputs = arguments.size("cnn_output_dim", 256)
         extractors: dict[str, Module] = {}
         total = Size(0, "")
@@ -346,10 +302,8 @@ class CombinedExtractor(FeaturesExtractor):
         self.features_dim = total
 
     def extract(self, scope: Scope, observation: Mapping[str | None, Value]) -> Value:
-        extractors = scope / "extractors"
-        vectors = [
-            module.forward(extractors / key, observation[key]) for key, module in self.extractors.parts().items()
-        ]
+        parts, place = self.extractors.parts(), scope / "extractors"
+        vectors = [module.forward(place / key, observation[key]) for key, module in parts.items()]
         return scope.add("Concat", *vectors, axis=-1) if len(vectors) > 1 else vectors[0]
 
 
@@ -366,29 +320,21 @@ def is_known_extractor(value: object) -> bool:
 
 
 def make_extractor(agent: Agent, default: Pair) -> FeaturesExtractor:
-    """Return the features extractor of an agent.
-
-    :param default: the policy's default class
-    """
+    """Return the features extractor of an agent, whose policy has a default class."""
     agent.arguments.flag("normalize_images", default=True)  # refused even where no image needs it
     value: Any = agent.policy_kwargs.get(EXTRACTOR_CLASS, Reference(*default))
     known = is_known_extractor(value)
     pair = current_name(value.pair) if known else agent.arguments.reference(EXTRACTOR_CLASS, default)
     if not known or (pair == COMBINED and agent.release < changes.DICT_SPACES):
-        message = f"features_extractor_class is {escape('.'.join(pair), 120)}, and its layers are not known"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"features_extractor_class is {escape('.'.join(pair), 120)}, and its layers are not known", DATA_ENTRY)
     return EXTRACTORS[pair](agent, agent.arguments.nested("features_extractor_kwargs"))
 
 
 def extract_features(
-    scope: Scope, extractor: FeaturesExtractor, names: Sequence[str], observation: Mapping[str | None, Value]
+    scope: Scope, extractor: FeaturesExtractor, name: str, observation: Mapping[str | None, Value]
 ) -> Value:
-    """Add a features extractor, unless an equal one exists: one of the same tensors.
-
-    :param scope: the policy
-    :param names: of the extractor in the state dict, with that of the newest release first
-    """
-    path = next((name for name in names if scope.has(name)), names[0])
+    """Add a features extractor, of its name in a state dict of today, unless one of the same tensors exists."""
+    path = EXTRACTOR if scope.has(EXTRACTOR) and not scope.has(name) else name
     identity = (getattr(extractor, "function", ""), scope.network.identify(path))
     if identity not in scope.network.results:
         scope.network.results[identity] = extractor.extract(scope / path, observation)

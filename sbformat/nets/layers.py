@@ -26,7 +26,7 @@ from sbformat.known.numpy import to_number
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.table import list_place
 from sbformat.known.types import Partial, Reference
-from sbformat.nets.arguments import LARGEST_FLOAT32, read_size, unknown_value_error
+from sbformat.nets.arguments import LARGEST_FLOAT32, NetworkError, describe_value, read_size, unknown_value_error
 from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.graph import Input, State
 from sbformat.policies.operators import DTYPES, OPERATORS
@@ -46,8 +46,6 @@ FLOAT: Final = "float32"
 EPISODE_START: Final = "episode_start"
 _GATES: Final = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
 """The functions of the input, forget, cell and output gate of an LSTM, in this order in each matrix."""
-_NORM_EPSILON: Final = 1e-5
-"""``eps`` of ``BaseNorm`` in imitation ``util/networks.py``."""
 
 
 class Parameter(Record):
@@ -74,9 +72,6 @@ class Tensor(Record):
 class Network:
     """The graph of a policy under construction, and the stored tensors by name.
 
-    :param builder: collects the nodes
-    :param tensors: the state dict
-    :param entry: the entry of the state dict, for the addresses of weights
     :param release: of SB3, whose names the tensors have
     :param origins: the names in the file of tensors that have others there
     """
@@ -98,10 +93,7 @@ class Network:
         self._renamed = stored_names(release)
 
     def weight(self, name: str, dtype: str = FLOAT) -> Value:
-        """Add a tensor as a weight, in float32 as SB3 loads it.
-
-        :param dtype: another dtype of its variable
-        """
+        """Add a tensor as a weight, in float32 as SB3 loads it, or in another dtype of its variable."""
         name = rename(name, self._renamed)
         source = self.tensors.get(name)
         if source is None:
@@ -111,14 +103,9 @@ class Network:
             message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
         made = self.builder.weight(name, source, f"{self._entry}:{self._origins.get(name, name)}")
-        return made if made.dtype == dtype else self.builder.add("Cast", made, to=dtype, module=name)
+        return self.builder.cast(made, dtype, name)
 
-    def has(self, module: str) -> bool:
-        """Return whether there are tensors of a module."""
-        start = f"{rename(module, self._renamed)}."
-        return any(name.startswith(start) for name in self.tensors)
-
-    def identify(self, module: str) -> object:
+    def identify(self, module: str) -> frozenset[object]:
         """Return what is equal for two names of one module: the places of its tensors in the file."""
         start = f"{rename(module, self._renamed)}."
         infos = [(name[len(start) :], info) for name, info in self.tensors.items() if name.startswith(start)]
@@ -141,7 +128,7 @@ class Scope(Record):
 
     def has(self, module: str) -> bool:
         """Return whether there are tensors of a module within this one."""
-        return self.network.has((self / module).path)
+        return bool(self.network.identify((self / module).path))
 
     def weight(self, name: str) -> Value:
         """Add a tensor of the module as a weight, in float32."""
@@ -198,11 +185,7 @@ class Module:
             part._collect(start if part.is_group else f"{start}{name}.", made, starts)  # noqa: SLF001
 
     def forward(self, scope: Scope, value: Value) -> Value:
-        """Add the nodes that compute the module's result.
-
-        :param scope: where the module is
-        :param value: a vector; of convolutions an image, channels first
-        """
+        """Add the nodes that compute the module's result of a vector; of convolutions, of an image, channels first."""
         raise NotImplementedError
 
 
@@ -213,11 +196,7 @@ class Opaque(Module):
 
 
 class Supplied(Opaque):
-    """A module that the caller supplies as a function of arrays.
-
-    :param function: the name under which it is supplied
-    :param size: the items of the vector that it returns; None for as many as it gets
-    """
+    """A module that the caller supplies as a function of arrays; it returns ``size`` numbers, or as many as it gets."""
 
     def __init__(self, function: str, size: int | None = None) -> None:
         self.function = function
@@ -227,19 +206,9 @@ class Supplied(Opaque):
         return self.call(scope, [value])
 
     def call(self, scope: Scope, operands: Sequence[Value], keys: Iterable[str] = ()) -> Value:
-        """Add the call.
-
-        :param keys: when the function receives a dict: the key of each operand
-        """
+        """Add the call; when the function receives a dict, ``keys`` has the key of each operand."""
         size = operands[0].shape[0] if self.size is None else self.size
         return scope.add("Call", *operands, function=self.function, keys=tuple(keys), dtype=FLOAT, shape=(size,))
-
-
-class Layer(Module):
-    """A module of tensors alone."""
-
-    def parts(self) -> Mapping[str, Module]:
-        return {}
 
 
 class ModuleDict(Module):
@@ -259,10 +228,7 @@ class Sequential(ModuleDict):
         super().__init__({str(position): module for position, module in enumerate(modules)})
 
     def forward(self, scope: Scope, value: Value, *, name: str = "") -> Value:
-        """Add the nodes of all modules.
-
-        :param name: of the result, where the last module is a linear layer
-        """
+        """Add the nodes of all modules; the result gets a name where the last one is a linear layer."""
         last = str(len(self._modules) - 1)
         for position, module in self._modules.items():
             if position == last and isinstance(module, Linear):
@@ -271,14 +237,14 @@ class Sequential(ModuleDict):
         return value
 
 
-class Flatten(Layer):
+class Flatten(Module):
     """The items in C order."""
 
     def forward(self, scope: Scope, value: Value) -> Value:
         return scope.flatten(value)
 
 
-class Linear(Layer):
+class Linear(Module):
     """A linear layer, with or without a bias."""
 
     names: tuple[str, str] = ("weight", "bias")
@@ -295,24 +261,30 @@ class Linear(Layer):
         return scope.add("Gemm", value, *operands, transB=self.outputs_first, name=name)
 
 
-class Conv2d(Layer):
-    """A convolution with a square kernel, without padding."""
+class Conv2d(Module):
+    """A convolution of an image, channels first, with a square kernel, without padding."""
+
+    names: tuple[str, str] = ("weight", "bias")
+    outputs_first = True
+    """Whether the kernel is ONNX's (outputs, inputs, height, width); (height, width, inputs, outputs) elsewhere."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
-        self.weight = Tensor((outputs, inputs, kernel, kernel))
-        self.bias = Tensor((outputs,))
+        edges = (kernel, kernel)
+        shape = (outputs, inputs, *edges) if self.outputs_first else (*edges, inputs, outputs)
+        for name, made in zip(self.names, (Tensor(shape), Tensor((outputs,)))):
+            setattr(self, name, made)
         self.stride = stride
 
     def forward(self, scope: Scope, value: Value) -> Value:
+        kernel, bias = map(scope.weight, self.names)
+        if not self.outputs_first:  # back ends transpose it once
+            kernel = scope.add("Transpose", kernel, axes=(3, 2, 0, 1))
         strides = (self.stride, self.stride)
-        return scope.add("Conv", value, *map(scope.weight, ("weight", "bias")), strides=strides, pads=(0, 0, 0, 0))
+        return scope.add("Conv", value, kernel, bias, strides=strides, pads=(0, 0, 0, 0))
 
 
-class BatchRenorm(Layer):
-    """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics.
-
-    :param arguments: of the policy, of which ``batch_norm_eps`` matters to the result
-    """
+class BatchRenorm(Module):
+    """``BatchRenorm1d`` of sb3-contrib; in evaluation a batch normalisation with the running statistics."""
 
     def __init__(self, size: int, arguments: Arguments) -> None:
         self.scale = self.bias = Tensor((size,))
@@ -329,11 +301,8 @@ class BatchRenorm(Layer):
         return scope.add("Add", scaled, bias)
 
 
-class RunningNorm(Layer):
-    """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - running_mean) / sqrt(running_var + 1e-5)``.
-
-    :param counters: the names of other tensors, which only training uses
-    """
+class RunningNorm(Module):
+    """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - mean) / sqrt(var + 1e-5)``; training uses the counters."""
 
     def __init__(self, size: Size, counters: Iterable[str]) -> None:
         self.running_mean = self.running_var = Tensor((size,), is_buffer=True)
@@ -342,23 +311,29 @@ class RunningNorm(Layer):
 
     def forward(self, scope: Scope, value: Value) -> Value:
         mean, variance = scope.weight("running_mean"), scope.weight("running_var")
-        spread = scope.add("Add", variance, scope.constant(_NORM_EPSILON))
+        spread = scope.add("Add", variance, scope.constant(1e-5))
         centered = scope.add("Sub", value, mean)
         return scope.add("Div", centered, scope.add("Sqrt", spread))
 
 
-class LSTM(Layer):
+class LSTM(Module):
     """An LSTM of any number of layers: four gates in each matrix; with a projection the hidden state is smaller.
 
     ``forward`` is one step, with the states as inputs ``lstm_actor.hidden_l0`` and ``lstm_actor.cell_l0``, 0 when they
     are not given, which ``RecurrentActorCriticPolicy._process_sequence`` multiplies by 0 where an episode starts.
-
-    :param arguments: ``lstm_kwargs``
     """
 
     def __init__(self, inputs: int, hidden: int, layers: int, arguments: Arguments) -> None:
+        names = ("bias", "batch_first", "dropout", "bidirectional", "proj_size", "device", "dtype")
+        arguments.refuse_others(names, "LSTM")
+        if (projection := arguments.size("proj_size", 0)) >= hidden:
+            message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
+            raise NetworkError(arguments.key("proj_size"), message)
+        dropout = arguments.values.get("dropout", 0.0)
+        if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
+            message = f"expected a number from 0 to 1, got {describe_value(dropout)}"
+            raise NetworkError(arguments.key("dropout"), message)
         bias, bidirectional = arguments.flag("bias", default=True), arguments.flag("bidirectional", default=False)
-        projection = arguments.size("proj_size", 0)
         self.layers = layers
         self._arguments = arguments
         self._refused = {"bidirectional": bidirectional, "proj_size": bool(projection)}
@@ -376,25 +351,25 @@ class LSTM(Layer):
     def forward(self, scope: Scope, value: Value) -> Value:
         """Add all layers, and return the hidden state of the last one."""
         refused = {**self._refused, "batch_first": self._arguments.flag("batch_first", default=False)}
-        for variant, is_given in refused.items():
-            if is_given:
-                message = (
-                    f"sb3-contrib can neither train nor predict several environments with {variant} in lstm_kwargs"
-                )
-                raise UnsupportedError(message)
+        if found := [variant for variant, is_given in refused.items() if is_given]:
+            message = f"sb3-contrib can neither train nor predict several environments with {found[0]} in lstm_kwargs"
+            raise UnsupportedError(message)
         for layer in range(self.layers):
             value = self._add_layer(scope, layer, value)
         return value
 
     def _add_layer(self, scope: Scope, layer: int, value: Value) -> Value:
-        place, builder = scope / f"l{layer}", scope.network.builder
-        going_on = _add_going_on(scope.network)
+        place, network = scope / f"l{layer}", scope.network
+        builder = network.builder
+        if EPISODE_START not in network.results:  # multiplies all states: 0 where an episode starts, otherwise 1
+            top = Scope(network, EPISODE_START)
+            start = builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
+            going_on = top.add("Sub", top.constant(1.0), start)
+            network.results[EPISODE_START] = top.add("Reshape", going_on, shape=(1,))
         size = vars(self)[f"weight_hh_l{layer}"].shape[-1]
-        hidden, cell = (
-            builder.input(Input(f"{scope.path}.{state}_l{layer}", FLOAT, (size,), default=0.0, role="state"))
-            for state in ("hidden", "cell")
-        )
-        kept, old = (place.add("Mul", going_on, state) for state in (hidden, cell))
+        names = [f"{scope.path}.{state}_l{layer}" for state in ("hidden", "cell")]
+        hidden, cell = (builder.input(Input(name, FLOAT, (size,), default=0.0, role="state")) for name in names)
+        kept, old = (place.add("Mul", network.results[EPISODE_START], state) for state in (hidden, cell))
         products = []
         for way, source in (("ih", value), ("hh", kept)):
             names = [f"{part}_{way}_l{layer}" for part in ("weight", "bias")]
@@ -410,16 +385,6 @@ class LSTM(Layer):
         for state, before, after in (("hidden", hidden, next_hidden), ("cell", cell, next_cell)):
             builder.state(State(before.name, after.name, f"{whose}{state}"))
         return next_hidden
-
-
-def _add_going_on(network: Network) -> Value:
-    """Add what multiplies the states of all LSTMs: 0 where an episode starts, otherwise 1."""
-    if EPISODE_START not in network.results:
-        scope = Scope(network, EPISODE_START)
-        start = network.builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
-        made = scope.add("Sub", scope.constant(1.0), start)
-        network.results[EPISODE_START] = scope.add("Reshape", made, shape=(1,))
-    return network.results[EPISODE_START]
 
 
 # -- activations --------------------------------------------------------------------------------------
@@ -447,35 +412,27 @@ class Spec(Record):
             value = float(to_number(self.arguments.get(name, default), name))
         except UnrecognizedError as error:
             raise self.refuse(str(error)) from None
-        if LARGEST_FLOAT32 < abs(value) < inf:
-            message = f"expected a number of float32 as {name}, got {value!r}"
-            raise self.refuse(message)
+        self.require(f"a number of float32 as {name}, got {value!r}", is_true=not LARGEST_FLOAT32 < abs(value) < inf)
         return value
 
     def require(self, expected: str, *, is_true: bool) -> None:
-        """Refuse arguments that torch refuses: raise UnsupportedError unless a condition is true."""
+        """Refuse arguments that torch refuses."""
         if not is_true:
             message = f"expected {expected}"
             raise self.refuse(message)
 
     def refuse(self, reason: str) -> UnsupportedError:
         """Return the error for an activation that has no graph."""
-        message = f"{_KEY} is {self.name}: {reason}"
-        return UnsupportedError(message, entry=DATA_ENTRY)
+        return UnsupportedError(f"{_KEY} is {self.name}: {reason}", entry=DATA_ENTRY)
 
 
 def read_activation(agent: Agent, default: Pair) -> Callable[[], Module]:
-    """Return what makes a module of the policy's ``activation_fn``.
-
-    :param default: the policy's default activation
-    """
+    """Return what makes a module of the policy's ``activation_fn``, which has a default."""
     if "activation_fn" in agent.supplied:
         return lambda: Supplied("activation_fn")
-    if agent.supplied:  # then what no layer needs need not be known
-        return lambda: Activation(_read_spec(agent, default))
-    spec = _read_spec(agent, default)
-    Activation(spec)  # what it cannot be is refused even where no layer has one
-    return lambda: Activation(spec)
+    if not agent.supplied:  # what it cannot be is refused even where no layer has one
+        Activation(_read_spec(agent, default))
+    return lambda: Activation(_read_spec(agent, default))
 
 
 def _read_spec(agent: Agent, default: Pair) -> Spec:
@@ -493,7 +450,7 @@ def _read_spec(agent: Agent, default: Pair) -> Spec:
     return Spec(value.name, given)
 
 
-class Activation(Layer):
+class Activation(Module):
     """An activation; PReLU alone has a tensor."""
 
     def __init__(self, spec: Spec) -> None:
@@ -502,10 +459,6 @@ class Activation(Layer):
             self.weight = Tensor((read_size(spec.arguments.get("num_parameters", 1), _KEY),))
 
     def forward(self, scope: Scope, value: Value) -> Value:
-        """Add the nodes of the activation.
-
-        :return: a vector of the same size
-        """
         return ACTIVATION_NODES[self.spec.name](scope, self.spec, value)
 
 
@@ -516,9 +469,8 @@ def _operator(op: str) -> AddNodes:
     """An activation that is one operator: its row has the arguments of torch that are attributes."""
 
     def add(scope: Scope, spec: Spec, x: Value) -> Value:
-        given: dict[str, Any] = {}
-        for name, value in OPERATORS[op].arguments.items():
-            given[name] = spec.number(*value) if isinstance(value, tuple) else value
+        given: dict[str, Any] = dict(OPERATORS[op].arguments)
+        given.update({name: spec.number(*value) for name, value in given.items() if isinstance(value, tuple)})
         return scope.add(op, x, **given)
 
     return add
@@ -537,10 +489,7 @@ def _refused(reason: str) -> AddNodes:
 
 
 def clip(scope: Scope, x: Value, low: float, high: float, name: str = "") -> Value:
-    """Add nodes that clip a value to a range.
-
-    :param name: of the result
-    """
+    """Add nodes that clip a value to a range; the result gets a name."""
     return scope.add("Min", scope.add("Max", x, scope.constant(low)), scope.constant(high), name=name)
 
 
@@ -550,16 +499,13 @@ def _hard_tanh(scope: Scope, spec: Spec, x: Value) -> Value:
     return clip(scope, x, low, high)
 
 
-def _softmax(op: str) -> AddNodes:
+def _softmax(scope: Scope, spec: Spec, x: Value) -> Value:
     """Along the only axis; torch takes it when ``dim`` is not given, too."""
-
-    def add(scope: Scope, spec: Spec, x: Value) -> Value:
-        if spec.arguments.get("dim") not in (None, 1, -1):
-            reason = "it mixes the observations of a batch"
-            raise spec.refuse(reason)
-        return scope.add(op, scope.add("Neg", x) if spec.name == "Softmin" else x, axis=-1)
-
-    return add
+    if spec.arguments.get("dim") not in (None, 1, -1):
+        reason = "it mixes the observations of a batch"
+        raise spec.refuse(reason)
+    x = scope.add("Neg", x) if spec.name == "Softmin" else x
+    return scope.add("LogSoftmax" if spec.name == "LogSoftmax" else "Softmax", x, axis=-1)
 
 
 def _gelu(scope: Scope, spec: Spec, x: Value) -> Value:
@@ -616,15 +562,15 @@ ACTIVATION_NODES: Final[Mapping[str, AddNodes]] = {
     "Hardswish": _times("HardSigmoid"),
     "Hardtanh": _hard_tanh,
     "LogSigmoid": lambda scope, _, x: scope.add("Neg", scope.add("Softplus", scope.add("Neg", x))),
-    "LogSoftmax": _softmax("LogSoftmax"),
+    "LogSoftmax": _softmax,
     "Mish": lambda scope, _, x: scope.add("Mul", x, scope.add("Tanh", scope.add("Softplus", x))),
     "PReLU": lambda scope, _, x: scope.add("PRelu", x, scope.weight("weight")),
     "RReLU": _random_relu,
     "ReLU6": lambda scope, _, x: clip(scope, x, 0.0, 6.0),
     "SiLU": _times("Sigmoid"),
-    "Softmax": _softmax("Softmax"),
+    "Softmax": _softmax,
     "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
-    "Softmin": _softmax("Softmax"),
+    "Softmin": _softmax,
     "Softplus": _softplus,
     "Softshrink": _soft_shrink,
     "Tanhshrink": lambda scope, _, x: scope.add("Sub", x, scope.add("Tanh", x)),

@@ -7,7 +7,7 @@ A network that is not known, and one that SB3 cannot make, count as "not checked
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_OPTIMIZER, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, quote
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from sbformat.pkl.tree import Pair
     from sbformat.pth import StateDict
 
-Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count", "contradiction"]
-
 _KEYS: Final = (
     ("mlp_extractor.", "policy_kwargs/net_arch"),
     ("features_extractor.", "policy_kwargs/features_extractor_class and observation_space"),
@@ -59,8 +57,6 @@ _PARAMETER_SHAPED: Final = frozenset(
 )
 """Tensors of an optimizer's state that have the shape of their parameter."""
 _MOST_LISTED: Final = 5
-"""Differences in a message."""
-_NOT_ARGUMENTS: Final = frozenset({OBSERVATIONS, ACTIONS, "lr_schedule"})
 
 
 class NetworkMatch(Record):
@@ -73,10 +69,7 @@ class NetworkMatch(Record):
 
 
 def compare_network(agent: Agent, actual: Mapping[str, tuple[int, ...]]) -> NetworkMatch:
-    """Return the network of an agent, and how stored tensors differ from it.
-
-    :param actual: names and shapes of the tensors
-    """
+    """Return the network of an agent, and how stored tensors, given by names and shapes, differ from it."""
     policy = make_policy(agent)
     parameters = policy.parameters()
     return NetworkMatch(agent, policy, parameters, find_mismatches(parameters, actual))
@@ -89,12 +82,10 @@ def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -
 
     :param replaced: as in :func:`read_agent`
     """
-    if not replaced:
-        return archive.derive("network", lambda: _match_network(archive, None))
-    return _match_network(archive, replaced)
+    return _match(archive, replaced) if replaced else archive.derive("network", lambda: _match(archive, {}))
 
 
-def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> NetworkMatch:
+def _match(archive: Archive, replaced: Mapping[str, Any]) -> NetworkMatch:
     stored = unwrap_policy(archive)
     actual = read_shapes(stored.state_dict)
     found: list[NetworkMatch] = []
@@ -120,53 +111,48 @@ def _match_network(archive: Archive, replaced: Mapping[str, Any] | None) -> Netw
 def read_agent(archive: Archive, release: Release | None = None, replaced: Mapping[str, Any] | None = None) -> Agent:
     """Return what decides on the network of an archive's policy.
 
-    :param archive: with ``data``
     :param release: of SB3; by default the one that wrote the archive, or the newest when the archive names none
     :param replaced: fields of the agent that are not read; of ``policy_kwargs``, the arguments that replace the file's
     """
     replaced = replaced or {}
     policy_class = replaced.get("policy_class") or read_policy_class(archive)
-    try:
-        kwargs = _read_kwargs(archive)
-    except UnsupportedError:
-        if KWARGS not in replaced:  # the caller may replace arguments that are not understood
-            raise
-        kwargs = {}
+    known = ALGORITHMS.get(archive.algorithm.name or "")
+    kwargs: Any = known.policy_kwargs if known is not None else {}
+    if KWARGS in archive.data:
+        try:
+            kwargs = decode_value(archive, KWARGS)
+            if not isinstance(kwargs, dict) or any(type(name) is not str for name in kwargs):
+                raise unknown_value_error(kwargs, KWARGS, "a dict of arguments")
+        except UnsupportedError:
+            if KWARGS not in replaced:  # the caller may replace arguments that are not understood
+                raise
+            kwargs = {}
     kwargs = {**kwargs, **replaced.get(KWARGS, {})}
     if policy_class in PRESETS:
         policy_class, fixed = PRESETS[policy_class]
         kwargs = {**kwargs, **fixed}
-    return Agent(
-        policy_class,
-        replaced.get(OBSERVATIONS) or read_space(archive, OBSERVATIONS, policy_class),
-        replaced.get(ACTIONS) or read_space(archive, ACTIONS, policy_class),
-        kwargs,
-        is_true(decode_value(archive, USE_SDE), USE_SDE),
-        candidate_releases(archive.stable_baselines3_version)[0] if release is None else release,
-        replaced.get("supplied", {}),
-    )
+    keys = (OBSERVATIONS, ACTIONS)
+    observations, actions = (replaced.get(key) or read_space(archive, key, policy_class) for key in keys)
+    use_sde = is_true(decode_value(archive, USE_SDE), USE_SDE)
+    release = candidate_releases(archive.stable_baselines3_version)[0] if release is None else release
+    return Agent(policy_class, observations, actions, kwargs, use_sde, release, replaced.get("supplied", {}))
 
 
 def decode_value(archive: Archive, key: str) -> Any:
-    """Return the decoded value of a key of ``data``; None for a key that is missing."""
+    """Return the decoded value of a key of ``data``, which must not be changed; None for a key that is missing."""
     if key not in archive.data:
         return None
     try:
-        return archive.decode(key)
+        return archive.derive(f"decoded {key}", lambda: archive.decode(key))
     except SbformatError as error:
         message = f"{key} cannot be decoded: {error.message}"
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
 
 
-def decode_once(archive: Archive, key: str) -> Any:
-    """Return what :func:`decode_value` does, the same object each time: it must not be changed."""
-    return archive.derive(key, lambda: decode_value(archive, key))
-
-
 def read_policy_class(archive: Archive) -> Pair:
     """Return the policy class of an archive, by its name of today; it need not be known."""
     key = "policy_class"
-    value = decode_once(archive, key)
+    value = decode_value(archive, key)
     if isinstance(value, Reference):
         return current_name(value.pair)
     if isinstance(value, Global) and not value.updates:
@@ -176,23 +162,13 @@ def read_policy_class(archive: Archive) -> Pair:
 
 def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
     """Return a space of ``data``."""
-    value = decode_once(archive, key)
+    value = decode_value(archive, key)
     if isinstance(value, Space):
         if value.observed:
             return value
         if policy_class in POLICIES:
             raise NetworkError(key, f"SB3 does not support {value.class_name} spaces")
     raise unknown_value_error(value, key, "a space")
-
-
-def _read_kwargs(archive: Archive) -> dict[str, Any]:
-    if KWARGS not in archive.data:
-        known = ALGORITHMS.get(archive.algorithm.name or "")
-        return dict(known.policy_kwargs) if known is not None else {}
-    value = decode_value(archive, KWARGS)
-    if isinstance(value, dict) and all(type(name) is str for name in value):
-        return value
-    raise unknown_value_error(value, KWARGS, "a dict of arguments")
 
 
 # -- differences ----------------------------------------------------------------------------------------
@@ -202,7 +178,7 @@ class Mismatch(Record):
     """A name or a shape that differs."""
 
     name: str
-    kind: Kind
+    kind: Literal["missing", "unexpected", "shape", "count", "contradiction"]
     expected: tuple[int, ...] | None
     """None for a name that is not expected."""
     actual: tuple[int, ...] | None
@@ -264,51 +240,32 @@ def read_shapes(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
 
 
 def find_mismatches(parameters: Iterable[Parameter], actual: Mapping[str, tuple[int, ...]]) -> tuple[Mismatch, ...]:
-    """Return the names and shapes that differ; order does not matter.
-
-    :param parameters: of the network
-    :param actual: names and shapes of the state dict
-    """
+    """Return the names and shapes of a network and of a state dict that differ; order does not matter."""
     found = []
     expected = {parameter.name: parameter.shape for parameter in parameters}
     for name, shape in expected.items():
-        have = actual.get(name)
+        have, plain = actual.get(name), tuple(map(int, shape))
         if have is None:
-            found.append(Mismatch(name, "missing", _plain(shape), None, _keys(shape) or _guess_keys(name)))
-        elif tuple(have) != tuple(shape):
-            wrong = (size for size, other in zip(shape, have) if size != other) if len(shape) == len(have) else shape
-            found.append(Mismatch(name, "shape", _plain(shape), tuple(have), _keys(tuple(wrong))))
+            found.append(Mismatch(name, "missing", plain, None, join_keys(shape) or _guess_keys(name)))
+        elif have != plain:
+            wrong = [size for size, other in zip(shape, have) if size != other] if len(shape) == len(have) else shape
+            found.append(Mismatch(name, "shape", plain, have, join_keys(wrong)))
     for name, have in actual.items():
         if name not in expected:
-            found.append(Mismatch(name, "unexpected", None, tuple(have), _guess_keys(name)))
+            found.append(Mismatch(name, "unexpected", None, have, _guess_keys(name)))
     return tuple(found)
 
 
 def find_contradictions(state_dict: StateDict, parameters: Iterable[Parameter]) -> Iterator[Mismatch]:
-    """Yield the tensors whose two names have different values; in SB3 both names are one tensor.
-
-    :param state_dict: of the policy, with the names and shapes of the parameters
-    :param parameters: as :func:`match_network` returns them
-    """
+    """Yield the tensors whose two names have different values; in SB3 both names are one tensor."""
     for parameter in parameters:
         if parameter.same_as is None:
             continue
-        one, other = (
-            state_dict.tree[name]._replace(requires_grad=False, is_parameter=False, state=None)
-            for name in (parameter.name, parameter.same_as)
-        )
+        tensors = (state_dict.tree[name] for name in (parameter.name, parameter.same_as))
+        one, other = (tensor._replace(requires_grad=False, is_parameter=False, state=None) for tensor in tensors)
         if not equal(one, other, state_dict.new_budget(), state_dict.new_budget()):
-            shape = _plain(parameter.shape)
+            shape = tuple(map(int, parameter.shape))
             yield Mismatch(parameter.name, "contradiction", shape, shape, parameter.same_as)
-
-
-def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(map(int, shape))
-
-
-def _keys(shape: tuple[int, ...]) -> str:
-    """Return the keys of ``data`` that decide on a shape."""
-    return join_keys(getattr(size, "key", "") for size in shape)
 
 
 def _guess_keys(name: str) -> str:
@@ -324,8 +281,7 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
     Policies with the fewest arguments that the file does not have come first: the masked actor-critic's arguments are
     among those of ``ActorCriticPolicy``. A file that none fits may still be correct: the policy may be a custom one.
 
-    :param archive: of the format ``policy-file``
-    :param replaced: fields of the agent that are not read; see :func:`read_agent`
+    :param replaced: as in :func:`read_agent`
     """
     stored = unwrap_policy(archive)
     actual = read_shapes(stored.state_dict)
@@ -345,8 +301,8 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
         if nearest is None or len(match.mismatches) < nearest[0]:
             count = len(match.mismatches)
             more = f", and {count - 1:,} more" if count > 1 else ""
-            which = f"{agent.policy_class[1]}, which differs: {match.mismatches[0].message}{more}"
-            nearest = count, f"the nearest is {which}"
+            difference = match.mismatches[0].message + more
+            nearest = count, f"the nearest is {agent.policy_class[1]}, which differs: {difference}"
     if unknown is not None and nearest is None:
         raise unknown
     stored.require_all()
@@ -356,22 +312,19 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
 
 
 def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator[Agent]:
-    """Yield an agent for every policy and release that accepts the arguments of a file of ``policy.save()``.
-
-    :param replaced: as in :func:`match_saved_policy`
-    """
-    arguments = {key: decode_value(archive, key) for key in archive.data if key not in _NOT_ARGUMENTS}
-    arguments.update(replaced.get("policy_kwargs", {}))
+    """Yield an agent for every policy and release that accepts the arguments of a file of ``policy.save()``."""
+    others = (OBSERVATIONS, ACTIONS, "lr_schedule")
+    arguments = {key: decode_value(archive, key) for key in archive.data if key not in others}
+    arguments.update(replaced.get(KWARGS, {}))
     for pair, row in sorted(POLICIES.items(), key=lambda item: len(item[1].arguments - arguments.keys())):
         if replaced.get("policy_class") not in (None, pair):
             continue
-        use_sde = is_on_policy(pair) and is_true(arguments.get(USE_SDE), USE_SDE)
-        kwargs = {key: value for key, value in arguments.items() if not (is_on_policy(pair) and key == USE_SDE)}
+        kwargs = dict(arguments)
+        use_sde = is_on_policy(pair) and is_true(kwargs.pop(USE_SDE, None), USE_SDE)
         for release in ERAS:
             if kwargs.keys() <= row.argument_names(release):
-                observations, actions = (
-                    replaced.get(key) or read_space(archive, key, pair) for key in (OBSERVATIONS, ACTIONS)
-                )
+                keys = (OBSERVATIONS, ACTIONS)
+                observations, actions = (replaced.get(key) or read_space(archive, key, pair) for key in keys)
                 yield Agent(pair, observations, actions, kwargs, use_sde, release, replaced.get("supplied", {}))
 
 
@@ -383,8 +336,6 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
 
     The optimizer of a parameter that was computed from others is not compared: it may have been made before or after
     the others replaced it.
-
-    :param match: as :func:`match_network` returns it
     """
     computed = unwrap_policy(archive).computed
     for name in archive.parameters:
@@ -407,17 +358,12 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
             yield entry, Mismatch("param_groups", "count", (len(options[0]),), tuple(counts), KWARGS)
             continue
         for number, shape in zip(groups[0]["params"], shapes):
-            for item, tensor in _list_state_tensors(tree["state"], number):
-                if tuple(tensor.shape) != tuple(shape):
+            state, plain = tree["state"].get(number), tuple(map(int, shape))
+            for item, tensor in state.items() if isinstance(state, dict) else ():
+                is_shaped = type(item) is str and item in _PARAMETER_SHAPED and isinstance(tensor, TensorInfo)
+                if is_shaped and tuple(tensor.shape) != plain:
                     place = f"state/[{number}]/{item}"
-                    yield entry, Mismatch(place, "shape", tuple(map(int, shape)), tuple(tensor.shape), "policy.pth")
-
-
-def _list_state_tensors(state: dict[Any, Any], number: object) -> Iterator[tuple[str, TensorInfo]]:
-    items = state.get(number)
-    for item, tensor in items.items() if isinstance(items, dict) else ():
-        if type(item) is str and item in _PARAMETER_SHAPED and isinstance(tensor, TensorInfo):
-            yield item, tensor
+                    yield entry, Mismatch(place, "shape", plain, tuple(tensor.shape), "policy.pth")
 
 
 def is_optimizer_tree(tree: Any) -> bool:
@@ -439,9 +385,6 @@ def online_network(pair: Pair) -> str | None:
 def optimized_parameters(agent: Agent, parameters: Iterable[Parameter], name: str) -> list[list[Parameter]]:
     """Return the lists of parameters that an optimizer may have, each in the optimizer's order.
 
-    :param agent: what decides on the network
-    :param parameters: all parameters of the policy
-    :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
     :return: one list; for DQN and QRDQN two: those of the online network alone, then those of both
         networks; empty for an optimizer that is not known
     """

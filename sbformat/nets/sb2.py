@@ -1,20 +1,11 @@
 """The networks of Stable Baselines 2 (SB2) as trees of modules, in the order in which SB2 creates their variables.
 
-Theory of operation (SB2.md 16.4, POLICIES.md 19.9)
----------------------------------------------------
-As in :mod:`~sbformat.nets.sb3`, a network is written down once. Its constructor sets the variables in the order of the
-calls in SB2's source, which is the order of a file without names (:mod:`~sbformat.nets.sb2_orders`); ``act`` adds the
-nodes of the policy. TensorFlow's weights are (inputs, outputs), its images and filters have the channels last, and its
-scopes are separated by slashes; a scope may contain several groups of layers, beside each other:
-
-    A2C ACER ACKTR GAIL PPO1 PPO2 TRPO    ActorCriticPolicy      model/
-    DQN since 2.1, DQN 2.0                QNetwork, FirstQNetwork deepq/model/
-    SAC TD3 DDPG                          SACActor, ...          model/pi/       parameter noise of DDPG: noise/pi/
-    their critics                         Critics, DDPGCritic    model/values_fn/, model/qf/
-
-Two variables were renamed, ``pi/logstd`` in 2.1 and DDPG's ``qf_output`` in 2.5.1: here they have the newer names.
-
-Worked example, PPO2 with ``MlpPolicy``, 4 observations and 2 actions::
+As in :mod:`~sbformat.nets.sb3`, a network is written down once (SB2.md 16.4, POLICIES.md 19.9). Its constructor sets
+the variables in the order of the calls in SB2's source, which is the order of a file without names
+(:mod:`~sbformat.nets.sb2_orders`); ``act`` adds the nodes of the policy. TensorFlow's weights are (inputs, outputs),
+its images and filters have the channels last; a scope may contain several groups of layers, beside each other. Two
+variables were renamed, ``pi/logstd`` in 2.1 and DDPG's ``qf_output`` in 2.5.1: here they have the newer names. PPO2
+with ``MlpPolicy``, 4 observations and 2 actions::
 
     ActorCriticPolicy
       pi_fc0   Linear   model/pi_fc0/w:0 (4, 64)   model/pi_fc0/b:0 (64)   Gemm, Tanh
@@ -38,7 +29,7 @@ from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.types import Instance
 from sbformat.nets import layers
-from sbformat.nets.distributions import LOG_STD_RANGE, Head, add_choices, add_gaussian, finish_action
+from sbformat.nets.distributions import LOG_STD_RANGE, Head, add_choices, add_gaussian, finish_action, finish_gaussian
 from sbformat.nets.layers import EPISODE_START, FLOAT, Activation, Module, ModuleDict, Scope, Spec, Tensor, clip
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Input, Sampling, State
@@ -54,7 +45,6 @@ Shape: TypeAlias = tuple[int, ...]
 Variable: TypeAlias = tuple[str, Shape]
 
 LINEAR: Final = ("w", "b")
-"""The variables of SB2's ``linear``."""
 DENSE: Final = ("kernel", "bias")
 """The variables of ``tf.layers.dense``."""
 CONNECTED: Final = ("weights", "biases")
@@ -63,16 +53,9 @@ CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
 """The CNN of the Nature paper: scope, filter size, stride, number of filters."""
 LSTM_SCOPE: Final = "lstm1"
 _CNN_FEATURES: Final = 512
-_NORM_EPSILON: Final = 1e-12
-"""The epsilon of ``tf.contrib.layers.layer_norm``."""
-_LSTM_EPSILON: Final = 1e-5
-"""The epsilon of the layer normalization within an LSTM."""
 _NO_DEVIATION: Final = -1000.0
 """The logarithm of a standard deviation of 0: its exponential is 0 in every dtype."""
-_NORMAL_NOISE: Final = (
-    ("stable_baselines.common.noise", "NormalActionNoise"),
-    ("stable_baselines.ddpg.noise", "NormalActionNoise"),
-)
+_NORMAL_NOISE: Final = [(f"stable_baselines.{module}.noise", "NormalActionNoise") for module in ("common", "ddpg")]
 _EPSILON: Final = "deepq/eps:0"
 
 
@@ -147,15 +130,12 @@ ACTIVATIONS: Final[Mapping[str, Activation | Function]] = {
 
 
 class Linear(layers.Linear):
-    """``x @ weights + bias``.
-
-    :param words: the names of weights and bias: ``LINEAR``, ``DENSE`` or ``CONNECTED``
-    """
+    """``x @ weights + bias``."""
 
     outputs_first = False
 
     def __init__(self, inputs: int, outputs: int, words: tuple[str, str] = LINEAR) -> None:
-        self.names, self.outputs = words, outputs
+        self.names = words
         super().__init__(inputs, outputs)
 
     def forward_number(self, scope: Place, value: Value) -> Value:
@@ -179,7 +159,7 @@ class LayerNorm(Module):
 
     def forward(self, scope: Scope, value: Value) -> Value:
         operands = map(scope.weight, ("gamma", "beta"))
-        return scope.add("LayerNormalization", value, *operands, epsilon=_NORM_EPSILON)
+        return scope.add("LayerNormalization", value, *operands, epsilon=1e-12)
 
 
 class Conv(Module):
@@ -194,21 +174,19 @@ class Conv(Module):
         self._size, self._stride, self._is_padded = size, stride, cnn.is_padded
 
     def forward(self, scope: Scope, value: Value) -> Value:
-        stride = self._stride
+        size, stride = self._size, self._stride
         weights, bias = scope.add("Transpose", scope.weight("w"), axes=(3, 2, 0, 1)), scope.weight("b")
         if len(bias.shape) != 1:
             bias = scope.add("Reshape", bias, shape=(self.b.shape[1],))
-        sides = [self._pad(length) for length in value.shape[1:]]
-        pads = tuple(side[end] for end in (0, 1) for side in sides)
-        return scope.add("Relu", scope.add("Conv", value, weights, bias, strides=(stride, stride), pads=pads))
-
-    def _pad(self, length: int) -> tuple[int, int]:
-        """Return the padding at both ends of a side, for TensorFlow's ``SAME``: the odd one is at the end."""
-        if not self._is_padded:
-            return 0, 0
-        steps = convolve(length, self._size, self._stride, is_padded=True) - 1
-        total = max(steps * self._stride + self._size - length, 0)
-        return total // 2, total - total // 2
+        before: tuple[int, ...] = (0, 0)
+        after = before
+        if self._is_padded:  # TensorFlow's SAME: the odd one is at the end
+            steps = [convolve(side, size, stride, is_padded=True) - 1 for side in value.shape[1:]]
+            totals = [max(step * stride + size - side, 0) for step, side in zip(steps, value.shape[1:])]
+            before = tuple(total // 2 for total in totals)
+            after = tuple(total - total // 2 for total in totals)
+        strides = (stride, stride)
+        return scope.add("Relu", scope.add("Conv", value, weights, bias, strides=strides, pads=before + after))
 
 
 def convolve(length: int, size: int, stride: int, *, is_padded: bool) -> int:
@@ -234,7 +212,12 @@ class LSTM(Module):
     def forward(self, scope: Scope, value: Value) -> Value:
         """Add the step; return the hidden values."""
         add, builder, cells = scope.add, scope.network.builder, self.outputs
-        cell, hidden = self._read_state(scope)
+        state = builder.input(Input("state", FLOAT, (2 * cells,), 0.0, "state"))
+        start = builder.input(Input(EPISODE_START, FLOAT, (), 0.0, "episode_start"))
+        goes_on = add("Sub", scope.constant(1.0), start)
+        state = add("Mul", state, add("Reshape", goes_on, shape=(1,)))
+        cell = add("Slice", state, axis=-1, start=0, end=cells)
+        hidden = add("Slice", state, axis=-1, start=cells, end=2 * cells)
         gates = add("Add", self._multiply(scope, "x", value), self._multiply(scope, "h", hidden))
         gates = add("Add", gates, scope.weight("b"))
         parts = [add("Slice", gates, axis=-1, start=cells * at, end=cells * (at + 1)) for at in range(4)]
@@ -246,15 +229,6 @@ class LSTM(Module):
         builder.state(State("state", after.name, "state"))
         return hidden
 
-    def _read_state(self, scope: Scope) -> tuple[Value, Value]:
-        add, builder, cells = scope.add, scope.network.builder, self.outputs
-        state = builder.input(Input("state", FLOAT, (2 * cells,), 0.0, "state"))
-        start = builder.input(Input(EPISODE_START, FLOAT, (), 0.0, "episode_start"))
-        goes_on = add("Sub", scope.constant(1.0), start)
-        state = add("Mul", state, add("Reshape", goes_on, shape=(1,)))
-        cell = add("Slice", state, axis=-1, start=0, end=cells)
-        return cell, add("Slice", state, axis=-1, start=cells, end=2 * cells)
-
     def _multiply(self, scope: Scope, side: str, value: Value) -> Value:
         return self._normalize(scope, side, scope.add("Gemm", value, scope.weight(f"w{side}"), transB=False))
 
@@ -262,7 +236,7 @@ class LSTM(Module):
         if not self._is_normed:
             return value
         operands = map(scope.weight, (f"g{side}", f"b{side}"))
-        return scope.add("LayerNormalization", value, *operands, epsilon=_LSTM_EPSILON)
+        return scope.add("LayerNormalization", value, *operands, epsilon=1e-5)
 
 
 # -- groups of layers ---------------------------------------------------------------------------------
@@ -322,19 +296,13 @@ class Policy(Module):
     """A network that acts."""
 
     scope: ClassVar[str]
-    """The scope of its variables."""
     activation: ClassVar[str] = "relu"
     """The default of ``act_fun``."""
     inputs: InputStage
 
     @abstractmethod
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
-        """Add the policy.
-
-        :param scope: of its variables
-        :param observation: as :func:`~sbformat.nets.sb2_agents.encode_observation` returns it
-        :param activation: after hidden layers
-        """
+        """Add the policy, with an activation after hidden layers, at the scope of its variables."""
 
 
 class Step(Record):
@@ -349,8 +317,6 @@ class ActorCriticPolicy(Policy):
     """A policy of ``common.policies``.
 
     :param steps: the hidden layers and the LSTM in the order in which SB2 creates them
-    :param is_normed: whether the LSTM has layer normalization
-    :param actions: the number of outputs of the policy's head
     :param is_gaussian: whether there is a standard deviation: for a Box of actions
     """
 
@@ -358,13 +324,7 @@ class ActorCriticPolicy(Policy):
     activation = "tanh"
 
     def __init__(
-        self,
-        inputs: InputStage,
-        steps: Sequence[Step],
-        *,
-        is_normed: bool,
-        actions: int,
-        is_gaussian: bool,
+        self, inputs: InputStage, steps: Sequence[Step], *, is_normed: bool, actions: int, is_gaussian: bool
     ) -> None:
         self.inputs, self.steps, self.is_normed, self.actions = inputs, tuple(steps), is_normed, actions
         self.features = Features(inputs)
@@ -413,10 +373,7 @@ class ActorCriticPolicy(Policy):
 
 
 class Adversary(Module):
-    """GAIL's classifier of transitions.
-
-    :param inputs: the number of items of an observation and an action
-    """
+    """GAIL's classifier of transitions."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         for at, size in enumerate(zip((inputs, hidden, hidden), (hidden, hidden, 1))):
@@ -441,8 +398,6 @@ class Tower(Module):
     """Features, hidden layers, each with layer normalization or without, and heads, all in one scope.
 
     :param name: the name of a hidden layer with ``{}`` for its number; without, TensorFlow numbers them
-    :param heads: the number of outputs by name
-    :param layers: the hidden layers, if not those of the policy
     :param with_features: whether the features are in its scope
     :param more: the number of inputs beside the features
     :param joined: number of actions that are concatenated with the output of the first layer
@@ -473,10 +428,7 @@ class Tower(Module):
         return getattr(self, name) if name in self.heads else self.hidden.parts()[name]  # type: ignore[return-value]
 
     def add_hidden(self, scope: Scope, value: Value, activation: Module) -> Value:
-        """Add the hidden layers.
-
-        :param value: features
-        """
+        """Add the hidden layers after features."""
         for at, name in enumerate(self.names):
             value = self.layer(name).forward(scope / name, value)
             norm = numbered("LayerNorm", at)
@@ -599,18 +551,18 @@ class SACActor(Actor):
     outputs = ("dense", "dense_1")
 
     def act(self, scope: Place, agent: Agent, observation: Value, activation: Module) -> Head:
-        top, builder = scope.top, scope.network.builder
+        top = scope.top
         latent = self.add_hidden(scope, self.features.forward(scope, observation), activation)
         mean = self.add_head(scope, latent, "dense", "mean")
-        log_std = clip(top, self.add_head(scope, latent, "dense_1"), *LOG_STD_RANGE, "log_std")
-        action = finish_action(builder, agent.action_space, top.add("Tanh", mean), squashed=True)
-        outputs = {"action": action, "mean": mean, "log_std": log_std}
+        noise = add_gaussian(mean, clip(top, self.add_head(scope, latent, "dense_1"), *LOG_STD_RANGE, "log_std"))
+        head = finish_gaussian(top, agent.action_space, noise, mean, top.add("Tanh", mean), squashed=True)
         critics, place = Critics(self.mlp, ("vf",)), Place(scope.network, "model/values_fn")
-        if agent.has_variables(list_variables(place.path, critics)):
-            critic, features = critics.critics["vf"], critics.features.forward(place, observation)
-            latent = critic.add_hidden(place / "vf", features, activation)
-            outputs["value"] = critic.layer("vf").forward_number(place / "vf" / "vf", latent)
-        return Head(outputs, add_gaussian(mean, log_std).sampling)
+        if not agent.has_variables(list_variables(place.path, critics)):
+            return head
+        critic, features = critics.critics["vf"], critics.features.forward(place, observation)
+        latent = critic.add_hidden(place / "vf", features, activation)
+        value = critic.layer("vf").forward_number(place / "vf" / "vf", latent)
+        return head._replace(outputs={**head.outputs, "value": value})
 
 
 class TD3Actor(Actor):
@@ -620,25 +572,18 @@ class TD3Actor(Actor):
         return self.add_noise(scope, agent, self.add_squashed(scope, observation, activation), None)
 
     def add_noise(self, scope: Place, agent: Agent, squashed: Value, perturbed: Value | None) -> Head:
-        """Add the action: with action noise unless it is deterministic, clipped, scaled to the bounds.
-
-        :param squashed: what the actor computes, from -1 to 1
-        :param perturbed: what the actor with parameter noise computes, which DDPG uses to draw an action
-        """
+        """Add the action of what the actor computes: with action noise unless it is deterministic, clipped, scaled."""
         builder, top, count = scope.network.builder, scope.top, squashed.shape[0]
         noise = read_noise(builder, agent.data.get("action_noise"), count)
-        if noise is None and perturbed is None:
-            action = finish_action(builder, agent.action_space, squashed, squashed=True)
-            return Head({"action": action}, Sampling("none"))
-        mean = perturbed or squashed
-        if noise is None:
+        mean, acted, sampling = perturbed or squashed, squashed, Sampling("none")
+        if noise is not None:
+            mean, log_std = top.add("Add", mean, noise[0]), noise[1]
+        elif perturbed is not None:
             log_std = builder.constant([_NO_DEVIATION] * count, shape=squashed.shape)
-        else:
-            shift, log_std = noise
-            mean = top.add("Add", mean, shift)
-        action = finish_action(builder, agent.action_space, clip(top, squashed, -1.0, 1.0), squashed=True)
-        sampling = Sampling("gaussian", squashed.name, {"mean": mean.name, "log_std": log_std.name})
-        return Head({"action": action}, sampling)
+        if noise is not None or perturbed is not None:
+            acted = clip(top, squashed, -1.0, 1.0)
+            sampling = Sampling("gaussian", squashed.name, {"mean": mean.name, "log_std": log_std.name})
+        return Head({"action": finish_action(builder, agent.action_space, acted, squashed=True)}, sampling)
 
 
 class DDPGActor(TD3Actor):
@@ -658,29 +603,25 @@ def read_noise(builder: GraphBuilder, noise: object, size: int) -> tuple[Value, 
     """Return the mean of the action noise and the logarithm of its standard deviation; None if there is none.
 
     Noise that depends on the step before is not applied, which the graph says.
-
-    :param noise: the decoded ``action_noise``
     """
-    if noise is None:
-        return None
     if isinstance(noise, Instance) and noise.type.pair in _NORMAL_NOISE:
-        means, deviations = (_read_numbers(noise.attributes, name, size) for name in ("_mu", "_sigma"))
+        means, deviations = (_read_numbers(noise.attributes.get(name), size) for name in ("_mu", "_sigma"))
         if means and deviations and min(deviations) >= 0:
             logarithms = [log(deviation) if deviation else _NO_DEVIATION for deviation in deviations]
             return builder.constant(means, shape=(size,)), builder.constant(logarithms, shape=(size,))
-    shown = noise.type.name if isinstance(noise, Instance) else "one that cannot be decoded"
-    builder.infer(f"action_noise: {shown} is not applied, actions are drawn without it")
+    if noise is not None:
+        shown = noise.type.name if isinstance(noise, Instance) else "one that cannot be decoded"
+        builder.infer(f"action_noise: {shown} is not applied, actions are drawn without it")
     return None
 
 
-def _read_numbers(attributes: Mapping[str, Any], name: str, size: int) -> list[float]:
+def _read_numbers(value: object, size: int) -> list[float]:
     """Return one number for each action; none if it is something else."""
-    value = attributes.get(name)
     try:
         if isinstance(value, ArrayInfo) and value.shape in ((1,), (size,)):
             items = [float(item) for item in unpack_items(value)]
         else:
-            items = [float(to_number(value, name))]
+            items = [float(to_number(value, "noise"))]
     except UnrecognizedError:
         return []
     return items * size if len(items) == 1 else items

@@ -16,6 +16,7 @@ A file that contradicts its own keywords is refused; all of it is done without n
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,21 +26,19 @@ from sbformat.formats.sb2 import Sb2Pickle
 from sbformat.immutable import Record
 from sbformat.known.numpy import to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.nets.arguments import NetworkError
-from sbformat.nets.extractors import add_one_hot, normalize_observation
+from sbformat.nets.arguments import ACTIONS, KWARGS, OBSERVATIONS, NetworkError, refuse
+from sbformat.nets.extractors import encode_numbers, normalize_observation
 from sbformat.nets.layers import FLOAT, Network, Scope
-from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Mlp, Place, list_variables
+from sbformat.nets.sb2 import ACTIVATIONS, POLICIES, ActorCriticPolicy, Place, list_variables
 from sbformat.nets.sb2_orders import (
-    Candidates,
     Policy,
     UncertainError,
-    find_head,
     find_policy,
     find_rule,
     find_space,
     find_wrapped,
+    list_networks,
     named_class,
-    observation_shape,
 )
 from sbformat.policies.builder import GraphBuilder, PolicyModel, numpy_name
 from sbformat.policies.graph import Input
@@ -57,21 +56,14 @@ if TYPE_CHECKING:
     from sbformat.nets.sb2 import Shape, Variable
     from sbformat.policies.builder import Given, Value
 
-_OBSERVATIONS: Final = "observation_space"
-_ACTIONS: Final = "action_space"
-_KEYWORDS: Final = "policy_kwargs"
 _KEYS: Final = (
-    "policy", _KEYWORDS, _OBSERVATIONS, _ACTIONS, "model_class", "her_obs_space", "normalize_observations",
+    "policy", KWARGS, OBSERVATIONS, ACTIONS, "model_class", "her_obs_space", "normalize_observations",
     "observation_range",
 )  # fmt: skip
-"""The keys of ``data`` that the network depends on."""
-_NOISES: Final = ("action_noise", "param_noise")
-"""Keys that only sampled actions depend on."""
 ALGORITHMS: Final = ("A2C", "ACER", "ACKTR", "DDPG", "DQN", "GAIL", "PPO1", "PPO2", "SAC", "TD3", "TRPO")
 """The algorithms whose policies are known; HER has the policy of one of them."""
 GOAL_KEYS: Final = ("observation", "achieved_goal", "desired_goal")
 """``KEY_ORDER`` of ``her/utils.py``: the parts of a goal environment's observation."""
-_BASE: Final = "FeedForwardPolicy"
 _PUBLISHED: Final = frozenset(
     {
         *((module, name) for module in ("utils", "utils.utils") for name in
@@ -82,13 +74,8 @@ _PUBLISHED: Final = frozenset(
 )  # fmt: skip
 """Classes of rl-baselines-zoo and imitation that set nothing but layers, layer normalization and ``"mlp"``."""
 _ALTERNATIVES: Final = "its weights can be read with read_parameters"
-_PACKAGES: Final = ("tensorflow", "tensorflow_core")
-"""TensorFlow 1.15 is installed under the second name, too."""
-_BOOL: Final = "|b1"
 _STATISTICS: Final = "input/obs_rms"
 _SUMS: Final = tuple(f"{_STATISTICS}/{name}:0" for name in ("count", "runningsum", "runningsumsq"))
-_LEAST_VARIANCE: Final = 1e-2
-_RANGE: Final = (-5.0, 5.0)
 
 
 class Agent(Record):
@@ -99,41 +86,28 @@ class Agent(Record):
     learner: str
     """The one whose policy it is; another one for HER."""
     policy: Policy
-    has_known_class: bool
-    """Whether the file names one of SB2's classes, whose keywords are all in the file."""
-    inferred: tuple[str, ...]
-    """A sentence for each fact that the file does not contain, with how it was determined."""
+    inferred: str
+    """How the layers were determined, a sentence; empty if the file names one of SB2's classes and its keywords."""
     observation_space: Space
     """The space of what the network gets: for HER, the parts of an observation one after another."""
     goal_space: Space | None
     """For HER, the observation space of the goal environment."""
     action_space: Space
     statistics: VecNormalize | None
-    """The statistics that observations are normalized with."""
     data: Mapping[str, Any]
-    """Values of the file, decoded."""
     tensors: Mapping[str, TensorInfo]
-    """The parameters by name."""
 
     def has_variables(self, variables: Iterable[Variable]) -> bool:
         """Return whether the file has all of these variables, with these shapes."""
         tensors = self.tensors
         return all(name in tensors and tuple(tensors[name].shape) == shape for name, shape in variables)
 
-    def list_shapes(self, scope: str) -> dict[str, Shape]:
-        """Return the shapes of the variables in a scope; copies of a variable, which are equal to it, are left out."""
-        start = f"{scope}/"
-        return {name: tuple(info.shape) for name, info in self.tensors.items()
-                if name.startswith(start) and "#" not in name}  # fmt: skip
-
     def read_activation(self, default: str) -> str:
-        """Return the name of the activation, a key of ``sb2.ACTIVATIONS``.
-
-        :param default: of ``act_fun``
-        """
+        """Return the name of the activation, a key of ``sb2.ACTIVATIONS``."""
         value = self.policy.settings.get("act_fun", default)
         pair = named_class(value)
-        if pair is not None and pair[0].partition(".")[0] in _PACKAGES:
+        # TensorFlow 1.15 is installed under the second name, too
+        if pair is not None and pair[0].partition(".")[0] in ("tensorflow", "tensorflow_core"):
             value = pair[1]
         if isinstance(value, str) and value in ACTIVATIONS:
             return value
@@ -144,82 +118,65 @@ class Agent(Record):
 
 def read_agent(archive: Archive, given: Given) -> Agent:
     """Return what a file says about its agent, completed by what the caller supplies."""
-    data = _read_data(archive)
+    data = {key: archive.decode(key) for key in _KEYS if key in archive.data}
+    for key in ("action_noise", "param_noise"):  # only sampled actions depend on these, so they need not be known
+        if key in archive.data:
+            data[key] = NotImplemented
+            with suppress(SbformatError):
+                data[key] = archive.decode(key)
     algorithm = archive.algorithm.name
     learner = find_wrapped(data) if algorithm == "HER" else algorithm
     if algorithm is None or learner not in ALGORITHMS:
         message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}; {_ALTERNATIVES}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
     goals = find_space(data, "her_obs_space") if algorithm == "HER" else None
-    for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
-        if key == _OBSERVATIONS and space is not None and algorithm == "HER":
-            goals = space
-        if space is not None and not space.has_keys:
-            data[key] = space
-    policy, is_known, inferred = _read_policy(learner, data, given)
+    if algorithm == "HER":
+        goals = given.observation_space or goals
+    spaces = {OBSERVATIONS: given.observation_space, ACTIONS: given.action_space}
+    data.update({key: space for key, space in spaces.items() if space is not None and not space.has_keys})
+    policy, inferred = _read_policy(learner, data, given)
+    observations, actions = (_require_space(data, key) for key in spaces)
+    goals = goals if goals is not None and goals.has_keys else None
+    tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
+    if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
+        message = f"expected parameters with names, got them {archive.naming.source}"
+        raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
     return Agent(
-        algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
-        goals if goals is not None and goals.has_keys else None, _require_space(data, _ACTIONS), given.vecnormalize,
-        data, _read_tensors(archive),
+        algorithm, learner, policy, inferred, observations, goals, actions, given.vecnormalize,
+        data, {name: value for name, value in tree.items() if isinstance(value, TensorInfo)},
     )  # fmt: skip
 
 
-def _read_data(archive: Archive) -> dict[str, Any]:
-    """Return the values that the graph depends on.
-
-    Without noise the deterministic action is as good, so noise that cannot be decoded is left out.
-    """
-    data = {key: archive.decode(key) for key in _KEYS if key in archive.data}
-    for key in _NOISES:
-        if key in archive.data:
-            try:
-                data[key] = archive.decode(key)
-            except SbformatError:
-                data[key] = NotImplemented
-    return data
-
-
-def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, bool, tuple[str, ...]]:
-    """Return the policy, whether the file names one of SB2's classes, and what was inferred."""
+def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, str]:
+    """Return the policy, and what was inferred of it."""
+    reason = ""
     try:
-        policy, problem = find_policy(learner, data), ""
+        policy = find_policy(learner, data)
     except UncertainError as error:
-        policy, problem = Policy("", None, {}), str(error)
+        policy, reason = Policy("unknown", None, {}), str(error)
     if policy.rule is not None:
-        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), True, ()
-    label = policy.label or "unknown"
+        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), ""
     named = given.policy_class
     if named is None and named_class(data.get("policy")) in _PUBLISHED:
-        named = _BASE
+        named = "FeedForwardPolicy"
     if named is None:
-        reason = problem or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
-        message = f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        reason = reason or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
+        refuse(f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy", DATA_ENTRY)
     name = named.rpartition(".")[2]
     rule = find_rule(learner, name)
     if rule is None:
-        message = f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}"
-        raise UnsupportedError(message)
-    inferred = f"policy: the class is {label}; names and shapes of the parameters determined the layers of a {name}"
-    return Policy(f"{name} of {learner}", rule, {**policy.settings, **(given.policy_kwargs or {})}), False, (inferred,)
+        refuse(f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}")
+    inferred = f"the class is {policy.label}; names and shapes of the parameters determined the layers of a {name}"
+    settings = {**policy.settings, **(given.policy_kwargs or {})}
+    return Policy(f"{name} of {learner}", rule, settings), f"policy: {inferred}"
 
 
 def _require_space(data: Mapping[str, Any], key: str) -> Space:
     space = find_space(data, key)
     if space is None or not space.distribution:
         shown = type(data.get(key)).__name__ if space is None else space.class_name
-        message = f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}"
-        raise UnsupportedError(message, entry=DATA_ENTRY)
+        refuse(f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}", DATA_ENTRY)
     return space
-
-
-def _read_tensors(archive: Archive) -> dict[str, TensorInfo]:
-    """Return the parameters by name."""
-    tree = archive.state_dict(SB2_PARAMETERS_ENTRY).tree
-    if isinstance(archive, Sb2Pickle) and archive.naming.names is None:
-        message = f"expected parameters with names, got them {archive.naming.source}"
-        raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
-    return {name: value for name, value in tree.items() if isinstance(value, TensorInfo)}
 
 
 # -- the network --------------------------------------------------------------------------------------
@@ -232,13 +189,21 @@ def find_network(agent: Agent) -> sb2.Policy:
     then every network that SB2 can build with that many parameters is compared, and names leave at most one.
     """
     forms = POLICIES.get(agent.learner, ())
-    shapes = agent.list_shapes(forms[0].scope if forms else ActorCriticPolicy.scope)
+    start = f"{forms[0].scope if forms else ActorCriticPolicy.scope}/"
+    inside = {name: info for name, info in agent.tensors.items() if name.startswith(start)}
+    shapes = {name: tuple(info.shape) for name, info in inside.items() if "#" not in name}  # "#" is a copy
     if forms and agent.action_space.distribution != ("categorical" if agent.learner == "DQN" else "gaussian"):
         kind = agent.action_space.class_name
-        raise NetworkError(_ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
+        raise NetworkError(ACTIONS, f"{agent.learner} of Stable Baselines 2 does not support {kind} actions")
+    policy, listed = agent.policy, tuple(shapes.values())
+    if agent.inferred:
+        policy = policy._replace(rule=None)
+        listed = ((), *listed) if agent.learner == "DQN" else listed  # its first parameter is a rate of exploration
     nearest: dict[str, Shape] = {}
+    made = list_networks(agent.learner, policy, agent.data, listed, len(shapes))
+    networks: Iterator[sb2.Policy] = (form(one) for one in made for form in forms) if forms else made
     try:
-        for network in _list_candidates(agent, shapes):
+        for network in networks:
             expected = dict(list_variables(network.scope, network))
             if expected == shapes:
                 return network
@@ -246,23 +211,10 @@ def find_network(agent: Agent) -> sb2.Policy:
     except UncertainError as reason:
         message = f"{agent.policy.label}: {reason}"
         raise UnsupportedError(message) from None
-    if agent.has_known_class:
-        message = f"{agent.policy.label}: {_describe_difference(nearest, shapes)}"
-        raise NetworkError(_KEYWORDS, message)
+    if not agent.inferred:
+        raise NetworkError(KWARGS, f"{agent.policy.label}: {_describe_difference(nearest, shapes)}")
     message = f"no network of Stable Baselines 2 for {agent.policy.label} has these parameters"
     raise UnsupportedError(message)
-
-
-def _list_candidates(agent: Agent, shapes: Mapping[str, Shape]) -> Iterator[sb2.Policy]:
-    # DQN's first parameter is its rate of exploration
-    listed = ((), *shapes.values()) if agent.learner == "DQN" and not agent.has_known_class else tuple(shapes.values())
-    rule = agent.policy.rule if agent.has_known_class else None
-    space, head = observation_shape(agent.data), find_head(agent.data)
-    for made in Candidates(agent.learner, rule, agent.policy.settings, space, head, listed, len(shapes)).networks():
-        if isinstance(made, Mlp):
-            yield from (form(made) for form in POLICIES[agent.learner])
-        else:
-            yield made
 
 
 def _describe_difference(expected: Mapping[str, Shape], actual: Mapping[str, Shape]) -> str:
@@ -275,30 +227,19 @@ def _describe_difference(expected: Mapping[str, Shape], actual: Mapping[str, Sha
 
 
 def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
-    """Return the policy of a Stable Baselines 2 file as a graph.
-
-    :param archive: a zip or pickle of SB2, as :func:`sbformat.formats.opener.open_archive` returns it
-    :param given: what the caller supplies beside the file
-    :param budget: what the operation may use
-
-    Example::
-
-        model = build_sb2_policy(open_archive("ppo2.zip", budget), Given(), budget)
-        model.graph.outputs   # {"action": ..., "probabilities": ..., "logits": ..., "value": ...}
-    """
+    """Return the policy of a zip or pickle of Stable Baselines 2 as a graph."""
     agent = read_agent(archive, given)
     builder = GraphBuilder(budget)
-    for sentence in agent.inferred:
-        builder.infer(sentence)
+    if agent.inferred:
+        builder.infer(agent.inferred)
     network = Network(builder, agent.tensors, SB2_PARAMETERS_ENTRY)
     policy = find_network(agent)
     activation = ACTIVATIONS[agent.read_activation(policy.activation)]
     observation = encode_observation(agent, network, is_scaled=policy.inputs.cnn is not None)
     if agent.learner == "DDPG":
         observation = _normalize_for_ddpg(agent, network, observation)
-    outputs, sampling = policy.act(Place(network, policy.scope), agent, observation, activation)
+    graph = builder.build(*policy.act(Place(network, policy.scope), agent, observation, activation))
     space = agent.goal_space or agent.observation_space
-    graph = builder.build(outputs, sampling)
     return PolicyModel(graph, space, agent.action_space, agent.algorithm, "sb2", False, archive)
 
 
@@ -306,10 +247,7 @@ def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
 
 
 def encode_observation(agent: Agent, network: Network, *, is_scaled: bool) -> Value:
-    """Add the inputs, and return the observation as the network gets it: float32, in the shape of the space.
-
-    :param is_scaled: whether the network has a CNN, for which SB2 scales a Box to 0 to 1
-    """
+    """Add the inputs, and return what the network gets, float32; with a CNN, SB2 scales a Box to 0 to 1."""
     space, builder = agent.observation_space, network.builder
     if agent.goal_space is not None:
         value = _join_goals(agent.goal_space, network)
@@ -319,7 +257,7 @@ def encode_observation(agent: Agent, network: Network, *, is_scaled: bool) -> Va
         value = normalize_observation(builder, value, agent.statistics, None)
         if space.bounds and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
             value = builder.add("Cast", value, to=numpy_name(space.dtype))
-    value = _encode(space, value, network)
+    value = encode_numbers(Scope(network), value, space)
     return _scale(builder, space.bounds, value) if is_scaled and space.bounds else value
 
 
@@ -329,10 +267,9 @@ def _join_goals(goals: Space, network: Network) -> Value:
     for key in GOAL_KEYS:
         space = goals.parts().get(key)
         if space is None or space.distribution in ("", "multi-categorical") or len(space.shape) > 1:
-            message = f"expected a vector or a number as the part {key!r} of an observation of HER"
-            raise UnsupportedError(message)
+            refuse(f"expected a vector or a number as the part {key!r} of an observation of HER")
         described = Input(f"observation/{key}", _input_dtype(space), space.shape, key=key)
-        parts.append(_encode(space, network.builder.input(described), network))
+        parts.append(encode_numbers(Scope(network), network.builder.input(described), space))
     return network.builder.add("Concat", *parts, axis=-1)
 
 
@@ -343,13 +280,6 @@ def _input_dtype(space: Space) -> str:
     return numpy_name(space.dtype) if space.bounds else "int32"
 
 
-def _encode(space: Space, value: Value, network: Network) -> Value:
-    """Encode an observation: one-hot for integers, otherwise as float32."""
-    if space.observed == "one-hot":
-        return add_one_hot(Scope(network), value, space)
-    return value if value.dtype == FLOAT else network.builder.add("Cast", value, to=FLOAT)
-
-
 def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:
     """Scale a Box from its bounds to 0 to 1: ``(x - low) / (high - low)``, if SB2 does.
 
@@ -357,7 +287,7 @@ def _scale(builder: GraphBuilder, bounds: Bounds, value: Value) -> Value:
     of the bounds, where int8 overflows.
     """
     least, most = bounds
-    require(least.dtype != _BOOL, "expected numbers as bounds of images, got bools")
+    require(least.dtype != "|b1", "expected numbers as bounds of images, got bools")
     lower = builder.weight("observation_space/low", least, "data:observation_space/low")
     upper = builder.weight("observation_space/high", most, "data:observation_space/high")
     low, high = unpack_items(least), unpack_items(most)
@@ -377,28 +307,23 @@ def _normalize_for_ddpg(agent: Agent, network: Network, value: Value) -> Value:
     """
     scope = Scope(network, _STATISTICS)
     if agent.data.get("normalize_observations") is True:
-        if any(name in agent.tensors for name in _SUMS):
-            mean, deviation = _add_statistics(scope)
-            shape = value.shape
-            value = scope.add("Div", scope.add("Sub", value, mean), deviation)
-            require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
-        else:
+        missing = [name for name in _SUMS if name not in network.tensors]
+        if missing == list(_SUMS):
             network.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
-    for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", _RANGE))):
+        else:  # mean and standard deviation, as common/mpi_running_mean_std.py computes them from sums
+            if missing:
+                refuse(f"the parameter {missing[0]} is missing, without which others have no meaning")
+            add, shape = scope.add, value.shape
+            count, total, squares = (network.weight(name, "float64") for name in _SUMS)
+            mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
+            variance = add("Sub", square, add("Mul", mean, mean))
+            deviation = add("Sqrt", add("Max", variance, scope.constant(1e-2)))
+            value = add("Div", add("Sub", value, mean), deviation)
+            require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
+    for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", (-5.0, 5.0)))):
         if isfinite(bound):
             value = scope.add(op, value, scope.constant(bound))
     return value
-
-
-def _add_statistics(scope: Scope) -> tuple[Value, Value]:
-    """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
-    add, network = scope.add, scope.network
-    missing = next((name for name in _SUMS if name not in network.tensors), None)
-    require(missing is None, f"the parameter {missing} is missing, without which others have no meaning")
-    count, total, squares = (network.weight(name, "float64") for name in _SUMS)
-    mean, square = (add("Cast", add("Div", part, count), to=FLOAT) for part in (total, squares))
-    variance = add("Sub", square, add("Mul", mean, mean))
-    return mean, add("Sqrt", add("Max", variance, scope.constant(_LEAST_VARIANCE)))
 
 
 def read_range(value: object) -> tuple[float, float]:

@@ -1,39 +1,30 @@
 """Networks of Stable Baselines 2's policy classes, and names for the parameters of pickles without (SB2.md 16.4).
 
-**Theory of operation.** Before 2.6 SB2 saved a list of arrays, in the order of ``algorithm.params``: the order in which
-its source creates the variables. So the names follow from the network, and the shapes tell whether a network is the
-right one.
+Before 2.6 SB2 saved a list of arrays, in the order in which its source creates the variables. So the names follow from
+the network, and the shapes tell whether a network is the right one. In: the algorithm, its hyper-parameters, and the
+shapes of the arrays in order. Out: one TensorFlow name per array, or None with a reason.
 
-Input: the algorithm, its hyper-parameters, and the shapes of the arrays in order. Output: one TensorFlow name per
-array, or None with a reason. The steps:
-
-1. :func:`find_policy` and :class:`Candidates` find the network, of files with names too. SB2's own policy classes
+1. :func:`find_policy` and :func:`list_networks` find the network, of files with names too. SB2's own policy classes
    determine it, with ``policy_kwargs`` and the spaces. A user's class has keywords in its constructor, which no file
    contains: then every network is tried that SB2 can build with that many parameters, with the widths of the shapes.
 2. :func:`name_parameters` takes, for each network, every *variable list* that a release may have saved: which networks
    the algorithm has, in which scopes and order, and, up to 2.5, which of them twice. Those releases saved *all*
    trainable variables of the graph whatever scope they requested (``find_trainable_variables``), so algorithms that
    joined several such lists saved each variable twice. The second copy of the variable ``v`` is named ``v#2``.
-3. A network (:mod:`~sbformat.nets.sb2`) has the names and shapes of its variables, in SB2's order.
-4. A variable list whose shapes are those of the file gives names. Names are returned only if all such lists agree.
 
 Invariants: every shape is compared; when two different lists of names fit, none is returned; a hostile file only costs
-a bounded number of attempts; no error is raised.
+a bounded number of attempts; no error is raised. A2C with ``MlpPolicy``, 4 observations, 2 actions, and the shapes
+``(4, 64) (64,) (4, 64) (64,) (64, 64) (64,) (64, 64) (64,) (64, 1) (1,) (64, 2) (2,) (64, 2) (2,)``::
 
-Example, A2C with ``MlpPolicy``, an observation of 4 numbers, 2 actions, and the shapes ``(4, 64) (64,) (4, 64) (64,)
-(64, 64) (64,) (64, 64) (64,) (64, 1) (1,) (64, 2) (2,) (64, 2) (2,)``::
-
-    policies   Rule(convolved=False, normed=False), layers 64 and 64 for policy and value function, which take turns
-    networks   model/pi_fc0/w:0 (4, 64)  model/pi_fc0/b:0 (64,)  model/vf_fc0/w:0 (4, 64)  model/vf_fc0/b:0 (64,)
-               model/pi_fc1/w:0 (64, 64)  ...  model/vf/w:0 (64, 1)  ...  model/pi/w:0 (64, 2)  ...  model/q/w:0 (64, 2)
-    names      all 14 shapes are equal: these names
+    model/pi_fc0/w:0 (4, 64)  model/pi_fc0/b:0 (64,)  model/vf_fc0/w:0 (4, 64)  model/vf_fc0/b:0 (64,)
+    model/pi_fc1/w:0 (64, 64)  ...  model/vf/w:0 (64, 1)  ...  model/pi/w:0 (64, 2)  ...  model/q/w:0 (64, 2)
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from itertools import chain, islice, product, zip_longest
+from itertools import chain, islice, product, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import UnsupportedError, quote
@@ -45,15 +36,13 @@ from sbformat.nets import sb2
 from sbformat.pkl.tree import Global
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Data: TypeAlias = Mapping[str, object]
     VariableList: TypeAlias = "Iterator[sb2.Variable]"
     """The variable list of a file: names and shapes, in order."""
 
 _LAYERS: Final = (64, 64)
-"""SB2's default."""
-_CELLS: Final = 256
 _IMAGE_RANK: Final = 3
 _MOST_OF_ACTOR_CRITIC: Final = 80
 """Maximum number of parameters of a network whose layers may have many orders, all of which must be tried."""
@@ -67,7 +56,6 @@ _OPEN: Final = (0,)
 _CNN_VARIABLES: Final = 8
 _KINDS: Final = {(False, False): 0, (True, False): 3, (True, True): 9}
 """The number of variables of an LSTM, by whether there is one and whether it has layer normalization."""
-_MOST_SETTINGS: Final = 32
 PACKAGE: Final = "stable_baselines"
 
 
@@ -114,7 +102,6 @@ _DQN: Final = {
     "LnMlpPolicy": Rule(convolved=False, normed=True, dueling=True),
     "LnCnnPolicy": Rule(convolved=True, normed=True),
 }
-_CNN_SETTINGS: Final = frozenset({"pad", "one_dim_bias"})
 
 
 class Head(Record):
@@ -131,13 +118,12 @@ class Policy(Record):
     rule: Rule | None
     """None for a user's class."""
     settings: Mapping[str, object]
-    """Its keywords."""
 
 
 # -- the policy ---------------------------------------------------------------------------------------
 
 
-def find_policy(algorithm: str, data: Mapping[str, object]) -> Policy:
+def find_policy(algorithm: str, data: Data) -> Policy:
     """Return the policy that a file names, and its keywords."""
     policy, settings = data.get("policy"), _settings(data.get("policy_kwargs"))
     if isinstance(policy, Partial) and not policy.args:  # DQN's users set keywords this way before 2.4
@@ -173,7 +159,7 @@ def named_class(value: object) -> tuple[str, str] | None:
 def _settings(value: object) -> dict[str, object]:
     if value is None:  # before 2.4
         return {}
-    if not isinstance(value, dict) or len(value) > _MOST_SETTINGS or any(type(key) is not str for key in value):
+    if not isinstance(value, dict) or len(value) > 32 or any(type(key) is not str for key in value):
         refuse("expected a dict of at most 32 keywords of the policy")
     return value
 
@@ -181,23 +167,21 @@ def _settings(value: object) -> dict[str, object]:
 # -- spaces -------------------------------------------------------------------------------------------
 
 
-def find_space(data: Mapping[str, object], key: str) -> Space | None:
+def find_space(data: Data, key: str) -> Space | None:
     """Return a space of a file, or None when it has none that is known."""
     found = data.get(key)
     return found if isinstance(found, Space) else None
 
 
-def observation_shape(data: Mapping[str, object]) -> sb2.Shape:
+def observation_shape(data: Data) -> sb2.Shape:
     """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot."""
     space = find_space(data, "observation_space")
-    if space is not None and space.observed == "one-hot":
-        return (sum(read_sizes(space)),)
-    if space is not None and space.observed == "numbers":
-        return space.shape  # type: ignore[no-any-return]
-    refuse("the file does not contain an observation space that SB2 supports")
+    if space is None or space.observed not in ("one-hot", "numbers"):
+        refuse("the file does not contain an observation space that SB2 supports")
+    return (sum(read_sizes(space)),) if space.observed == "one-hot" else space.shape
 
 
-def find_head(data: Mapping[str, object]) -> Head:
+def find_head(data: Data) -> Head:
     """Return the outputs that the action space needs, as in ``common/distributions.py``."""
     space = find_space(data, "action_space")
     if space is not None and space.observed == "one-hot":
@@ -218,41 +202,41 @@ def read_sizes(space: Space) -> tuple[int, ...]:
 # -- networks of SB2's policy classes -----------------------------------------------------------------
 
 
-class Candidates(Record):
-    """The networks that a file may have: the facts that decide on them, and :meth:`networks`, which yields them."""
+def list_networks(
+    algorithm: str, policy: Policy, data: Data, shapes: Sequence[sb2.Shape], most: int, *, has_lstm_arch: bool = True
+) -> Iterator[Any]:
+    """Yield the network that SB2's class determines, or those that shapes allow.
+
+    Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
+
+    :param shapes: of the parameters, in order; of an off-policy algorithm, they may be those of more networks
+    :param has_lstm_arch: whether the release has LSTM policies with a ``net_arch``
+    """
+    shape, head = observation_shape(data), find_head(data)
+    made, is_mlp = _Candidates(algorithm, policy.settings, shape, head, shapes, most), algorithm in OWN_POLICIES
+    if policy.rule is not None:
+        yield made.make_mlp(policy.rule) if is_mlp else made.make_actor_critic(policy.rule)
+    else:
+        yield from made.guess_mlps() if is_mlp else made.guess_actor_critics(has_lstm_arch=has_lstm_arch)
+
+
+class _Candidates(Record):
+    """What decides on the networks that a file may have."""
 
     algorithm: str
-    rule: Rule | None
-    """None for a user's class."""
     settings: Mapping[str, object]
-    """The keywords of the policy."""
     shape: sb2.Shape
     """Shape of an observation."""
     head: Head
     shapes: Sequence[sb2.Shape]
-    """Shapes of the parameters, in order; of an off-policy algorithm, they may be those of more networks."""
     most: int
-    """Maximum number of hidden layers."""
-    has_lstm_arch: bool = True
-    """Whether the release has LSTM policies with a ``net_arch``."""
 
-    def networks(self) -> Iterator[Any]:
-        """Yield the network that SB2's class determines, or those that shapes allow.
-
-        Each is an ActorCriticPolicy; of an off-policy algorithm, the arguments of its networks, an Mlp.
-        """
-        is_mlp = self.algorithm in OWN_POLICIES
-        if self.rule is None:
-            yield from self._guess_mlps() if is_mlp else self._guess_actor_critics()
-        else:
-            yield self._make_mlp(self.rule) if is_mlp else self._make_actor_critic(self.rule)
-
-    def _make_actor_critic(self, rule: Rule) -> sb2.ActorCriticPolicy:
+    def make_actor_critic(self, rule: Rule) -> sb2.ActorCriticPolicy:
         settings = self.settings
         inputs, is_normed = self._read_input(rule, {"layers", "net_arch", "n_lstm"})
         if not rule.recurrent and "n_lstm" in settings:
             _refuse_keyword("n_lstm")
-        cells = _widths([settings.get("n_lstm", _CELLS)], 1)[0]
+        cells = _widths([settings.get("n_lstm", 256)], 1)[0]
         layers, arch = settings.get("layers"), settings.get("net_arch")
         steps: tuple[sb2.Step, ...]
         if arch is None:
@@ -266,8 +250,7 @@ class Candidates(Record):
             steps = arrange_layers(*_net_arch(arch, self.most), cells=cells, is_recurrent=rule.recurrent)
         return sb2.ActorCriticPolicy(inputs, steps, is_normed=is_normed, **self.head._asdict())
 
-    def _make_mlp(self, rule: Rule) -> sb2.Mlp:
-        """Return the network of one of SB2's policies for DQN, DDPG, SAC or TD3."""
+    def make_mlp(self, rule: Rule) -> sb2.Mlp:
         settings, is_dqn = self.settings, self.algorithm == "DQN"
         extra = {"SAC": {"reg_weight"}, "DQN": {"dueling"}}.get(self.algorithm, set())
         inputs, is_normed = self._read_input(rule, {"layers"} | extra)
@@ -295,17 +278,15 @@ class Candidates(Record):
             normed = settings.get("layer_norm", False)
             if type(normed) is not bool:
                 _refuse_keyword("layer_norm")
+        allowed |= {"pad", "one_dim_bias"} if convolved else set()
         for key in settings:
-            if key not in (allowed | _CNN_SETTINGS if convolved else allowed):
+            if key not in allowed:
                 _refuse_keyword(key)
         if not convolved:
             return sb2.InputStage(shape, None), normed
         pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
-        if (
-            len(shape) != _IMAGE_RANK
-            or type(flat) is not bool
-            or not (isinstance(pad, str) and pad in ("VALID", "SAME"))
-        ):
+        is_pad = isinstance(pad, str) and pad in ("VALID", "SAME")
+        if len(shape) != _IMAGE_RANK or type(flat) is not bool or not is_pad:
             refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
         return sb2.InputStage(shape, sb2.Cnn(pad == "SAME", flat)), normed
 
@@ -316,7 +297,7 @@ class Candidates(Record):
         cnns = [sb2.Cnn(*kind) for kind in product((False, True), repeat=2)] if len(self.shape) == _IMAGE_RANK else []
         return tuple(sb2.InputStage(self.shape, cnn) for cnn in (None, *cnns))
 
-    def _guess_actor_critics(self) -> Iterator[sb2.ActorCriticPolicy]:
+    def guess_actor_critics(self, *, has_lstm_arch: bool) -> Iterator[sb2.ActorCriticPolicy]:
         """Yield the actor-critic networks that may have these shapes."""
         if len(self.shapes) > _MOST_OF_ACTOR_CRITIC:
             refuse(_TOO_DEEP)
@@ -327,18 +308,19 @@ class Candidates(Record):
             if odd or count < 0:
                 continue
             hidden = self.shapes[start:]
+            orders: Iterable[tuple[sb2.Step, ...]] = _split_layers(0, count)
             if inputs.cnn is not None:
-                orders = iter([arrange_legacy_lstm((), 0) if is_recurrent else ()] if count == 0 else [])
-            elif is_recurrent:
-                orders = _place_lstm(count, hidden, has_arch=self.has_lstm_arch)
-            else:
-                orders = _split_layers(0, count)
+                orders = [arrange_legacy_lstm((), 0) if is_recurrent else ()] if count == 0 else []
+            elif is_recurrent:  # the LSTM is where two matrices are adjacent
+                lstm_at = next((at for at in range(count + 1) if len(hidden[2 * at + 1]) == _MATRIX), None)
+                with_arch = _split_layers(lstm_at, count, lstm_at) if has_lstm_arch and lstm_at is not None else ()
+                orders = (arrange_legacy_lstm(_OPEN * count, 0), *with_arch)
             for steps in orders:
                 sized = _set_widths(steps, hidden, variables)
                 if sized is not None:
                     yield sb2.ActorCriticPolicy(inputs, sized, is_normed=is_normed, **self.head._asdict())
 
-    def _guess_mlps(self) -> Iterator[sb2.Mlp]:
+    def guess_mlps(self) -> Iterator[sb2.Mlp]:
         """Yield the networks of DQN, DDPG, SAC or TD3 that may have these shapes, those of all variables of a file."""
         if len(self.shapes) > _MOST_OF_MLPS:
             refuse(_TOO_DEEP)
@@ -374,29 +356,17 @@ def _widths(value: object, most: int) -> tuple[int, ...]:
     return tuple(value)  # type: ignore[arg-type]
 
 
-class _Arch(Record):
-    """A ``net_arch``: shared layers, and those of policy and value function."""
-
-    shared: tuple[Any, ...]
-    pi: tuple[int, ...] = ()
-    vf: tuple[int, ...] = ()
-
-
-def _net_arch(value: object, most: int) -> _Arch:
+def _net_arch(value: object, most: int) -> tuple[list[Any], tuple[int, ...], tuple[int, ...]]:
+    """Return the shared layers of a ``net_arch``, and those of policy and value function."""
     if not isinstance(value, (list, tuple)) or len(value) > most + 1:
         _refuse_keyword("net_arch")
-    shared: list[Any] = []
-    branches: dict[object, object] = {}
-    for item in value:
-        if isinstance(item, dict):
-            branches = item
-            break  # SB2 ignores the rest
-        shared.append(item)
-    cells = [item for item in shared if isinstance(item, str) and item == "lstm"]
-    _widths([item for item in shared if not isinstance(item, str) or item != "lstm"], most)
-    if len(cells) > 1:
+    shared = list(takewhile(lambda item: not isinstance(item, dict), value))
+    branches = value[len(shared)] if len(shared) < len(value) else {}  # SB2 ignores the rest
+    widths = [item for item in shared if not isinstance(item, str) or item != "lstm"]
+    _widths(widths, most)
+    if len(shared) > len(widths) + 1:
         _refuse_keyword("net_arch")
-    return _Arch(tuple(shared), _widths(branches.get("pi", ()), most), _widths(branches.get("vf", ()), most))
+    return shared, _widths(branches.get("pi", ()), most), _widths(branches.get("vf", ()), most)
 
 
 # -- the layers of actor-critic policies --------------------------------------------------------------
@@ -408,7 +378,6 @@ def arrange_layers(
     """Return the layers of a ``net_arch`` in the order in which SB2 creates them.
 
     :param shared: widths, and ``lstm`` for the LSTM
-    :param cells: the number of cells of the LSTM
     :param is_recurrent: with an LSTM all of ``pi`` comes before ``vf``, without one they alternate
     """
     if ("lstm" in shared) is not is_recurrent:
@@ -431,10 +400,7 @@ def arrange_legacy_lstm(widths: Sequence[int], cells: int) -> tuple[sb2.Step, ..
 
 
 def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[sb2.Step, ...]]:
-    """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function.
-
-    :param least: minimum number of shared layers
-    """
+    """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function."""
     for shared in range(least, count + 1):
         around: list[object] = [*_OPEN * shared]
         if lstm_at is not None:
@@ -442,14 +408,6 @@ def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterato
         for policy in range(count - shared + 1):
             value = count - shared - policy
             yield arrange_layers(around, _OPEN * policy, _OPEN * value, is_recurrent=lstm_at is not None)
-
-
-def _place_lstm(count: int, shapes: Sequence[sb2.Shape], *, has_arch: bool) -> Iterator[tuple[sb2.Step, ...]]:
-    """Yield the orders of ``count`` layers and an LSTM, which is where two matrices are adjacent."""
-    yield arrange_legacy_lstm(_OPEN * count, 0)
-    lstm_at = next((number for number in range(count + 1) if len(shapes[2 * number + 1]) == _MATRIX), None)
-    if has_arch and lstm_at is not None:
-        yield from _split_layers(lstm_at, count, lstm_at)
 
 
 def _set_widths(
@@ -474,7 +432,6 @@ _MOST: Final = 65_536
 
 _ADVERSARY: Final = "adversary"
 _ADVERSARY_VARIABLES: Final = 6
-_NOISE_SCOPES: Final = ("noise", "noise_adapt")
 _POLICY_ALONE: Final = (("model",),)
 _TRUST_REGION: Final = (
     ("model", "oldpi"),
@@ -486,7 +443,6 @@ _ACTOR_CRITICS: Final = {
     "TRPO": _TRUST_REGION, "GAIL": _TRUST_REGION,
 }  # fmt: skip
 """The parts of a variable list in order, for each form that a release saved."""
-_SCOPES: Final = {"model": "model", "oldpi": "oldpi/model"}
 
 _SINCE_2_4: Final = "policy_kwargs"
 _SINCE_2_6: Final = {"DDPG": "buffer_size", "SAC": "random_exploration"}
@@ -498,9 +454,7 @@ _RENAMED: Final = (("/pi/logstd:", "2.1", _SINCE_2_4), ("/qf_output/", "2.5.1", 
 def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[sb2.Shape]) -> Names:
     """Name the parameters of an SB2 file that has them as a list.
 
-    :param algorithm: the one that wrote the file: ``PPO2``, ``DQN``, ...
-    :param data: its hyper-parameters, as :mod:`sbformat.values` decodes them; anything may be missing or wrong
-    :param shapes: shapes of the parameters, in order
+    :param data: hyper-parameters, as :mod:`sbformat.values` decodes them; anything may be missing or wrong
     :return: one TensorFlow name per parameter, or None with the reason; no error is raised
     """
     try:
@@ -540,10 +494,10 @@ def find_wrapped(data: Data) -> str | None:
 def _match_names(file: VariableList, shapes: tuple[sb2.Shape, ...]) -> tuple[str, ...] | None:
     """Return the names of a variable list, or None when its shapes are not those of the file."""
     names, copies = [], Counter[str]()
-    for shape, variable in zip_longest(shapes, islice(file, len(shapes) + 1)):
-        if shape is None or variable is None or variable[1] != shape:
+    missing = ("", None)  # differs from every shape, and from every variable
+    for shape, (name, expected) in zip_longest(shapes, islice(file, len(shapes) + 1), fillvalue=missing):
+        if shape != expected:
             return None
-        name = variable[0]
         copies[name] += 1
         names.append(name if copies[name] == 1 else f"{name}#{copies[name]}")
     return tuple(names)
@@ -578,27 +532,17 @@ def _list_actor_critics(
         if rest or block <= 0:
             continue
         start = _ADVERSARY_VARIABLES * (parts[0] == _ADVERSARY)
-        hidden = shapes[0 if start else -_ADVERSARY_VARIABLES][-1:] if _ADVERSARY in parts else ()
-        listed = shapes[start : start + block]
-        for net in _list_networks(algorithm, data, policy, listed):
-            yield chain.from_iterable(_list_part(part, net, hidden) for part in parts)
-
-
-def _list_networks(algorithm: str, data: Data, policy: Policy, shapes: tuple[sb2.Shape, ...]) -> Iterator[Any]:
-    space, head, has_arch = observation_shape(data), find_head(data), _SINCE_2_4 in data  # LSTMs had no net_arch before
-    made = Candidates(algorithm, policy.rule, policy.settings, space, head, shapes, len(shapes) // 2, has_arch)
-    return made.networks()
-
-
-def _list_part(part: str, net: sb2.ActorCriticPolicy, hidden: sb2.Shape) -> VariableList:
-    """Return the variables of a part.
-
-    :param hidden: the width of the adversary's layers, if there is one
-    """
-    if part != _ADVERSARY:
-        return sb2.list_variables(_SCOPES[part], net)
-    width = net.inputs.shape[0] if len(net.inputs.shape) == 1 else 0
-    return sb2.list_variables(_ADVERSARY, sb2.Adversary(width + net.actions, hidden[0] if hidden else 0))
+        weights = shapes[0 if start else -_ADVERSARY_VARIABLES] if _ADVERSARY in parts else ()
+        hidden = weights[-1] if weights else 0
+        listed, has_arch = shapes[start : start + block], _SINCE_2_4 in data  # LSTMs had no net_arch before
+        for net in list_networks(algorithm, policy, data, listed, block // 2, has_lstm_arch=has_arch):
+            width = net.inputs.shape[0] if len(net.inputs.shape) == 1 else 0
+            made = {
+                "model": ("model", net),
+                "oldpi": ("oldpi/model", net),
+                _ADVERSARY: (_ADVERSARY, sb2.Adversary(width + net.actions, hidden)),
+            }
+            yield chain.from_iterable(sb2.list_variables(*made[part]) for part in parts)
 
 
 # -- DQN, DDPG, SAC and TD3 ---------------------------------------------------------------------------
@@ -608,7 +552,7 @@ def _list_mlps(algorithm: str, data: Data, policy: Policy, shapes: tuple[sb2.Sha
     files = tuple(_LISTS[algorithm](data))
     if find_head(data).is_gaussian is (algorithm == "DQN"):
         refuse(f"{algorithm} does not support this action space")
-    for net, file in product(_list_networks(algorithm, data, policy, shapes), files):
+    for net, file in product(list_networks(algorithm, policy, data, shapes, len(shapes) // 2), files):
         yield file(net)
 
 
@@ -636,7 +580,7 @@ def _dqn(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
 def _ddpg(data: Data) -> Iterator[Callable[[sb2.Mlp], VariableList]]:
     if "param_noise" not in data:
         refuse("the file does not contain param_noise")
-    noise = _NOISE_SCOPES if data["param_noise"] is not None else ()
+    noise = ("noise", "noise_adapt") if data["param_noise"] is not None else ()
     shape = observation_shape(data)
     statistics = {"obs_rms": shape if _read_flag(data, "normalize_observations") else None}
     statistics["ret_rms"] = () if _read_flag(data, "normalize_returns") else None

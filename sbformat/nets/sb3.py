@@ -32,9 +32,9 @@ from sbformat.nets.arguments import (
     Size,
     action_size,
     action_space_error,
-    describe_value,
     output_size,
     read_sizes,
+    require_layer_count,
     wrong_value_error,
 )
 from sbformat.nets.distributions import (
@@ -47,10 +47,12 @@ from sbformat.nets.distributions import (
     average_quantiles,
     choose_greatest,
     component_sizes,
-    finish_action,
+    finish_deterministic,
+    finish_gaussian,
     require_outputs,
 )
 from sbformat.nets.extractors import (
+    EXTRACTOR,
     FeaturesExtractor,
     NatureCNN,
     SuppliedExtractor,
@@ -86,26 +88,23 @@ if TYPE_CHECKING:
 
     Observation = Mapping[str | None, Value]
     Outputs = dict[str, Value]
+    MakeModule = Callable[[], Module]
 
-EXTRACTOR: Final = "features_extractor"
+UNIT: Final = Size(1, "")
 
 
 def create_mlp(
     inputs: int,
     outputs: int | None,
     sizes: Sequence[Size],
-    activation: Callable[[], Module],
+    activation: MakeModule,
     *,
     bias: bool = True,
     renorm: Arguments | None = None,
 ) -> list[Module]:
     """Return the layers that SB3's function of this name makes.
 
-    :param inputs: features that the first layer receives
     :param outputs: outputs of the last layer, which no activation follows; None without such a layer
-    :param sizes: outputs of each hidden layer
-    :param activation: makes one
-    :param bias: whether the layers have a bias
     :param renorm: the policy's arguments, if a batch renormalisation precedes each layer
     """
     made: list[Module] = []
@@ -117,16 +116,11 @@ def create_mlp(
 
 
 class Policy(Module):
-    """A policy: a network that acts, with what only training uses.
-
-    :param agent: what decides on the network
-    :param extractor: the class of its features extractor by default
-    :raises NetworkError: when SB3 cannot make it
-    :raises UnsupportedError: when a part is not known
-    """
+    """A policy: a network that acts, with what only training uses; it has a default features extractor."""
 
     activation: Pair = RELU
-    """The default of ``activation_fn``."""
+    extractor_names: tuple[str, str] = (EXTRACTOR, "")
+    """The names of the features extractors of what acts and of its critic, in a state dict of today."""
 
     def __init__(self, agent: Agent, extractor: Pair) -> None:
         self.agent = agent
@@ -149,27 +143,20 @@ class Policy(Module):
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
         """Add the nodes that compute the policy's outputs.
 
-        :param observation: as :func:`~sbformat.nets.extractors.add_observation` returns it
         :param rate: the share of random actions, ``exploration_rate`` of ``data``
         """
 
-    def make_extractor(self, *names: str) -> FeaturesExtractor:
-        """Return a features extractor.
-
-        :param names: that a function of the caller may have in its place
-        """
-        for name in (*names, EXTRACTOR):
+    def make_extractor(self) -> FeaturesExtractor:
+        """Return a features extractor of what acts, or the function of the caller that has one of its names."""
+        for name in (self.extractor_names[0], EXTRACTOR):
             if name in self.agent.supplied:
                 return SuppliedExtractor(*self.agent.supplied[name])
         return make_extractor(self.agent, self._extractor)
 
-    def make_critic_extractor(self, name: str) -> FeaturesExtractor | Opaque:
-        """Return a features extractor of a critic alone; it need not be known if the caller supplies the actor's.
-
-        :param name: that a function of the caller may have in its place
-        """
-        if name in self.agent.supplied:
-            return SuppliedExtractor(*self.agent.supplied[name])
+    def make_critic_extractor(self) -> FeaturesExtractor | Opaque:
+        """Return a features extractor of a critic alone; it need not be known if the caller supplies the actor's."""
+        if self.extractor_names[1] in self.agent.supplied:
+            return SuppliedExtractor(*self.agent.supplied[self.extractor_names[1]])
         try:
             return make_extractor(self.agent, self._extractor)
         except UnsupportedError:
@@ -177,18 +164,13 @@ class Policy(Module):
                 raise
             return Opaque()
 
-    def make_activation(self) -> Callable[[], Module]:
-        """Return what makes the policy's ``activation_fn``."""
-        return read_activation(self.agent, self.activation)
 
-
-def make_noise_layers(
-    agent: Agent, activation: Callable[[], Module], inputs: Size, latent: Size
-) -> tuple[Sequential | None, Size]:
-    """Return the layers that gSDE has for itself, and the number of features that its noise depends on."""
-    if not agent.has_noise_layers():
+def make_noise_layers(agent: Agent, activation: MakeModule, inputs: Size, latent: Size) -> tuple[Module | None, Size]:
+    """Return the layers that gSDE has for itself, which may be none, and the size of what its noise depends on."""
+    value = agent.policy_kwargs.get(changes.NOISE_ARGUMENT)
+    if value is None or agent.release >= changes.NO_NOISE_LAYERS:
         return None, latent
-    sizes = read_sizes(agent.policy_kwargs[changes.NOISE_ARGUMENT], f"{KWARGS}/{changes.NOISE_ARGUMENT}")
+    sizes = read_sizes(value, f"{KWARGS}/{changes.NOISE_ARGUMENT}")
     return Sequential(create_mlp(inputs, None, sizes, activation)), (sizes or [inputs])[-1]
 
 
@@ -199,14 +181,9 @@ class MlpExtractor(Module):
     """The layers of the policy and value networks, after those that they share in old releases.
 
     A function that the caller supplies as ``mlp_extractor`` returns what the actor uses.
-
-    :param extractor: the features extractor
-    :param inputs: the number of features, or of outputs of an LSTM after it
     """
 
-    def __init__(
-        self, agent: Agent, extractor: FeaturesExtractor, inputs: Size, activation: Callable[[], Module]
-    ) -> None:
+    def __init__(self, agent: Agent, extractor: FeaturesExtractor, inputs: Size, activation: MakeModule) -> None:
         shared, pi, vf = _read_branches(agent, is_image=isinstance(extractor, NatureCNN))
         split = shared[-1] if shared else inputs
         self.latent_dim_pi, self.latent_dim_vf = ((sizes or [split])[-1] for sizes in (pi, vf))
@@ -228,90 +205,65 @@ class MlpExtractor(Module):
         return module.forward(scope / branch, features)
 
 
-class _Branches(Record):
-    """The hidden layers of the policy and value networks."""
-
-    shared: list[Size]
-    pi: list[Size]
-    vf: list[Size]
-
-
-def _read_branches(agent: Agent, *, is_image: bool) -> _Branches:
-    """Return the hidden layers that ``net_arch`` describes."""
+def _read_branches(agent: Agent, *, is_image: bool) -> tuple[list[Size], list[Size], list[Size]]:
+    """Return the hidden layers that ``net_arch`` describes: shared ones, those of the policy, those of the value."""
     value = agent.net_arch()
     if value is None:
         sizes = [] if is_image else read_sizes((64, 64))
-        return _Branches([], sizes, sizes)
+        return [], sizes, sizes
     takes_dict, shares = agent.release >= changes.PI_AND_VF, agent.release < changes.NO_SHARED_LAYERS
     if takes_dict and isinstance(value, list) and value and isinstance(value[0], dict):
         value = value[0]
     if takes_dict and isinstance(value, dict):
         if shares and not {"pi", "vf"} <= value.keys():
             raise NetworkError(NET_ARCH, f"expected the keys pi and vf, which SB3 {changes.PI_AND_VF} needs")
-        return _Branches([], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", [])))
+        return [], read_sizes(value.get("pi", [])), read_sizes(value.get("vf", []))
     if not shares:
         if not isinstance(value, (list, tuple, ArrayInfo)):
             raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
-        return _Branches([], read_sizes(value), read_sizes(value))
+        return [], read_sizes(value), read_sizes(value)
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
-    return _Branches(*map(read_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))
+    return read_sizes(value[:split]), read_sizes(own.get("pi", [])), read_sizes(own.get("vf", []))
 
 
 class ActorCriticPolicy(Policy):
     """A policy and a value network after a features extractor: PPO, A2C, TRPO."""
 
     activation = TANH
+    extractor_names = (changes.ACTOR_EXTRACTOR, changes.CRITIC_EXTRACTOR)
 
     def make(self) -> None:
-        extractor = self.make_extractor(changes.ACTOR_EXTRACTOR)
+        extractor = self.make_extractor()
         self.make_layers(extractor, extractor.features_dim)
 
     def make_layers(self, extractor: FeaturesExtractor, inputs: Size) -> None:
-        """Set the modules.
-
-        :param inputs: of ``mlp_extractor``: the number of features, or of outputs of an LSTM after them
-        """
-        agent, arguments, activation = self.agent, self.agent.arguments, self.make_activation()
+        """Set the modules after the features, or after the outputs of an LSTM: the inputs of ``mlp_extractor``."""
+        agent, arguments, activation = self.agent, self.agent.arguments, read_activation(self.agent, self.activation)
         mlp_extractor = MlpExtractor(agent, extractor, inputs, activation)
         noise_layers, seen = make_noise_layers(agent, activation, inputs, mlp_extractor.latent_dim_pi)
-        self._set_log_std(arguments, seen)
+        refuses_squash = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
+        if refuses_squash and arguments.flag("squash_output", default=False):
+            raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
+        if agent.action_space.distribution == "gaussian":
+            size = action_size(agent.action_space)
+            arguments.require_number("log_std_init")
+            shape = (seen, size if arguments.flag("full_std", default=True) else 1) if agent.use_sde else (size,)
+            self.log_std = Tensor(shape)
         self.features_extractor = extractor
         if agent.release >= changes.BRANCH_EXTRACTORS:
             setattr(self, changes.ACTOR_EXTRACTOR, extractor)
             shares = arguments.flag("share_features_extractor", default=True)
-            setattr(
-                self,
-                changes.CRITIC_EXTRACTOR,
-                extractor if shares else self.make_critic_extractor(changes.CRITIC_EXTRACTOR),
-            )
+            critics = extractor if shares else self.make_critic_extractor()
+            setattr(self, changes.CRITIC_EXTRACTOR, critics)
         self.mlp_extractor = mlp_extractor
         if noise_layers is not None:
             setattr(self, changes.NOISE_LAYERS, noise_layers)
         self.action_net = Linear(mlp_extractor.latent_dim_pi, self.count_logits())
-        self.value_net: Module = Linear(mlp_extractor.latent_dim_vf, 1)
-        if not self.has_critic:
-            self.value_net = Opaque()
-
-    def _set_log_std(self, arguments: Arguments, latent: Size) -> None:
-        """The standard deviation of continuous actions: one for each action, or a matrix with gSDE."""
-        agent = self.agent
-        refuses = not agent.use_sde and agent.release >= changes.SQUASH_NEEDS_GSDE
-        if refuses and arguments.flag("squash_output", default=False):
-            raise NetworkError(arguments.key("squash_output"), "squash_output needs use_sde=True")
-        if agent.action_space.distribution != "gaussian":
-            return
-        size = action_size(agent.action_space)
-        arguments.require_number("log_std_init")
-        shape = (latent, size if arguments.flag("full_std", default=True) else 1) if agent.use_sde else (size,)
-        self.log_std = Tensor(shape)
-
-    @property
-    def has_critic(self) -> bool:
-        """Whether all modules of the critic are known."""
-        return self.mlp_extractor.has_critic and type(self.critic_extractor) is not Opaque
+        self.has_critic = mlp_extractor.has_critic and type(self.critic_extractor) is not Opaque
+        self.value_net: Module = Linear(mlp_extractor.latent_dim_vf, 1) if self.has_critic else Opaque()
 
     @property
     def critic_extractor(self) -> Any:
@@ -323,17 +275,16 @@ class ActorCriticPolicy(Policy):
         return output_size(self.agent.action_space)
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
-        names = (changes.ACTOR_EXTRACTOR, EXTRACTOR)
-        features = extract_features(scope, self.features_extractor, names, observation)
+        actor, critic = self.extractor_names
+        features = extract_features(scope, self.features_extractor, actor, observation)
         recurred = self.recur(scope, features)
         latent = self.mlp_extractor.forward_branch(scope / "mlp_extractor", "policy_net", recurred)
         head = self.act_on(scope, features, latent)
         if not self.has_critic:
             return head
         extractor = self.critic_extractor
-        if extractor is not self.features_extractor:
-            names = (changes.CRITIC_EXTRACTOR, EXTRACTOR)
-        features = self.recur_critic(scope, extract_features(scope, extractor, names, observation), recurred)
+        name = actor if extractor is self.features_extractor else critic
+        features = self.recur_critic(scope, extract_features(scope, extractor, name, observation), recurred)
         latent = self.mlp_extractor.forward_branch(scope / "mlp_extractor", "value_net", features)
         value = self.value_net.forward(scope / "value_net", latent, name="value")  # type: ignore[call-arg]
         return head._replace(outputs={**head.outputs, "value": value})
@@ -343,51 +294,34 @@ class ActorCriticPolicy(Policy):
         return features
 
     def recur_critic(self, scope: Scope, features: Value, recurred: Value) -> Value:  # noqa: ARG002
-        """Add what is between the features and the critic's layers.
-
-        :param recurred: what the actor's layers get
-        """
+        """Add what is between the features and the critic's layers; the actor's layers get ``recurred``."""
         return features
 
     def act_on(self, scope: Scope, features: Value, latent: Value) -> Head:
-        """Add the distribution of actions.
-
-        :param latent: what ``action_net`` gets
-        """
-        space, net = self.agent.action_space, scope / "action_net"
-        if space.distribution == "gaussian":
-            return self._act_in_box(scope, features, self.action_net.forward(net, latent, name="mean"), latent)
-        logits = self.action_net.forward(net, latent, name="logits")
+        """Add the distribution of actions, from the features and from what ``action_net`` gets."""
+        agent, space, net = self.agent, self.agent.action_space, scope / "action_net"
+        is_box = space.distribution == "gaussian"
+        raw = self.action_net.forward(net, latent, name="mean" if is_box else "logits")
         if space.distribution == "bernoulli":
-            return add_bits(scope, space, logits)
-        return add_choices(scope, space, logits, masked=False)
-
-    def _act_in_box(self, scope: Scope, features: Value, mean: Value, latent: Value) -> Head:
-        agent = self.agent
+            return add_bits(scope, space, raw)
+        if not is_box:
+            return add_choices(scope, space, raw, masked=False)
         squash = agent.arguments.flag("squash_output", default=False)
-        noise: Noise
-        if agent.use_sde:
-            seen = add_noise_features(self, scope, features, latent)
-            use_expln = agent.arguments.flag("use_expln", default=False)
-            noise = add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
-        else:
-            noise = add_gaussian(mean, scope.weight("log_std"))
-            squash = squash and agent.release < changes.SQUASH_NEEDS_GSDE
-        squashed = scope.add("Tanh", mean, module="action") if squash and agent.use_sde else mean
-        action = finish_action(scope.network.builder, agent.action_space, squashed, squashed=squash)
-        spread = scope.add("Identity", noise.log_std, name="log_std") if noise.log_std.is_weight else noise.log_std
-        return Head({"action": action, "mean": mean, "log_std": spread}, noise.sampling)
+        if not agent.use_sde:
+            squash = squash and agent.release < changes.SQUASH_NEEDS_GSDE  # which no tanh precedes
+            return finish_gaussian(scope, space, add_gaussian(raw, scope.weight("log_std")), raw, raw, squashed=squash)
+        noise = add_module_noise(self, scope, agent.arguments, features, latent, raw)
+        scaled = scope.add("Tanh", raw, module="action") if squash else raw
+        return finish_gaussian(scope, space, noise, raw, scaled, squashed=squash)
 
 
-def add_noise_features(module: Module, scope: Scope, features: Value, latent: Value) -> Value:
-    """Return the features that gSDE's noise depends on: those of the last hidden layer, or of layers of its own.
-
-    With layers of its own that are none, it depends on the features of the observation.
-
-    :param module: the module that has those layers
-    """
+def add_module_noise(
+    module: Module, scope: Scope, arguments: Arguments, features: Value, latent: Value, mean: Value
+) -> Noise:
+    """Add gSDE's noise, which depends on the last hidden layer, or on layers of its own that the module has."""
     layers = getattr(module, changes.NOISE_LAYERS, None)
-    return latent if layers is None else layers.forward(scope / changes.NOISE_LAYERS, features)
+    seen = latent if layers is None else layers.forward(scope / changes.NOISE_LAYERS, features)
+    return add_gsde(scope / "log_std", mean, seen, use_expln=arguments.flag("use_expln", default=False))
 
 
 class MaskableActorCriticPolicy(ActorCriticPolicy):
@@ -411,12 +345,10 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
     """An LSTM between the features extractor and the two networks, and another one or a layer for the critic."""
 
     def make(self) -> None:
-        arguments, extractor = self.agent.arguments, self.make_extractor(changes.ACTOR_EXTRACTOR)
+        arguments, extractor = self.agent.arguments, self.make_extractor()
         size, hidden = extractor.features_dim, arguments.size("lstm_hidden_size", 256, least=1)
         layers = arguments.size("n_lstm_layers", 1, least=1)
-        if layers > MAX_LAYERS:
-            message = f"expected at most {MAX_LAYERS:,} layers, got {layers:,}"
-            raise NetworkError(arguments.key("n_lstm_layers"), message)
+        require_layer_count(layers, arguments.key("n_lstm_layers"))
         is_shared = arguments.flag("shared_lstm", default=False)
         has_critic = arguments.flag("enable_critic_lstm", default=True)
         if is_shared and has_critic:
@@ -424,9 +356,9 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         if is_shared and not arguments.flag("share_features_extractor", default=True):
             raise NetworkError(arguments.key("shared_lstm"), "a shared LSTM needs share_features_extractor=True")
         self.make_layers(extractor, hidden)
-        self.lstm_actor = _make_lstm(arguments.nested("lstm_kwargs"), size, hidden, layers)
+        self.lstm_actor = LSTM(size, hidden, layers, arguments.nested("lstm_kwargs"))
         if has_critic:
-            self.lstm_critic = _make_lstm(arguments.nested("lstm_kwargs"), size, hidden, layers)
+            self.lstm_critic = LSTM(size, hidden, layers, arguments.nested("lstm_kwargs"))
         elif not is_shared:
             self.critic = Linear(size, hidden)
 
@@ -440,49 +372,26 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         return recurred
 
 
-def _make_lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> LSTM:
-    names = ("bias", "batch_first", "dropout", "bidirectional", "proj_size", "device", "dtype")
-    arguments.refuse_others(names, "LSTM")
-    if (projection := arguments.size("proj_size", 0)) >= hidden:
-        message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
-        raise NetworkError(arguments.key("proj_size"), message)
-    dropout = arguments.values.get("dropout", 0.0)
-    if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
-        raise NetworkError(arguments.key("dropout"), f"expected a number from 0 to 1, got {describe_value(dropout)}")
-    return LSTM(inputs, hidden, layers, arguments)
-
-
 # -- dqn, qrdqn: one network and its target -----------------------------------------------------------
 
 
 class QNetwork(Module):
-    """A network of the values of actions, or of their quantiles.
-
-    :param name: of its layers
-    """
+    """A network of the values of actions, or of their quantiles."""
 
     def __init__(self, policy: Policy, name: str, outputs: Size) -> None:
-        self.features_extractor = extractor = policy.make_extractor(f"{name}.{EXTRACTOR}")
+        self.features_extractor = extractor = policy.make_extractor()
         value = policy.agent.net_arch()
         default = [] if isinstance(extractor, NatureCNN) else [64, 64]
         sizes = read_sizes(default if value is None else value)
-        layers = create_mlp(extractor.features_dim, outputs, sizes, policy.make_activation())
+        layers = create_mlp(extractor.features_dim, outputs, sizes, read_activation(policy.agent, policy.activation))
         setattr(self, name, Sequential(layers))
-
-    def forward_values(self, scope: Scope, name: str, observation: Observation, result: str) -> Value:
-        """Add the network.
-
-        :param scope: of the policy
-        :param result: the name of the result
-        """
-        features = extract_features(scope, self.features_extractor, (f"{name}.{EXTRACTOR}", EXTRACTOR), observation)
-        return getattr(self, name).forward(scope / name / name, features, name=result)  # type: ignore[no-any-return]
 
 
 class DQNPolicy(Policy):
     """A Q-network, and its target: the action of the greatest value, or at random."""
 
     network = "q_net"
+    extractor_names = (f"q_net.{EXTRACTOR}", "")
 
     def make(self) -> None:
         if self.agent.action_space.distribution != "categorical":
@@ -493,35 +402,40 @@ class DQNPolicy(Policy):
 
     def count_quantiles(self) -> Size:
         """Return the number of outputs for each action."""
-        return Size(1, "")
+        return UNIT
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
-        values = self._forward(scope, observation, "q_values")
-        return self._choose(scope, {"q_values": values}, rate)
-
-    def _forward(self, scope: Scope, observation: Observation, name: str) -> Value:
-        return getattr(self, self.network).forward_values(scope, self.network, observation, name)  # type: ignore[no-any-return]
-
-    def _choose(self, scope: Scope, outputs: Outputs, rate: float) -> Head:
+        outputs = self.evaluate(scope, observation)
         require_outputs(outputs["q_values"], self.agent.action_space.flat_size())
         return choose_greatest(scope, outputs, rate)
+
+    def evaluate(self, scope: Scope, observation: Observation) -> Outputs:
+        """Add the values of all actions."""
+        return {"q_values": self.forward_network(scope, observation, "q_values")}
+
+    def forward_network(self, scope: Scope, observation: Observation, result: str) -> Value:
+        """Add the network, whose result gets a name."""
+        name = self.network
+        network = getattr(self, name)
+        features = extract_features(scope, network.features_extractor, self.extractor_names[0], observation)
+        return getattr(network, name).forward(scope / name / name, features, name=result)  # type: ignore[no-any-return]
 
 
 class QRDQNPolicy(DQNPolicy):
     """A network of quantiles of each action's value, whose mean is the value."""
 
     network = "quantile_net"
+    extractor_names = (f"quantile_net.{EXTRACTOR}", "")
 
     def count_quantiles(self) -> Size:
         return self.agent.arguments.number_of("n_quantiles", 200)
 
-    def act(self, scope: Scope, observation: Observation, rate: float) -> Head:
-        flat = self._forward(scope, observation, "")
-        actions = self.agent.action_space.flat_size()
+    def evaluate(self, scope: Scope, observation: Observation) -> Outputs:
+        flat, actions = self.forward_network(scope, observation, ""), self.agent.action_space.flat_size()
         shape = (flat.shape[0] // actions, actions)
         quantiles = scope.add("Reshape", flat, shape=shape, name="quantiles", module=self.network)
         values = scope.add("ReduceMean", quantiles, axis=-2, name="q_values", module=self.network)
-        return self._choose(scope, {"q_values": values, "quantiles": quantiles}, rate)
+        return {"q_values": values, "quantiles": quantiles}
 
 
 # -- sac, tqc, crossq, td3: an actor, and critics of its action -----------------------------------------
@@ -565,51 +479,40 @@ class SACActor(Module):
         if policy.renorm and sizes:
             layers.append(BatchRenorm(latent, policy.renorm))
         self.arguments = arguments
-        self.use_sde = arguments.flag(USE_SDE, default=False)
         self.clips_mean = False
         noise_layers = None
-        if self.use_sde:
+        use_sde = arguments.flag(USE_SDE, default=False)
+        if use_sde:
             arguments.require_number("log_std_init")
             noise_layers, seen = make_noise_layers(agent, activation, features, latent)
             self.log_std: Tensor | Linear = Tensor((seen, size))
-            self.clips_mean = _clips_mean(arguments)
+            value = arguments.values.get("clip_mean", 2.0)
+            if not isinstance(value, (int, float)):
+                raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
+            self.clips_mean = value > 0.0
         self.features_extractor = extractor
         self.latent_pi = Sequential(layers)
         if noise_layers is not None:
             setattr(self, changes.NOISE_LAYERS, noise_layers)
         self.mu = Sequential([Linear(latent, size)]) if self.clips_mean else Linear(latent, size)
-        if not self.use_sde:
+        if not use_sde:
             self.log_std = Linear(latent, size)
 
     def forward_actions(self, scope: Scope, features: Value) -> tuple[Value, Noise]:
-        """Add the mean and the noise around it."""
-        latent = self.latent_pi.forward(scope / "latent_pi", features)
+        """Add the mean and the noise around it; with gSDE a Hardtanh limits the mean unless ``clip_mean`` is 0."""
+        latent, place = self.latent_pi.forward(scope / "latent_pi", features), scope / "mu"
+        if self.clips_mean:
+            limit = self.arguments.number("clip_mean", 2.0)
+            if LARGEST_FLOAT32 < limit < inf:
+                raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
+            mean = clip(place / 1, self.mu.forward(place, latent), -limit, limit, "mean")
+        else:
+            mean = self.mu.forward(place, latent, name="mean")
         if not isinstance(self.log_std, Linear):
-            mean = self._add_clipped_mean(scope, latent)
-            seen = add_noise_features(self, scope, features, latent)
-            use_expln = self.arguments.flag("use_expln", default=False)
-            return mean, add_gsde(scope / "log_std", mean, seen, use_expln=use_expln)
-        mean = self.mu.forward(scope / "mu", latent, name="mean")
+            return mean, add_module_noise(self, scope, self.arguments, features, latent, mean)
         place = scope / "log_std"
         log_std = clip(place, self.log_std.forward(place, latent), *LOG_STD_RANGE, "log_std")
         return mean, add_gaussian(mean, log_std)
-
-    def _add_clipped_mean(self, scope: Scope, latent: Value) -> Value:
-        """The mean of gSDE, which a Hardtanh limits unless ``clip_mean`` is 0."""
-        place = scope / "mu"
-        if not self.clips_mean:
-            return self.mu.forward(place, latent, name="mean")
-        limit = self.arguments.number("clip_mean", 2.0)
-        if LARGEST_FLOAT32 < limit < inf:
-            raise NetworkError(self.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
-        return clip(place / 1, self.mu.forward(place, latent), -limit, limit, "mean")
-
-
-def _clips_mean(arguments: Arguments) -> bool:
-    value = arguments.values.get("clip_mean", 2.0)
-    if not isinstance(value, (int, float)):
-        raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
-    return value > 0.0
 
 
 class TD3Actor(Module):
@@ -625,46 +528,40 @@ class TD3Actor(Module):
 class ActorCriticsPolicy(Policy):
     """An actor, critics of its action, and targets, with features extractors that they share or not."""
 
+    extractor_names = (f"actor.{EXTRACTOR}", f"critic.{EXTRACTOR}")
     actor_class: Callable[[Any, FeaturesExtractor], Any]
     net_arch: Any = (256, 256)
     """The hidden layers by default: of actor and critics, or of each."""
     net_arch_of_images: Any = (256, 256)
     """Those after a NatureCNN."""
     renorm: Arguments | None = None
-    """The arguments, if a batch renormalisation precedes each layer."""
 
     def make(self) -> None:
         agent = self.agent
-        extractor = self.make_extractor(f"actor.{EXTRACTOR}")
+        extractor = self.make_extractor()
         self.actor_arch, self.critic_arch = self._read_net_arch(is_image=isinstance(extractor, NatureCNN))
-        self.make_layer = self.make_activation()
+        self.make_layer = read_activation(self.agent, self.activation)
         if agent.release < changes.OWN_EXTRACTORS:  # all modules used one of the policy
             self.features_extractor = extractor
         self.actor = self.actor_class(self, extractor)
         self.make_critics(extractor)
 
     def make_critics(self, extractor: FeaturesExtractor) -> None:
-        """Set the modules after the actor.
-
-        :param extractor: the actor's
-        """
+        """Set the modules after the actor, whose features extractor they get."""
         self.critic = self.make_critic(extractor)
         self.critic_target = self.make_critic(None)
 
     def make_critic(self, extractor: FeaturesExtractor | None) -> Module:
-        """Return critics.
-
-        :param extractor: what they share, unless they have one of their own; None if they share none
-        """
+        """Return critics, which may share a features extractor, unless they have one of their own."""
         found: Module | None = extractor if self.agent.shares_extractor() else None
-        found = getattr(self, EXTRACTOR, found) or self.make_critic_extractor(f"critic.{EXTRACTOR}")
+        found = getattr(self, EXTRACTOR, found) or self.make_critic_extractor()
         if isinstance(found, FeaturesExtractor):
             return ContinuousCritic(self, found, self.count_quantiles())
         return Opaque()
 
     def count_quantiles(self) -> Size:
         """Return the number of outputs of a critic."""
-        return Size(1, "")
+        return UNIT
 
     def _read_net_arch(self, *, is_image: bool) -> tuple[list[Size], list[Size]]:
         """Return the hidden layers of the actor and of the critics."""
@@ -683,33 +580,22 @@ class ActorCriticsPolicy(Policy):
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
-        place, space = scope / "actor", self.agent.action_space
-        names = (f"actor.{EXTRACTOR}", EXTRACTOR)
-        features = extract_features(scope, self.actor.features_extractor, names, observation)
-        outputs, scaled, sampling = self.act_on(place, features)
-        action = finish_action(scope.network.builder, space, scaled, squashed=True)
-        return Head({"action": action, **outputs, **self._add_critics(scope, observation, scaled)}, sampling)
-
-    def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
-        """Add the actor's outputs; return them with the action before it is scaled to the bounds, and how it is drawn.
-
-        :param place: the actor
-        """
-        mean, noise = self.actor.forward_actions(place, features)
-        return {"mean": mean, "log_std": noise.log_std}, place.add("Tanh", mean), noise.sampling
-
-    def _add_critics(self, scope: Scope, observation: Observation, action: Value) -> Outputs:
-        """Add the value of the deterministic action for each critic.
-
-        Nothing is added without critics, or when the caller supplies a features extractor for the actor alone.
-        """
+        place = scope / "actor"
+        features = extract_features(scope, self.actor.features_extractor, self.extractor_names[0], observation)
+        head, scaled = self.act_on(place, features)
         place, critic = scope / "critic", self.critic
         if not isinstance(critic, ContinuousCritic) or not scope.has("critic"):
-            return {}
-        owner = "actor" if self.agent.shares_extractor() else "critic"
-        names = (f"{owner}.{EXTRACTOR}", EXTRACTOR)
-        features = extract_features(scope, critic.features_extractor, names, observation)
-        return self.evaluate(place, critic.forward_values(place, features, action))
+            return head  # the file has none, or the caller supplies a features extractor for the actor alone
+        name = self.extractor_names[0 if self.agent.shares_extractor() else 1]
+        features = extract_features(scope, critic.features_extractor, name, observation)
+        values = self.evaluate(place, critic.forward_values(place, features, scaled))
+        return head._replace(outputs={**head.outputs, **values})
+
+    def act_on(self, place: Scope, features: Value) -> tuple[Head, Value]:
+        """Add the actor's outputs; return them and the action before it is scaled to the bounds."""
+        mean, noise = self.actor.forward_actions(place, features)
+        scaled = place.add("Tanh", mean)
+        return finish_gaussian(place, self.agent.action_space, noise, mean, scaled, squashed=True), scaled
 
     def evaluate(self, place: Scope, values: list[Value]) -> Outputs:
         """Add the outputs of the critics."""
@@ -752,15 +638,15 @@ class TD3Policy(ActorCriticsPolicy):
     net_arch = (400, 300)
 
     def make_critics(self, extractor: FeaturesExtractor) -> None:
-        target = getattr(self, EXTRACTOR, None) or self.make_extractor(f"actor.{EXTRACTOR}")
+        target = getattr(self, EXTRACTOR, None) or self.make_extractor()
         self.actor_target = TD3Actor(self, target)
         self.critic = self.make_critic(extractor)
         self.critic_target = self.make_critic(target)
 
-    def act_on(self, place: Scope, features: Value) -> tuple[Outputs, Value, Sampling]:
+    def act_on(self, place: Scope, features: Value) -> tuple[Head, Value]:
         raw = self.actor.mu.forward(place / "mu", features)
         scaled = (place / "mu").add("Tanh", raw, name="mean")
-        return {"mean": scaled}, scaled, Sampling("none")
+        return finish_deterministic(place, self.agent.action_space, scaled), scaled
 
 
 # -- ars: one network, whose weights are searched -------------------------------------------------------
@@ -772,13 +658,12 @@ class ARSPolicy(Policy):
     net_arch: tuple[int, ...] = (64, 64)
     has_bias = True
     squashes = True
-    """Whether actions are squashed by default."""
 
     def make(self) -> None:
         space, extractor = self.agent.action_space, self.make_extractor()
         value = self.agent.net_arch()
         sizes = read_sizes(list(self.net_arch) if value is None else value)
-        activation = self.make_activation()
+        activation = read_activation(self.agent, self.activation)
         if space.distribution not in ("gaussian", "categorical"):
             raise action_space_error(space)
         bias = self.agent.arguments.flag("with_bias", default=self.has_bias)
@@ -788,7 +673,7 @@ class ARSPolicy(Policy):
 
     def act(self, scope: Scope, observation: Observation, rate: float) -> Head:  # noqa: ARG002
         agent, space = self.agent, self.agent.action_space
-        features = extract_features(scope, self.extractor[0], (EXTRACTOR,), observation)
+        features = extract_features(scope, self.extractor[0], EXTRACTOR, observation)
         is_box = space.distribution == "gaussian"
         raw = self.action_net.forward(scope / "action_net", features, name="" if is_box else "scores")  # type: ignore[call-arg]
         if not is_box:
@@ -797,8 +682,7 @@ class ARSPolicy(Policy):
         squash = agent.arguments.flag("squash_output", default=self.squashes)
         if squash or (self.squashes and agent.release < changes.ARS_SQUASHES_IF_ASKED):
             raw = scope.add("Tanh", raw, module="action_net")
-        action = finish_action(scope.network.builder, space, raw, squashed=squash)
-        return Head({"action": action, "mean": raw}, Sampling("none"))
+        return finish_deterministic(scope, space, raw, squashed=squash)
 
 
 class ARSLinearPolicy(ARSPolicy):
@@ -825,15 +709,14 @@ class Row(Record):
 
     network: type[Policy]
     arguments: frozenset[str]
-    """The arguments that it accepts, in any release."""
+    """Those of any release."""
     since: Mapping[str, Release] = {}
     """The first release of the arguments that came later."""
     extractor: Pair = FLATTEN
-    """The default features extractor."""
 
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it accepts in a release."""
-        gone = {name for name, until in _UNTIL.items() if release >= until}
+        gone = {changes.NOISE_ARGUMENT} if release >= changes.NO_NOISE_ARGUMENT else set()
         return self.arguments - gone - {name for name, since in self.since.items() if release < since}
 
 
@@ -866,7 +749,6 @@ _SAC: Final = _CRITICS | {USE_SDE, "log_std_init", changes.NOISE_ARGUMENT, "use_
 _CROSSQ: Final = _SAC | {"batch_norm", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
 _ARS: Final = frozenset({"with_bias", "squash_output"})
 
-_UNTIL: Final[dict[str, Release]] = {changes.NOISE_ARGUMENT: changes.NO_NOISE_ARGUMENT}
 _ON_POLICY_SINCE: Final[dict[str, Release]] = {"share_features_extractor": changes.BRANCH_EXTRACTORS}
 _CRITICS_SINCE: Final[dict[str, Release]] = {
     "n_critics": changes.NUMBERED_CRITICS, "share_features_extractor": changes.OWN_EXTRACTORS,
@@ -899,7 +781,6 @@ def _list_policies() -> Iterator[tuple[Pair, Row]]:
 
 
 POLICIES: Final = dict(_list_policies())
-"""The policies, by module and name of today."""
 
 
 def make_policy(agent: Agent) -> Policy:
@@ -930,10 +811,7 @@ def is_on_policy(pair: Pair) -> bool:
 
 
 def require_gsde(agent: Agent) -> None:
-    """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise: SB3's ``load`` samples it.
-
-    :param agent: of a known policy class
-    """
+    """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise: SB3's ``load`` samples it."""
     if is_on_policy(agent.policy_class):
         if agent.action_space.distribution != "gaussian":
             raise NetworkError(USE_SDE, "gSDE needs Box actions")

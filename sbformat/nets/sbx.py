@@ -37,14 +37,27 @@ from sbformat.nets.distributions import (
     add_gaussian,
     average_quantiles,
     choose_greatest,
-    finish_action,
+    finish_deterministic,
+    finish_gaussian,
     require_outputs,
 )
 from sbformat.nets.extractors import NATURE_LAYERS, OBSERVATION, add_observation_input
-from sbformat.nets.layers import FLOAT, Activation, Flatten, Linear, Module, Network, Opaque, Scope, Spec, Tensor, clip
+from sbformat.nets.layers import (
+    FLOAT,
+    Activation,
+    Conv2d,
+    Flatten,
+    Linear,
+    Module,
+    Network,
+    Opaque,
+    Scope,
+    Spec,
+    Tensor,
+    clip,
+)
 from sbformat.nets.reading import describe_mismatches, find_mismatches
 from sbformat.policies.builder import GraphBuilder, PolicyModel
-from sbformat.policies.graph import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,12 +68,11 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pkl.tree import Pair
     from sbformat.policies.builder import Given, Value
+    from sbformat.policies.operators import Shape
     from sbformat.pth.values import TensorInfo
 
 _MOST_LAYERS: Final = 1000
 _MOST_CRITICS: Final = 256
-_OWN_STATES: Final = ("qf1_state", "qf2_state")
-"""The states of TQC's critics, which are not parts of one array."""
 _WHAT_WORKS: Final = "its parameters can be read with read_parameters"
 _PPO: Final = ("sbx.ppo.policies", "Actor")
 ACTIVATIONS: Final[Mapping[str, Spec]] = {
@@ -85,8 +97,7 @@ def _find_parameters(tensors: Mapping[str, TensorInfo], state: str) -> str:
 class Variables(Network):
     """The arrays of a network: ``params`` and ``batch_stats`` of a state of flax.
 
-    :param state: ``actor_state``
-    :param part: the name of a module in it that has them, with a slash
+    :param part: the name of a module in the state that has them, with a slash
     :param critics: how many critics the arrays are of, along their first axis; 0 for a network without this axis
     """
 
@@ -98,10 +109,7 @@ class Variables(Network):
         self._axes, self.critic = (critics,) * bool(critics), 0
 
     def weight(self, name: str, dtype: str = FLOAT) -> Value:
-        """Add an array of float32 as a weight; of several critics, its part for the one that is added.
-
-        :param name: as if statistics were parameters
-        """
+        """Add an array as a weight, by its name as a parameter; of several critics, the part of the current one."""
         full = name if name in self.tensors else self._statistics + name[len(self.start) :]
         made, module, start = super().weight(full, dtype), name.rpartition("/")[0], self.critic
         if self.tensors[full].dtype != FLOAT:
@@ -149,8 +157,8 @@ class Place(Scope):
 
     def count(self, layer: str) -> int:
         """Return how many layers there are from 0, without a gap: of ``Dense_{}``, by their kernels."""
-        names = (f"{layer.format(number)}/kernel" for number in range(_MOST_LAYERS))
-        return next((number for number, name in enumerate(names) if not self.stores(name)), _MOST_LAYERS)
+        absent = (number for number in range(_MOST_LAYERS) if not self.stores(f"{layer.format(number)}/kernel"))
+        return next(absent, _MOST_LAYERS)
 
 
 # -- layers -------------------------------------------------------------------------------------------
@@ -163,16 +171,11 @@ class Dense(Linear):
     outputs_first = False
 
 
-class Conv(Module):
-    """A convolution without padding, with a kernel (height, width, channels, filters)."""
+class Conv(Conv2d):
+    """A convolution with a kernel (height, width, channels, filters)."""
 
-    def __init__(self, channels: int, filters: int, edge: int, stride: int) -> None:
-        self.kernel, self.bias = Tensor((edge, edge, channels, filters)), Tensor((filters,))
-        self.strides = (stride, stride)
-
-    def forward(self, scope: Scope, value: Value) -> Value:
-        kernel = scope.add("Transpose", scope.weight("kernel"), axes=(3, 2, 0, 1))
-        return scope.add("Conv", value, kernel, scope.weight("bias"), strides=self.strides, pads=(0, 0, 0, 0))
+    names = ("kernel", "bias")
+    outputs_first = False
 
 
 class ChannelsLast(Module):
@@ -232,7 +235,7 @@ class Compact(Module):
         return Dense(inputs, self.place.outputs(name), bias=self.place.stores(f"{name}/bias"))
 
     def activate(self, layer: str) -> None:
-        """Append the activation after a layer; it is a function, without a name."""
+        """Append the activation after a layer; it has no name."""
         self.chain.append((layer, Activation(self.activation)))
 
     def forward(self, scope: Scope, value: Value) -> Value:
@@ -244,7 +247,7 @@ class Compact(Module):
 class NatureCNN(Compact):
     """Bytes over 255, three convolutions, and a layer."""
 
-    def __init__(self, place: Place, activation: Spec, shape: tuple[int, ...]) -> None:
+    def __init__(self, place: Place, activation: Spec, shape: Shape) -> None:
         super().__init__(place, activation)
         if len(shape) != 3:
             message = f"expected images for NatureCNN, got observations of the shape {shape}"
@@ -277,11 +280,7 @@ class SimbaResidualBlock(Compact):
 
 
 class Mlp(Compact):
-    """Layers with activations, then the heads, ``Dense`` layers of one input.
-
-    :param settings: of the network: its ``net_arch`` and others, where the file has them
-    :param shape: of the input
-    """
+    """Layers with activations, then the heads, ``Dense`` layers of one input."""
 
     has_norms = False
     """Whether ``BatchRenorm`` is before the first layer, and after each."""
@@ -289,7 +288,7 @@ class Mlp(Compact):
     """The number of layers before the heads, where it is always the same."""
 
     def __init__(
-        self, variables: Variables, activation: Spec, settings: Mapping[str, Any], shape: tuple[int, ...], heads: int
+        self, variables: Variables, activation: Spec, settings: Mapping[str, Any], shape: Shape, heads: int
     ) -> None:
         super().__init__(Place(variables, variables.start.rstrip("/")), activation)
         self.variables, self.settings, inputs = variables, settings, prod(shape)
@@ -303,12 +302,7 @@ class Mlp(Compact):
         self.heads = [self.add(self.make_dense(latent)) for _ in range(heads)]
 
     def make_layers(self, size: int, count: int) -> int:
-        """Append the layers before the heads.
-
-        :param size: of their input
-        :param count: of the ``Dense`` layers
-        :return: the number of their outputs
-        """
+        """Append ``count`` layers before the heads, for an input of a size; return the number of their outputs."""
         settings, sizes = self.settings, [self.place.outputs(f"Dense_{number}") for number in range(count)]
         expected = settings.get("net_arch", sizes)
         if type(expected) in (list, tuple) and list(expected) != sizes:
@@ -364,7 +358,6 @@ class Simba(Mlp):
 
 
 _SAC: Final = ("common", "sac", "tqc", "droq")
-"""The packages that had actors and critics of SAC and its relatives."""
 _ACTION_SPACES: Final = {"ppo": ("gaussian", "categorical", "multi-categorical", "bernoulli"), "q": ("categorical",)}
 """The distributions of the action spaces that an actor is for, which is a Box for any other."""
 
@@ -392,7 +385,6 @@ CRITICS: Final[Mapping[Pair, type[Mlp]]] = {
     ("sbx.crossq.policies", "VectorCritic"): NormedMlp,
     ("sbx.crossq.policies", "SimbaVectorCritic"): Simba,
 }
-"""The classes of critics, and their layers."""
 
 
 # -- policies -----------------------------------------------------------------------------------------
@@ -410,23 +402,12 @@ class Policy:
         self.modules = archive.read_modules()
 
     def make(
-        self,
-        module: Settings,
-        layers: type[Mlp],
-        shape: tuple[int, ...],
-        *where: Any,
-        heads: int = 1,
-        ppo: bool = False,
+        self, module: Settings, layers: type[Mlp], shape: Shape, *where: Any, heads: int = 1, has_log_std: bool = False
     ) -> Mlp:
-        """Return a network that the arrays fit.
-
-        :param where: of the arrays; see :class:`Variables`
-        :param ppo: whether it has ``log_std`` beside its layers
-        :raises SbformatError: when they do not fit, or the activation is not known
-        """
+        """Return a network that the arrays fit."""
         variables = Variables(self.builder, self.tensors, *where)
         network = layers(variables, self._find_activation(module), module.settings, shape, heads)
-        if ppo:
+        if has_log_std:
             network.log_std = Tensor((self.space.flat_size(),))  # type: ignore[attr-defined]
         variables.require_fit(network, module.pair)
         return network
@@ -440,9 +421,9 @@ class Policy:
         if module.activation == "":
             name = "tanh" if module.pair[0] == _PPO[0] else "relu"
         if name not in ACTIVATIONS:
+            example = "policy_kwargs={'activation_fn': 'ReLU'}"
             message = (
-                f"activation_fn is {name}, which is not known: pass the name of its "
-                "class in torch.nn, as in policy_kwargs={'activation_fn': 'ReLU'}"
+                f"activation_fn is {name}, which is not known: pass the name of its class in torch.nn, as in {example}"
             )
             raise UnsupportedError(message)
         return ACTIVATIONS[name]
@@ -451,9 +432,8 @@ class Policy:
         """Add the network that acts.
 
         :return: its outputs, and the deterministic action before it is scaled to the bounds, if critics are of actions
-        :raises UnsupportedError: when it is not known, or not for the action space
         """
-        name, space, add = "actor" if "actor" in self.modules else "qf", self.space, self.builder.add
+        name, space = "actor" if "actor" in self.modules else "qf", self.space
         module = self.modules.get(name)
         if module is None or module.pair not in ACTORS:
             message = "expected the network actor or qf in the pickled policy of SBX"
@@ -463,8 +443,8 @@ class Policy:
             raise UnsupportedError(message, entry=DATA_ENTRY if module is None else None)
         role, layers = ACTORS[module.pair]
         is_box, is_squashed = space.distribution == "gaussian", role == "squashed"
-        state, heads = f"{name}_state", 2 if is_squashed else 1
-        network = self.make(module, layers, self.observation.shape, state, heads=heads, ppo=role == "ppo" and is_box)
+        state, heads, has_log_std = f"{name}_state", 2 if is_squashed else 1, role == "ppo" and is_box
+        network = self.make(module, layers, self.observation.shape, state, heads=heads, has_log_std=has_log_std)
         if space.distribution not in _ACTION_SPACES.get(role, ("gaussian",)):
             message = f"{self.archive.algorithm.name} of SBX has no {space.class_name} actions"
             raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -472,36 +452,28 @@ class Policy:
         names = {"q": "q_values", "deterministic": ""}
         raw = network.forward_head(latent, name=names.get(role, "mean" if is_box else "logits"))
         require_outputs(raw, space.flat_size() * (2 if space.distribution == "bernoulli" else 1))
+        scope, place = Scope(network.variables), network.place / network.heads[0]
         if role == "q":
             rate = read_number(self.archive.data.get("exploration_rate", 0.0), "exploration_rate")
-            return choose_greatest(Scope(network.variables), {"q_values": raw}, rate), None
+            return choose_greatest(scope, {"q_values": raw}, rate), None
         if not is_box:
-            return add_choices(Scope(network.variables), space, raw, masked=False, is_normalized=False), None
-        place = network.place / network.heads[0]
+            return add_choices(scope, space, raw, masked=False, is_normalized=False), None
         if role == "deterministic":
             scaled = place.add("Tanh", raw, name="mean")
-            action = finish_action(self.builder, space, scaled, squashed=True)
-            return Head({"action": action, "mean": scaled}, Sampling("none")), scaled
-        log_std = self._add_log_std(network, latent) if is_squashed else network.place.weight("log_std")
-        scaled = place.add("Tanh", raw) if is_squashed else raw
-        action = finish_action(self.builder, space, scaled, squashed=is_squashed)
-        spread = add("Identity", log_std, name="log_std") if log_std.is_weight else log_std
-        head = Head({"action": action, "mean": raw, "log_std": spread}, add_gaussian(raw, log_std).sampling)
-        return head, scaled if is_squashed else None
-
-    def _add_log_std(self, network: Mlp, latent: Value) -> Value:
-        """Add the second head, within the bounds that the actor has."""
+            return finish_deterministic(scope, space, scaled), scaled
+        if not is_squashed:
+            noise = add_gaussian(raw, network.place.weight("log_std"))
+            return finish_gaussian(scope, space, noise, raw, raw, squashed=False), None
         keys = zip(("log_std_min", "log_std_max"), LOG_STD_RANGE)
         low, high = (read_number(network.settings.get(key, default), key) for key, default in keys)
-        raw = network.forward_head(latent, 1)
-        require_outputs(raw, self.space.flat_size())
-        return clip(network.place / network.heads[1], raw, low, high, "log_std")
+        spread = network.forward_head(latent, 1)
+        require_outputs(spread, space.flat_size())
+        noise = add_gaussian(raw, clip(network.place / network.heads[1], spread, low, high, "log_std"))
+        scaled = place.add("Tanh", raw)
+        return finish_gaussian(scope, space, noise, raw, scaled, squashed=True), scaled
 
     def evaluate(self, action: Value | None) -> dict[str, Value]:
-        """Add the values of the critics; one that does not fit is left out, and the graph says so.
-
-        :param action: that critics of actions get
-        """
+        """Add the values of the critics; one that does not fit is left out, and the graph says so."""
         name = "vf" if "vf" in self.modules else "qf"
         module = self.modules.get(name)
         if module is None or module.pair not in CRITICS or (name == "qf" and action is None):
@@ -520,10 +492,18 @@ class Policy:
         network = Network(self.builder, {}, "")
         scope, place = Scope(network, "qf_state"), Scope(network, "qf")
         seen = scope.add("Concat", scope.flatten(self.observation), action, axis=-1)
-        own = [state for state in _OWN_STATES if any(name.startswith(f"{state}/") for name in self.tensors)]
+        states = {name.partition("/")[0] for name in self.tensors if "/" in name}
+        own: list[str] = [state for state in ("qf1_state", "qf2_state") if state in states]  # of TQC
         values = []
+        part, count = "", 0
+        if not own:  # then one module has several critics, along the first axis of its arrays
+            start = _find_parameters(self.tensors, "qf_state")
+            name = next((name for name in self.tensors if name.startswith(f"{start}Vmap")), "")
+            part, count = name[len(start) :].partition("/")[0] + "/", (*self.tensors[name].shape, 0)[0] if name else 0
+            if not 1 <= count <= _MOST_CRITICS:
+                message = f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}"
+                raise ValidationError(message)
         for state in own or ["qf_state"]:
-            part, count = ("", 0) if own else _find_critics(self.tensors, state)
             critic = self.make(module, CRITICS[module.pair], seen.shape, state, part, count)
             for number in range(count or 1):
                 critic.variables.critic = number
@@ -531,17 +511,6 @@ class Policy:
         if self.archive.algorithm.name == "TQC":
             return average_quantiles(place, values)
         return {"q_values": place.add("Concat", *values, axis=-1, name="q_values")}
-
-
-def _find_critics(tensors: Mapping[str, TensorInfo], state: str) -> tuple[str, int]:
-    """Return the module that several critics are in, with a slash, and their number."""
-    start = _find_parameters(tensors, state)
-    name = next((name for name in tensors if name.startswith(f"{start}Vmap")), "")
-    count = (*tensors[name].shape, 0)[0] if name else 0
-    if not 1 <= count <= _MOST_CRITICS:
-        message = f"expected from 1 to {_MOST_CRITICS} critics in one array, got {count:,}"
-        raise ValidationError(message)
-    return name[len(start) :].partition("/")[0] + "/", count
 
 
 def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
@@ -554,15 +523,11 @@ def _read_space(archive: SbxArchive, key: str, given: Space | None) -> Space:
 
 
 def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormalize | None) -> Value:
-    """Add the inputs, and ``prepare_obs``, which encodes nothing: the parts of a Dict are concatenated.
-
-    :return: of float32, in the shape of the space; of a Discrete a vector of one number
-    """
+    """Add the inputs as float32, a Discrete as a vector of one number; the parts of a Dict are concatenated."""
     parts = []
     for key, part in space.parts().items():
         name = OBSERVATION if key is None else f"{OBSERVATION}.{key}"
-        value = add_observation_input(builder, part, name, key, statistics, "SBX")
-        parts.append(value if value.dtype == FLOAT else builder.add("Cast", value, to=FLOAT, module=name))
+        parts.append(builder.cast(add_observation_input(builder, part, name, key, statistics, "SBX"), FLOAT, name))
     if not space.has_keys:
         return parts[0] if parts[0].shape else builder.add("Reshape", parts[0], shape=(1,), module=OBSERVATION)
     if not parts or any(len(part.shape) != 1 for part in parts):
@@ -571,24 +536,14 @@ def _add_observation(builder: GraphBuilder, space: Space, statistics: VecNormali
     return builder.add("Concat", *parts, axis=-1, module=OBSERVATION) if len(parts) > 1 else parts[0]
 
 
+@refuse_network()
 def build_sbx_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
-    """Return the policy of an archive of SBX as a graph.
-
-    :param archive: as :func:`sbformat.formats.opener.open_archive` returns it
-    :param given: what the caller supplies; its ``policy_class`` is not used: the file names the classes of networks
-    :param budget: what the operation may use
-
-    Example::
-
-        model = build_sbx_policy(open_archive("sbx_sac.zip", budget), Given(), budget)
-        model.graph.outputs   # {"action": ..., "mean": ..., "log_std": ..., "q_values": ...}
-    """
+    """Return the policy of an archive of SBX as a graph; the file, not the caller, names the classes of networks."""
     if not isinstance(archive, SbxArchive):
         message = f"expected an archive of SBX, got the format {archive.format}"
         raise UnsupportedError(message)
-    with refuse_network():
-        policy = Policy(archive, given, budget)
-        head, action = policy.act()
-        graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)
+    policy = Policy(archive, given, budget)
+    head, action = policy.act()
+    graph = policy.builder.build({**head.outputs, **policy.evaluate(action)}, head.sampling)
     spaces = policy.observations, policy.space
     return PolicyModel(graph, *spaces, archive.algorithm.name, "sb3", was_normalized(archive, spaces[0]), archive)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, escape
 from sbformat.immutable import FrozenDict, Record
+from sbformat.policies.operators import require
 from sbformat.pth.values import TensorInfo, tensor_info
 
 if TYPE_CHECKING:
@@ -34,22 +35,13 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
 """Wrappers of a module, by the part that each adds to names."""
-_CHILD: Final = "module."
-"""The one that is also a common name of a submodule."""
 _KEYED: Final = "extractors."
 """The module of a CombinedExtractor whose submodules have the keys of the observation as names."""
-_PARAMETRIZATIONS: Final = "parametrizations"
 _MARKS: Final = ("_orig_mod.", "module.", "parametrizations.", "_orig\n", "_g\n")
 """Parts of names that only wrappers add, where each name is a line."""
 _PARAMETRIZATION: Final = re.compile(r"((?:.+?\.)?)parametrizations\.([^.]+)(\..+)")
 _DTYPES: Final = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
-"""The dtypes of tensors that are computed, with numpy's codes."""
-_MOST_PARTS: Final = 32
-"""Modules in a name: what follows is one part."""
 _MOST_NAMES: Final = 4
-"""Names in a sentence."""
-_ROUNDING: Final = 1.001
-"""A factor that makes up for rounding."""
 
 
 class Unwrapped(Record):
@@ -67,20 +59,14 @@ class Unwrapped(Record):
     """By the name of each tensor that cannot be computed: its wrapper, and why not."""
 
     def require_all(self, supplied: Iterable[str] = ()) -> None:
-        """Refuse tensors that cannot be computed.
-
-        :param supplied: the ends of the names of modules whose tensors are not used
-        """
+        """Refuse tensors that cannot be computed, but those of modules that the caller supplies."""
         found = [why for name, why in self.refused.items() if not any(f"{module}." in name for module in supplied)]
         if found:
             raise UnsupportedError("; ".join(found[:_MOST_NAMES]), entry=self.state_dict.entry)
 
 
 def unwrap_policy(archive: Archive, entry: str = POLICY_ENTRY) -> Unwrapped:
-    """Return the state dict of an archive's policy without wrappers, as :func:`unwrap` does.
-
-    :param entry: of the state dict
-    """
+    """Return the state dict of an archive's policy without wrappers, as :func:`unwrap` does."""
     return archive.derive(f"unwrapped {entry}", lambda: unwrap(archive.state_dict(entry)))
 
 
@@ -92,9 +78,8 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
         these, only ``torch.compile`` of the module itself is removed
     """
     tree: Any = state_dict.tree
-    if not isinstance(tree, dict) or not all(
-        type(name) is str and isinstance(info, TensorInfo) for name, info in tree.items()
-    ):
+    items = tree.items() if isinstance(tree, dict) else [(None, None)]
+    if not all(type(name) is str and isinstance(info, TensorInfo) for name, info in items):
         return Unwrapped(state_dict)
     lines = "\n".join([*tree, ""])
     if not any(mark in lines for mark in _MARKS):
@@ -103,24 +88,22 @@ def unwrap(state_dict: StateDict, kept: Collection[str] = ()) -> Unwrapped:
     names = {name: _strip(name, counts, kept) for name in tree}
     tensors = {plain.name: tree[name] for name, plain in names.items()}
     metadata = getattr(tree, "_metadata", None)
-    paths = {
-        _strip(f"{path}." if path else "", counts, kept).name.removesuffix("."): facts
-        for path, facts in (metadata if isinstance(metadata, dict) else {}).items()
-        if type(path) is str
-    }
-    computed, refused = _compute_all(
-        {plain.name: tensors[plain.name] for plain in names.values() if not plain.is_kept},
-        paths.keys(),
-        state_dict.new_budget(),
-    )
+    paths = {}
+    for path, facts in metadata.items() if isinstance(metadata, dict) else ():
+        if type(path) is str:
+            paths[_strip(f"{path}." if path else "", counts, kept).name.removesuffix(".")] = facts
+    free = {plain.name: tensors[plain.name] for plain in names.values() if not plain.is_kept}
+    computed, refused = _compute_all(free, paths.keys(), state_dict.new_budget())
     made: Any = OrderedDict(_list_tensors(tensors, computed))
     if metadata is not None:
         made._metadata = OrderedDict(paths)  # noqa: SLF001 -- torch's own name
+    removed = Counter(part for plain in names.values() for part in plain.removed)
+    notes = (f"{_MODULES[part]}: {part} removed from {count:,} names" for part, count in removed.items())
     return Unwrapped(
         state_dict.with_tree(made),
         FrozenDict({plain.name: name for name, plain in names.items() if plain.name != name and plain.name in made}),
         frozenset(computed),
-        (*_describe_modules(names.values()), *_describe_tensors(computed)),
+        (*notes, *_describe_tensors(computed)),
         FrozenDict(refused),
     )
 
@@ -134,12 +117,11 @@ class _Plain(Record):
     name: str
     removed: tuple[str, ...]
     is_kept: bool
-    """Whether it is in a module that is kept."""
 
 
 def _split(name: str) -> list[str]:
     """Return the parts of a name, each but the last with its dot."""
-    *modules, last = name.split(".", _MOST_PARTS)
+    *modules, last = name.split(".", 32)  # what follows more modules is one part
     return [*(f"{part}." for part in modules), last]
 
 
@@ -156,7 +138,7 @@ def _strip(name: str, counts: Mapping[str, int], kept: Collection[str]) -> _Plai
     for part, before in zip(parts, accumulate(parts[:-1], initial="")):
         is_kept = (plain[-1][:-1] if plain else "") in kept
         is_wrapper = part in _MODULES and counts[before] == counts[before + part] and plain[-1:] != [_KEYED]
-        if is_wrapper and not (is_kept and part == _CHILD):
+        if is_wrapper and not (is_kept and part == "module."):
             removed.append(part)
         elif is_kept:
             return _Plain("".join([*plain, name[len(before) :]]), tuple(removed), is_kept=True)
@@ -165,16 +147,11 @@ def _strip(name: str, counts: Mapping[str, int], kept: Collection[str]) -> _Plai
     return _Plain("".join(plain), tuple(removed), is_kept=False)
 
 
-def _describe_modules(names: Iterable[_Plain]) -> Iterator[str]:
-    for part, count in Counter(part for plain in names for part in plain.removed).items():
-        yield f"{_MODULES[part]}: {part} removed from {count:,} names"
-
-
 # -- wrappers of tensors ------------------------------------------------------------------------------
 
 
 def _apply_mask(original: Any, mask: Any) -> Any:
-    _require(original.shape == mask.shape, "a mask of the tensor's shape")
+    require(original.shape == mask.shape, "expected a mask of the tensor's shape")
     return original * mask
 
 
@@ -191,27 +168,21 @@ def _divide_by_norm(weight: Any, left: Any, right: Any) -> Any:
         for axis, size in enumerate(weight.shape)
         if weight.size and left.shape == (size,) and right.shape == (weight.size // size,)
     }
-    _require(bool(sigmas), "vectors of the sizes of its matrix")
+    require(bool(sigmas), "expected vectors of the sizes of its matrix")
     axis, sigma = next(iter(sigmas.items()))
     others = [abs(sigmas[other]) for other in sigmas if other != axis]
-    is_certain = not others or (axis == 0 and max(others) <= abs(sigma) * _ROUNDING)
-    _require(is_certain, "vectors that fit one axis: the argument dim is not stored")
+    is_certain = not others or (axis == 0 and max(others) <= abs(sigma) * 1.001)  # rounding
+    require(is_certain, "expected vectors that fit one axis: the argument dim is not stored")
     return weight / sigma
 
 
 def _scale(direction: Any, length: Any) -> Any:
     """``direction * length / norm``, with a norm for each length; one length without axes is that of all."""
-    _require(length.ndim in (0, direction.ndim), "one length, or one along each axis")
+    require(length.ndim in (0, direction.ndim), "expected one length, or one along each axis")
     axes = tuple(axis for axis, size in enumerate(length.shape) if size == 1) if length.shape else None
     norms = (direction**2).sum(axes, keepdims=bool(length.shape)) ** 0.5
-    _require(norms.shape == length.shape, "a length for each part of the direction")
+    require(norms.shape == length.shape, "expected a length for each part of the direction")
     return direction * (length / norms)
-
-
-def _require(fits: bool, expected: str) -> None:  # noqa: FBT001 -- the condition
-    if not fits:
-        message = f"expected {expected}"
-        raise UnsupportedError(message)
 
 
 def _refuse(*_: Any) -> Any:
@@ -248,24 +219,18 @@ class _Computed(Record):
 
     wrapper: _Wrapper
     parts: tuple[str, ...]
-    """The names of what it was computed from."""
     info: TensorInfo
 
 
 def _compute_all(
     tensors: Mapping[str, TensorInfo], modules: Collection[str], budget: Budget
 ) -> tuple[dict[str, _Computed], dict[str, str]]:
-    """Return the tensors that have a wrapper, and why others cannot be computed; each by name.
-
-    :param modules: the modules of torch's ``_metadata``; empty when it is missing
-    """
+    """Return the tensors that have a wrapper, and why others cannot be computed; each by name."""
     computed: dict[str, _Computed] = {}
     refused: dict[str, str] = {}
     known: dict[object, TensorInfo] = {}
     """By the memory of the parts: tensors that shared it still do."""
-    for name, parts, wrapper in [*_find_suffixes(tensors), *_find_parametrizations(tensors, modules)]:
-        if name in tensors:
-            continue
+    for name, parts, wrapper in _find_wrapped(tensors, modules):
         infos = [tensors[part] for part in parts]
         memory = wrapper, tuple((id(info.storage), *info[:4], info.conj, info.neg) for info in infos)
         try:
@@ -278,31 +243,29 @@ def _compute_all(
     return computed, refused
 
 
-def _find_suffixes(tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[str, tuple[str, ...], _Wrapper]]:
-    for name in tensors:
-        for wrapper in _SUFFIXES:
-            stem = name.removesuffix(wrapper.parts[0])
-            parts = tuple(stem + part for part in wrapper.parts)
-            if stem != name and all(part in tensors for part in parts):
-                yield stem, parts, wrapper
-                break
-
-
-def _find_parametrizations(
+def _find_wrapped(
     tensors: Mapping[str, TensorInfo], modules: Collection[str]
 ) -> Iterator[tuple[str, tuple[str, ...], _Wrapper]]:
+    """Yield the names of tensors that are not stored themselves, each with its parts and their wrapper."""
     found: dict[tuple[str, str], list[str]] = {}
     for tensor in tensors:
+        for wrapper in _SUFFIXES:
+            stem = tensor.removesuffix(wrapper.parts[0])
+            names = tuple(stem + part for part in wrapper.parts)
+            if stem != tensor and all(name in tensors for name in names):
+                if stem not in tensors:
+                    yield stem, names, wrapper
+                break
         match = _PARAMETRIZATION.fullmatch(tensor)
         if match and not match[1].endswith(_KEYED):
             found.setdefault((match[1], match[2]), []).append(match[3])
     for (module, name), parts in found.items():
-        stem = f"{module}{_PARAMETRIZATIONS}.{name}"
-        has_more = f"{stem}.1" in modules
-        wrapper = next((row for row in _PARAMETRIZED if set(row.parts) == set(parts) and not has_more), None)
-        if wrapper is None:
-            wrapper = _Wrapper("a parametrization that is not known", tuple(parts), _refuse)
-        yield module + name, tuple(stem + part for part in wrapper.parts), wrapper
+        stem = f"{module}parametrizations.{name}"
+        is_one = f"{stem}.1" not in modules
+        unknown = _Wrapper("a parametrization that is not known", tuple(parts), _refuse)
+        wrapper = next((row for row in _PARAMETRIZED if set(row.parts) == set(parts) and is_one), unknown)
+        if module + name not in tensors:
+            yield module + name, tuple(stem + part for part in wrapper.parts), wrapper
 
 
 def _compute(wrapper: _Wrapper, infos: Sequence[TensorInfo], budget: Budget) -> TensorInfo:
@@ -312,7 +275,7 @@ def _compute(wrapper: _Wrapper, infos: Sequence[TensorInfo], budget: Budget) -> 
     from sbformat.pth.arrays import to_array
 
     first = infos[0]
-    _require(all(info.dtype in _DTYPES for info in infos), f"tensors of {', '.join(_DTYPES)}")
+    require(all(info.dtype in _DTYPES for info in infos), f"expected tensors of {', '.join(_DTYPES)}")
     budget.inflate(16 * sum(info.numel for info in infos))  # as float64, and the result
     with np.errstate(all="ignore"):  # as torch, which returns infinity and NaN
         made = wrapper.compute(*(to_array(info, budget).astype(np.float64) for info in infos))

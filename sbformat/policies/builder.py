@@ -25,22 +25,12 @@ if TYPE_CHECKING:
     from sbformat.policies.operators import Shape
 
 
-_NODE_ITEMS: Final = 1024
-"""Items that a node is charged as beside those of its result: it takes memory, too."""
-
-
 BFLOAT16: Final = "bfloat16"
 """A dtype that numpy does not have; float32 has all of its values."""
 
 
-class Value(Record):
-    """A value in a graph under construction: an input, a weight or the result of a node."""
-
-    name: str
-    dtype: str
-    shape: Shape
-    """Shape of one item; of a weight, its whole shape."""
-    is_weight: bool
+Value: TypeAlias = Operand
+"""A value in a graph under construction: an input, a weight, whose shape is the whole one, or the result of a node."""
 
 
 class GraphBuilder:
@@ -74,26 +64,20 @@ class GraphBuilder:
             self._require_new(described.name)
             self._spend(described.name, described.shape)
             self._inputs[described.name] = described
-        return Value(described.name, described.dtype, described.shape, False)
+        return Value(described.dtype, described.shape, False, described.name)
 
     def weight(self, name: str, source: TensorInfo | ArrayInfo, address: str) -> Value:
-        """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32.
-
-        :param source: the tensor or array; only its dtype and shape are looked at
-        """
+        """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32."""
         if name not in self._weights:
             self._require_new(name)
             dtype = source.dtype if isinstance(source, TensorInfo) else numpy_name(source.dtype)
             dtype = "float32" if dtype == BFLOAT16 else dtype
             self._weights[name] = Weight(name, dtype, tuple(source.shape), address, source)
         made = self._weights[name]
-        return Value(name, made.dtype, made.shape, True)
+        return Value(made.dtype, made.shape, True, name)
 
     def constant(self, items: float | Iterable[float], dtype: str = "float32", shape: Shape = ()) -> Value:
-        """Add an array of numbers that no file contains; equal ones are one weight.
-
-        :param items: in C order
-        """
+        """Add an array of numbers that no file contains; equal ones are one weight."""
         numbers = tuple(items) if not isinstance(items, (int, float)) else (items,)
         numbers = tuple(nan if item != item else item for item in numbers)  # noqa: PLR0124 - one NaN, so that it is equal
         name = f"constant {dtype} {shape} {numbers[:8]}".replace("'", "")
@@ -101,16 +85,14 @@ class GraphBuilder:
             name += "+"
         if name not in self._weights:
             self._weights[name] = Weight(name, dtype, shape, None, numbers)
-        return Value(name, dtype, shape, True)
+        return Value(dtype, shape, True, name)
 
     def add(self, op: str, *operands: Value, name: str = "", module: str = "", **attributes: Any) -> Value:
         """Add a node, and return its result.
 
         A node whose operands are weights alone is a weight itself: back ends compute it once.
 
-        :param op: a key of ``OPERATORS``
         :param name: of the result; by default made from the module and the operator
-        :param module: the module of the policy that it is part of
         """
         operator = OPERATORS[op]
         least, most = operator.operands
@@ -118,16 +100,19 @@ class GraphBuilder:
             message = f"{op} does not take {len(operands)} operands with {sorted(attributes)}"
             raise TypeError(message)
         try:
-            dtype, shape = operator.result([Operand(*operand[1:]) for operand in operands], attributes)
+            dtype, shape = operator.result(operands, attributes)
         except UnsupportedError as error:
             message = f"{quote(module or name or op, 120)}: {error.message}"
             raise UnsupportedError(message) from None
-        self._spend(module or name or op, shape, beside=_NODE_ITEMS)
+        self._spend(module or name or op, shape, beside=1024)  # a node takes memory, too
         name = self._unique(name or (f"{module}/{op}" if module else op))
-        self._nodes[name] = Node(
-            name, op, tuple(operand.name for operand in operands), FrozenDict(attributes), dtype, shape, module
-        )
-        return Value(name, dtype, shape, all(operand.is_weight for operand in operands))
+        inputs = tuple(operand.name for operand in operands)
+        self._nodes[name] = Node(name, op, inputs, FrozenDict(attributes), dtype, shape, module)
+        return Value(dtype, shape, all(operand.is_weight for operand in operands), name)
+
+    def cast(self, value: Value, dtype: str, module: str = "") -> Value:
+        """Add a value in a dtype; it is the value itself if it has it."""
+        return value if value.dtype == dtype else self.add("Cast", value, to=dtype, module=module)
 
     def state(self, described: State) -> None:
         """Add a recurrent state, whose input and output exist already."""
@@ -139,10 +124,7 @@ class GraphBuilder:
             self.inferred.append(sentence)
 
     def build(self, outputs: Mapping[str, Value], sampling: Sampling) -> Graph:
-        """Return the graph; nodes that no output, state or sampling needs are left out.
-
-        :param outputs: by name, ``action`` first
-        """
+        """Return the graph; nodes that no output, state or sampling needs are left out."""
         wanted = {value.name for value in outputs.values()} | {sampling.replaces, *sampling.parameters.values()}
         wanted |= {state.output for state in self._states} | {state.input for state in self._states}
         for node in reversed(self._nodes.values()):
@@ -204,7 +186,6 @@ class Given(Record):
     """The arguments of ``load_policy`` beside the file."""
 
     vecnormalize: VecNormalize | None = None
-    """Statistics that observations are normalized with."""
     policy_class: str | None = None
     """The class to treat the policy as, as in ``ActorCriticPolicy``, where the file's is missing or not known."""
     observation_space: Space | None = None
@@ -212,7 +193,6 @@ class Given(Record):
     policy_kwargs: Mapping[str, Any] | None = None
     """Arguments of the policy, instead of the file's; a class by its name, as in ``torch.nn`` or SB3."""
     modules: frozenset[str] = frozenset()
-    """The modules that the caller supplies as functions of arrays."""
 
 
 class PolicyModel(Record):
@@ -225,6 +205,4 @@ class PolicyModel(Record):
     family: Family
     """The library whose ``predict`` the policy follows: they differ in shapes and states."""
     was_normalized: bool
-    """Whether the agent was trained behind VecNormalize."""
     archive: Archive | None = None
-    """Where it comes from."""

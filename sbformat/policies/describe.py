@@ -15,27 +15,25 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.graph import find_users
 from sbformat.policies.operators import OPERATORS
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import render_table, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
 
 
 _ACTIVATIONS: Final = {op: row.activation for op, row in OPERATORS.items() if row.activation}
-"""Operators that are activations of torch by themselves."""
 _COMPOSED: Final = {
     "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
     "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU",
     "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
 }  # fmt: skip
 """Operators that are an activation of torch together."""
-_MEANS: Final = ("running_mean", "ra_mean")
-"""The names of the statistics of batch normalization and batch renormalization."""
 _ATTRIBUTES: Final = 4
 
 
@@ -49,12 +47,9 @@ class Layer(Record):
     inputs: tuple[str, ...]
     """The layers, inputs of the graph and steps that it reads."""
     input_shapes: tuple[Shape, ...]
-    """The shape of each, for one observation."""
     shape: Shape
-    """The shape of the result for one observation."""
     activation: str | None
     weights: tuple[str, ...]
-    """Addresses of its tensors in the file."""
     parameter_count: int
     outputs: tuple[str, ...]
     """The outputs of the graph that are its result."""
@@ -85,7 +80,6 @@ class Summary(Record):
 
     inputs: tuple[Input, ...]
     preprocessing: tuple[Step, ...]
-    """The steps before the first layer."""
     layers: tuple[Layer, ...]
     heads: tuple[Head, ...]
     postprocessing: tuple[Step, ...]
@@ -117,19 +111,17 @@ class _Summarizer:
         self._trained = {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
         self._constant = set(graph.weights)
         """Weights, and nodes that depend on weights alone."""
-        self._names: dict[str, str] = {item.name: item.name for item in graph.inputs}
-        """The name that is displayed for a value: of the layer or step that made it."""
+        self._names: dict[str, str] = {}
+        """The layer that made a value, which is displayed for it."""
         self._is_recurrent = {item.name for item in graph.inputs if item.role in ("state", "episode_start")}
         """States, the start of episodes, and nodes that depend on these alone: an LSTM reads them."""
-        self._readers: dict[str, int] = {}
+        self._readers = find_users(graph.nodes)
         for node in graph.nodes:
             known = [name for name in node.inputs if name not in self._constant]
             if not known:
                 self._constant.add(node.name)
             elif self._is_recurrent.issuperset(known):
                 self._is_recurrent.add(node.name)
-            for name in set(node.inputs):
-                self._readers[name] = self._readers.get(name, 0) + 1
 
     def summarize(self) -> Summary:
         before, after = self._split()
@@ -139,109 +131,92 @@ class _Summarizer:
         for group in _group(self._graph.nodes, before | after):
             last = group.nodes[-1]
             if last.name in before or last.name in after:
-                self._names[last.name] = last.name
                 if last.name not in self._constant:
                     steps[last.name in after].append(Step(last.name, self._express(last), last.dtype, last.shape))
                 continue
             at = self._find_activated(group, made_by)
             if at is None:
+                at = len(layers)
                 layers.append(self._describe(group))
-                at = len(layers) - 1
             else:
                 layers[at] = self._activate(layers[at], group)
             made_by[last.name] = at
             self._names.update({node.name: group.name for node in group.nodes})
             self._names[last.name] = layers[at].name
-        graph = self._graph
+        graph, heads = self._graph, []
+        for name, value in graph.outputs.items():
+            head = graph.output(name)
+            heads.append(Head(name, head.dtype, head.shape, self._names.get(value, value)))
         return Summary(
-            graph.inputs,
-            tuple(steps[0]),
-            tuple(layers),
-            self._list_heads(),
-            tuple(steps[1]),
-            graph.states,
-            graph.sampling,
-            graph.inferred,
-            graph.parameter_count,
-        )
+            graph.inputs, tuple(steps[0]), tuple(layers), tuple(heads), tuple(steps[1]),
+            graph.states, graph.sampling, graph.inferred, graph.parameter_count,
+        )  # fmt: skip
 
     def _split(self) -> tuple[set[str], set[str]]:
         """Return the nodes before the first layers, and those after the last ones."""
-        modules = {node.module for node in self._graph.nodes if self._trained & set(node.inputs)}
-        layers = {
-            node.name
-            for node in self._graph.nodes
-            if self._trained & set(node.inputs) or (node.module and node.module in modules)
-        }
+        nodes = self._graph.nodes
+        trained = {node.name: node.module for node in nodes if not self._trained.isdisjoint(node.inputs)}
+        modules = set(trained.values()) - {""}
+        layers = {node.name for node in nodes if node.name in trained or node.module in modules}
         depends: set[str] = set()
-        for node in self._graph.nodes:
-            if node.name in layers or depends & set(node.inputs):
+        for node in nodes:
+            if node.name in layers or not depends.isdisjoint(node.inputs):
                 depends.add(node.name)
         needed: set[str] = set()
-        for node in reversed(self._graph.nodes):
+        for node in reversed(nodes):
             if node.name in layers or node.name in needed:
                 needed.update(node.inputs)
-        others = [node.name for node in self._graph.nodes if node.name not in layers]
-        before = {name for name in others if name not in depends}
-        return before, {name for name in others if name in depends and name not in needed}
+        others = {node.name for node in nodes} - layers
+        return others - depends, others & depends - needed
 
     def _find_activated(self, group: _Group, made_by: dict[str, int]) -> int | None:
         """Return the layer that a group is the activation of, if it is one."""
-        first, last = group.nodes[0], group.nodes[-1]
-        outside = self._operands(group)
+        first, outside = group.nodes[0], self._operands(group)
+        if len(outside) != 1 or outside[0] not in made_by:
+            return None
+        (value,) = outside
         is_activation = (
-            len(outside) == 1
-            and outside[0] in made_by
-            and self._shapes[outside[0]] == last.shape
+            self._shapes[value] == group.nodes[-1].shape
             and (not self._tensors(group) or first.op == "PRelu")
             and (len(group.nodes) > 1 or first.op in _ACTIVATIONS)
+            and len(self._readers[value]) <= sum(value in node.inputs for node in group.nodes)
+            and not self._outputs(value)
         )
-        if not is_activation or self._readers[outside[0]] > sum(outside[0] in node.inputs for node in group.nodes):
-            return None
-        return None if self._outputs(outside[0]) else made_by[outside[0]]
+        return made_by[value] if is_activation else None
 
     def _activate(self, layer: Layer, group: _Group) -> Layer:
         operators = " ".join(node.op for node in group.nodes)
         activation = _ACTIVATIONS.get(operators) or _COMPOSED.get(operators) or _list_operators(group)
-        tensors = self._tensors(group)
+        addresses, count = self._weigh(group)
         return layer._replace(
             activation=activation if layer.activation is None else f"{layer.activation}, {activation}",
-            weights=(*layer.weights, *(self._address(tensor) for tensor in tensors)),
-            parameter_count=layer.parameter_count + self._count(tensors),
+            weights=layer.weights + addresses,
+            parameter_count=layer.parameter_count + count,
             outputs=self._outputs(group.nodes[-1].name),
         )
 
     def _describe(self, group: _Group) -> Layer:
-        is_lstm = not self._is_recurrent.isdisjoint(self._operands(group))
-        outside = [name for name in self._operands(group) if not is_lstm or name not in self._is_recurrent]
-        tensors = self._tensors(group)
-        last = group.nodes[-1]
-        reads = {self._names.get(name, name): self._shapes[name] for name in outside}
+        outside, last = self._operands(group), group.nodes[-1]
+        is_lstm = not self._is_recurrent.isdisjoint(outside)
+        reads = {self._names.get(name, name): self._shapes[name] for name in outside
+                 if not is_lstm or name not in self._is_recurrent}  # fmt: skip
         operation, activation = "LSTM", None
         if not is_lstm:
-            has_activation = len(group.nodes) > 1 and last.op in _ACTIVATIONS
-            activation = _ACTIVATIONS[last.op] if has_activation else None
-            operation = self._name_operation(group._replace(nodes=group.nodes[:-1]) if has_activation else group)
+            activation = _ACTIVATIONS.get(last.op) if len(group.nodes) > 1 else None
+            operation = self._name_operation(group._replace(nodes=group.nodes[:-1]) if activation else group)
         return Layer(
-            group.name,
-            operation,
-            tuple(reads),
-            tuple(reads.values()),
-            last.shape,
-            activation,
-            tuple(map(self._address, tensors)),
-            self._count(tensors),
-            self._outputs(last.name),
-        )
+            group.name, operation, tuple(reads), tuple(reads.values()), last.shape, activation,
+            *self._weigh(group), self._outputs(last.name),
+        )  # fmt: skip
 
     def _name_operation(self, group: _Group) -> str:
         node = next((node for node in group.nodes if node.op == "Conv"), None)
         if node is not None:
-            kernel = self._shapes[node.inputs[1]][2:]
+            kernel = " x ".join(map(str, self._shapes[node.inputs[1]][2:]))
             strides, pads = node.attributes["strides"], node.attributes["pads"]
             padding = f", padding {_join_sizes(pads)}" if any(pads) else ""
-            return f"convolution {_join_sizes(kernel, ' x ')}, stride {_join_sizes(strides)}{padding}"
-        if any(tensor.rpartition(".")[2] in _MEANS for tensor in self._tensors(group)):
+            return f"convolution {kernel}, stride {_join_sizes(strides)}{padding}"
+        if any(tensor.rpartition(".")[2] in ("running_mean", "ra_mean") for tensor in self._tensors(group)):
             return "batch normalization"
         return _list_operators(group)
 
@@ -254,25 +229,17 @@ class _Summarizer:
     def _tensors(self, group: _Group) -> list[str]:
         return [name for name in dict.fromkeys(n for node in group.nodes for n in node.inputs) if name in self._trained]
 
-    def _address(self, name: str) -> str:
-        return self._graph.weights[name].address or name
-
-    def _count(self, tensors: Iterable[str]) -> int:
-        return sum(prod(self._graph.weights[name].shape) for name in tensors)
+    def _weigh(self, group: _Group) -> tuple[tuple[str, ...], int]:
+        """Return the addresses of a group's tensors, and the number of their items."""
+        weights = [self._graph.weights[name] for name in self._tensors(group)]
+        return tuple(weight.address or weight.name for weight in weights), sum(prod(weight.shape) for weight in weights)
 
     def _outputs(self, name: str) -> tuple[str, ...]:
         return tuple(output for output, made_by in self._graph.outputs.items() if made_by == name)
 
-    def _list_heads(self) -> tuple[Head, ...]:
-        found = {name: self._graph.output(name) for name in self._graph.outputs}
-        return tuple(
-            Head(name, head.dtype, head.shape, self._names.get(self._graph.outputs[name], self._graph.outputs[name]))
-            for name, head in found.items()
-        )
-
     def _express(self, node: Node) -> str:
-        operands = [self._express_operand(name) for name in node.inputs]
-        attributes = [f"{key}={_express_value(value)}" for key, value in node.attributes.items()]
+        operands = map(self._express_operand, node.inputs)
+        attributes = (f"{key}={_express_value(value)}" for key, value in node.attributes.items())
         return f"{node.op}({', '.join([*operands, *attributes])})"
 
     def _express_operand(self, name: str) -> str:
@@ -288,10 +255,11 @@ def _group(nodes: Sequence[Node], apart: set[str]) -> list[_Group]:
     """Group neighbouring nodes of one module; the others are each for themselves."""
     groups: list[_Group] = []
     for node in nodes:
-        if node.module and node.name not in apart and groups and groups[-1].name == node.module:
+        module = "" if node.name in apart else node.module
+        if module and groups and groups[-1].name == module:
             groups[-1].nodes.append(node)
         else:
-            groups.append(_Group(node.module if node.module and node.name not in apart else node.name, [node]))
+            groups.append(_Group(module or node.name, [node]))
     return groups
 
 
@@ -299,10 +267,9 @@ def _list_operators(group: _Group) -> str:
     return ", ".join(dict.fromkeys(OPERATORS[node.op].layer or node.op for node in group.nodes))
 
 
-def _join_sizes(sizes: Sequence[int], separator: str = ", ") -> str:
-    """Return sizes as text; equal ones once, unless they are a product."""
-    shown = sizes if separator != ", " or len(set(sizes)) > 1 else sizes[:1]
-    return separator.join(map(str, shown))
+def _join_sizes(sizes: Sequence[int]) -> str:
+    """Return sizes as text; equal ones once."""
+    return ", ".join(map(str, sizes if len(set(sizes)) > 1 else sizes[:1]))
 
 
 def _express_value(value: Any) -> str:
@@ -312,9 +279,7 @@ def _express_value(value: Any) -> str:
     return escape(str(write_number(value)))
 
 
-_CELL: Final = 200
 _ROWS: Final = 1000
-_SIZES: Final = 8
 _SAMPLING: Final = {
     "gaussian": "{mean} + exp({log_std}) * noise",
     "gsde": "{mean} + {latent} @ ({std} * noise), with noise that is drawn once",
@@ -333,14 +298,13 @@ class Table(Record):
     header: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     right: tuple[int, ...] = ()
-    """Columns that are right-aligned."""
 
 
 def describe(graph: Graph) -> str:
     """Return a graph as text: one table after another, escaped, with a line for each layer."""
     lines = []
     for table in list_tables(summarize(graph), with_weights=True):
-        rows = [[escape(cell, _CELL) for cell in row] for row in table.rows[:_ROWS]]
+        rows = [[escape(cell, 200) for cell in row] for row in table.rows[:_ROWS]]
         if rows:
             lines += ["", table.title, *(f"  {line}" for line in render_table(table.header, rows, table.right))]
         if len(table.rows) > _ROWS:
@@ -349,33 +313,20 @@ def describe(graph: Graph) -> str:
 
 
 def list_tables(summary: Summary, *, with_weights: bool = False) -> list[Table]:
-    """Return the tables of a description; cells are not escaped, and some tables have no rows.
-
-    :param with_weights: with the addresses of each layer's weights
-    """
-    layers = Table(
-        f"layers ({summary.parameter_count:,} parameters)",
-        ("layer", "operation", "reads", "shape", "activation", "parameters", *(["weights"] if with_weights else [])),
-        [_list_cells(layer, with_weights=with_weights) for layer in summary.layers],
-        right=(5,),
-    )
+    """Return the tables of a description; cells are not escaped, and some tables have no rows."""
+    weights = ("weights",) if with_weights else ()
+    header = ("layer", "operation", "reads", "shape", "activation", "parameters", *weights)
+    layers = [_list_cells(layer, with_weights=with_weights) for layer in summary.layers]
+    inputs = [(item.name, item.dtype, render_shape(item.shape), _describe_role(item)) for item in summary.inputs]
     outputs = [(head.name, head.dtype, render_shape(head.shape), head.source) for head in summary.heads]
+    states = [(row.name, row.input, row.output) for row in summary.states]
     return [
-        Table(
-            "inputs",
-            ("input", "dtype", "shape", "role"),
-            [
-                (item.name, item.dtype, render_shape(item.shape), _describe_role(item.role, item.key, item.default))
-                for item in summary.inputs
-            ],
-        ),
+        Table("inputs", ("input", "dtype", "shape", "role"), inputs),
         _make_steps("pre-processing", summary.preprocessing),
-        layers,
+        Table(f"layers ({summary.parameter_count:,} parameters)", header, layers, right=(5,)),
         Table("outputs", ("output", "dtype", "shape", "from"), outputs),
         _make_steps("post-processing", summary.postprocessing),
-        Table(
-            "states", ("state", "input", "next value"), [(row.name, row.input, row.output) for row in summary.states]
-        ),
+        Table("states", ("state", "input", "next value"), states),
         Table("sampling", (), [(summary.sampling.kind, describe_sampling(summary.sampling))]),
         Table("inferred", (), [(sentence,) for sentence in summary.inferred]),
     ]
@@ -389,7 +340,7 @@ def render_shape(shape: Shape) -> str:
 def describe_sampling(sampling: Sampling) -> str:
     """Return how an action is drawn, as a phrase."""
     phrase = _SAMPLING[sampling.kind].format(rate=sampling.rate, **sampling.parameters)
-    sizes = f", of {', '.join(map(str, sampling.sizes[:_SIZES]))} choices" if sampling.sizes else ""
+    sizes = f", of {', '.join(map(str, sampling.sizes[:8]))} choices" if sampling.sizes else ""
     sizes = f"{sizes} in {len(sampling.sizes)} components" if len(sampling.sizes) > 1 else sizes
     replaces = f"; the draw replaces {sampling.replaces}" if sampling.replaces else ""
     return f"{phrase}{sizes}{replaces}"
@@ -423,7 +374,7 @@ def _list_cells(layer: Layer, *, with_weights: bool) -> tuple[str, ...]:
     )
 
 
-def _describe_role(role: str, key: str | None, default: float | None) -> str:
-    shown = role.replace("_", " ")
-    shown += f" {key!r}" if key is not None else ""
-    return shown if default is None else f"{shown}, by default {default:g}"
+def _describe_role(item: Input) -> str:
+    shown = item.role.replace("_", " ")
+    shown += f" {item.key!r}" if item.key is not None else ""
+    return shown if item.default is None else f"{shown}, by default {item.default:g}"

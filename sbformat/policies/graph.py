@@ -1,11 +1,8 @@
 """``Graph``: what a policy computes, as inert data (POLICIES.md 19).
 
-Inputs, nodes in order, outputs, and weights. A node names an operator of :mod:`~sbformat.policies.operators`, its
-operands and attributes; there is nothing to call in it. Weights are references to tensors of the archive, which are
-read when a back end needs them, so that a graph is made without numpy. Back ends walk the nodes: ``run`` with numpy,
-``onnx`` and ``c`` to write files.
-
-Worked example: DQN with one hidden layer of 8, for 4 observations and 2 actions::
+Inputs, nodes in order, outputs, and weights. A node names an operator of :mod:`~sbformat.policies.operators`; there is
+nothing to call in it. Weights are references to tensors of the archive, which are read when a back end needs them, so
+that a graph is made without numpy. DQN with one hidden layer of 8, for 4 observations and 2 actions::
 
     inputs   observation float32 (4)
     nodes    q_net.q_net.0  Gemm(observation, q_net.q_net.0.weight, q_net.q_net.0.bias)   float32 (8)
@@ -22,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
@@ -32,15 +29,13 @@ from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_number, write_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sbformat.policies.operators import Shape
 
 
 BOUNDS: Final = "bounds"
 """The ``module`` of nodes that clip or scale an action to the bounds of its space."""
-
-SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
 
 
 class Tensor(Record):
@@ -120,7 +115,7 @@ class Sampling(Record):
     - ``none``: the action is deterministic.
     """
 
-    kind: SamplingKind
+    kind: Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
     replaces: str = ""
     """The node whose result is replaced by the draw."""
     parameters: Mapping[str, str] = {}
@@ -142,10 +137,7 @@ class Graph(Record):
     """A sentence for each fact that shapes determined instead of ``data``, and for each wrapper that was removed."""
 
     def output(self, name: str) -> Tensor:
-        """Return an output's dtype and shape.
-
-        :param name: a key of ``outputs``
-        """
+        """Return an output's dtype and shape."""
         wanted = self.outputs[name]
         items: tuple[Node | Input, ...] = (*self.nodes, *self.inputs)
         found = next(item for item in items if item.name == wanted)
@@ -215,14 +207,10 @@ def _write_weight(weight: Weight) -> dict[str, Any]:
     if isinstance(source, ArrayInfo):
         items = _list_items(source)
     elif not isinstance(source, TensorInfo):
-        items = _shorten(source)
+        items = [write_number(number) for number in source]
+        if len(items) > 1 and len(set(map(str, items))) == 1:  # STATISTICS.md 17.6
+            items = items[0]
     return made if items is None else {**made, "items": items}
-
-
-def _shorten(numbers: Sequence[float]) -> Any:
-    """Return numbers as JSON: one number when there are several and all are equal (STATISTICS.md 17.6)."""
-    items = [write_number(number) for number in numbers]
-    return items[0] if len(items) > 1 and len(set(map(str, items))) == 1 else items
 
 
 def _list_items(array: ArrayInfo) -> Any:

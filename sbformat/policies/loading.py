@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import SB3_ARCHIVES
@@ -44,13 +45,11 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "safetensors": "plain arrays",
     "npz": "plain arrays",
 }
-"""Descriptions of the files without a policy."""
 NOT_NORMALIZED: Final = (
     "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
     "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "
     "pass False (--vecnormalize none)"
 )
-"""The warning for an agent without its statistics."""
 
 
 def load_policy(
@@ -105,7 +104,15 @@ def load_policy(
     """
     from sbformat.policies.run.policy import Policy
 
-    functions = _check_modules(modules)
+    functions: dict[str, Callable[..., Any]] = {}
+    if modules is not None:
+        require_type(modules, Mapping, "modules to be a dict of functions by name")
+        functions.update(modules)
+    for name, function in functions.items():
+        require_type(name, str, "a name of a module")
+        if not callable(function):
+            message = f"expected a function as the module {name}, got {type(function).__name__}"
+            raise TypeError(message)
     given = _check_given(policy_class, observation_space, action_space, policy_kwargs, functions)
     budget = Budget(limits)
     model, statistics = _build_model(source, given, vecnormalize, budget)
@@ -142,18 +149,6 @@ def policy_graph(
     return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
 
 
-def _check_modules(modules: object) -> Mapping[str, Callable[..., Any]]:
-    """Check that modules are functions by name."""
-    found = {} if modules is None else modules
-    require_type(found, Mapping, "modules to be a dict of functions by name")
-    for name, function in found.items():  # type: ignore[attr-defined]
-        require_type(name, str, "a name of a module")
-        if not callable(function):
-            message = f"expected a function as the module {name}, got {type(function).__name__}"
-            raise TypeError(message)
-    return dict(found)  # type: ignore[call-overload, no-any-return]
-
-
 def _check_given(
     policy_class: object, observation_space: object, action_space: object, policy_kwargs: object, modules: Iterable[str]
 ) -> Given:
@@ -181,25 +176,28 @@ def _build_model(
     if warning:
         warnings.warn(warning, UserWarning, stacklevel=3)
     archive = open_archive(source, budget)
-    _require_policy(archive)
+    if archive.format in _WITHOUT_POLICY:
+        message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
+        raise UnsupportedError(message)
+    if archive.format in SB3_ARCHIVES and DATA_ENTRY in archive.entries:
+        archive.state_dict(POLICY_ENTRY)
     statistics = read_statistics(archive, vecnormalize, budget.limits)
     if statistics is not None and statistics.norm_obs:
         from sbformat.formats.vecnormalize.values import require_fit
 
-        require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
+        space: object = given.observation_space
+        if space is None:
+            with suppress(SbformatError):  # a space that is not known is for the builder to refuse
+                space = archive.decode(_OBSERVATION_SPACE)
+        require_fit(statistics, space, _OTHERWISE)
         given = given._replace(vecnormalize=statistics)
     if archive.format in ("sb2-zip", "sb2-pickle"):
-        from sbformat.nets.sb2_agents import build_sb2_policy
-
-        model = build_sb2_policy(archive, given, budget)
+        from sbformat.nets.sb2_agents import build_sb2_policy as build
     elif archive.format == "sbx":
-        from sbformat.nets.sbx import build_sbx_policy
-
-        model = build_sbx_policy(archive, given, budget)
+        from sbformat.nets.sbx import build_sbx_policy as build
     else:
-        from sbformat.nets.building import build_sb3_policy
-
-        model = build_sb3_policy(archive, given, budget)
+        from sbformat.nets.building import build_sb3_policy as build
+    model = build(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}
     for name in sorted(given.modules - called):
         message = (
@@ -218,11 +216,11 @@ def resolve_folder(
     :return: the source and the statistics, unchanged for what is not a folder of files; and whether ``config.yml`` says
         that observations were normalized; and a warning about statistics that are left out, empty if there is none
     """
-    if not is_folder(source):
-        return source, vecnormalize, False, ""
-    from sbformat.folders import find_in_folder
+    chosen = None
+    if is_folder(source):
+        from sbformat.folders import find_in_folder
 
-    chosen = find_in_folder(source, limits)
+        chosen = find_in_folder(source, limits)
     if chosen is None:
         return source, vecnormalize, False, ""
     if vecnormalize is not None:
@@ -230,23 +228,6 @@ def resolve_folder(
     if chosen.problem:
         raise UnsupportedError(chosen.problem)
     return chosen.path, chosen.statistics, bool(chosen.is_normalized), chosen.warning
-
-
-def _require_policy(archive: Archive) -> None:
-    """Refuse a file that is not an agent or a policy."""
-    if archive.format in _WITHOUT_POLICY:
-        message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
-        raise UnsupportedError(message)
-    if archive.format in SB3_ARCHIVES and DATA_ENTRY in archive.entries:
-        archive.state_dict(POLICY_ENTRY)
-
-
-def _read_observation_space(archive: Archive) -> object:
-    """Return the space of the agent's observations; None when it is unknown, which is for the builder to refuse."""
-    try:
-        return archive.decode(_OBSERVATION_SPACE)
-    except SbformatError:
-        return None
 
 
 def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> VecNormalize | None:
@@ -264,10 +245,7 @@ def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> V
 
 
 def read_given_statistics(vecnormalize: object, limits: Limits) -> VecNormalize:
-    """Return the statistics that the caller passes.
-
-    :param vecnormalize: statistics, or what :func:`sbformat.read_vecnormalize` takes
-    """
+    """Return statistics, or what :func:`sbformat.read_vecnormalize` returns for them."""
     from sbformat.formats.vecnormalize import VecNormalize, read_vecnormalize
 
     if isinstance(vecnormalize, VecNormalize):
@@ -275,6 +253,6 @@ def read_given_statistics(vecnormalize: object, limits: Limits) -> VecNormalize:
     try:
         return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]
     except MissingEntryError as error:
-        message = "expected statistics as vecnormalize (a vecnormalize.pkl, or a bundle), got an archive without them"
-        message += f": {error.message}"
+        expected = "expected statistics as vecnormalize (a vecnormalize.pkl, or a bundle)"
+        message = f"{expected}, got an archive without them: {error.message}"
         raise UnsupportedError(message) from None

@@ -1,24 +1,15 @@
 """``export_onnx``: a policy as an ONNX model, which the ``onnx`` package makes and checks.
 
-Theory of operation
--------------------
-*In*: :class:`~sbformat.policies.export.lowering.Lowered`. *Out*: a file of protobufs. :func:`translate` makes steps and
-initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these.
-
-The operators of a graph are ONNX's, and most nodes become one step of the same name with the same attributes. What
-differs is here:
+In: :class:`~sbformat.policies.export.lowering.Lowered`. Out: a file of protobufs. :func:`translate` makes steps and
+initializers, plain data in a :class:`Writer`, and :func:`write_model` makes the model of these. Most nodes become one
+step of the same name with the same attributes. What differs is here:
 
 - A shape of a graph is that of one item; a value of a model has the batch as its first axis, a constant does not.
   An axis that counts from the end is the same in both. Operands with fewer axes than the result get new ones after
-  the batch, not before it, as broadcasting would.
+  the batch, not before it, as broadcasting would: for x (batch, 3) and y (batch, 2, 3), ``Add(Unsqueeze(x, [1]), y)``.
 - Some operators take as operands what are attributes in a graph, since various opsets.
 - What the opset does not have is composed of other operators.
 - Runtimes compute few operators with small integers: such operands are cast to wider ones, and the result back.
-
-Worked example, for x of the shape (batch, 3) and y of (batch, 2, 3)::
-
-    sum  Add(x, y)                  sum/Unsqueeze  Unsqueeze(x, [1])            (batch, 1, 3)
-                                    sum            Add(sum/Unsqueeze, y)        (batch, 2, 3)
 
 Sources: https://onnx.ai/onnx/operators; ``docs/OperatorKernels.md`` of onnxruntime.
 """
@@ -33,7 +24,7 @@ import numpy as np
 
 import sbformat
 from sbformat.errors import UnsupportedError, escape, quote, require_type
-from sbformat.immutable import Record
+from sbformat.immutable import FrozenDict, Record
 from sbformat.policies.export.files import ExportReport, summarize_origin, write_files
 from sbformat.policies.export.lowering import lower, read_types
 from sbformat.policies.operators import OPERATORS, Operand, decompose
@@ -43,7 +34,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.export.files import Port
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node
     from sbformat.policies.operators import Shape
@@ -55,7 +45,6 @@ AXES_AS_OPERAND: Final = 18
 """The opset since which the axes of all reductions are an operand."""
 SHAPE_WITH_RANGE: Final = 15
 """The opset since which Shape returns a range of axes."""
-_MOST_CHARACTERS: Final = 120
 _WIDER: Final = {
     "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
 }  # fmt: skip
@@ -63,12 +52,7 @@ _WIDER: Final = {
 
 
 def translate(lowered: Lowered, opset: int, batch: int | None) -> Writer:
-    """Return the steps and initializers of a model.
-
-    :param lowered: the graph
-    :param opset: from 13
-    :param batch: the size of a batch; None when it is not fixed
-    """
+    """Return the steps and initializers of a model, of an opset from 13; ``batch`` is None when it is not fixed."""
     writer = Writer(lowered, opset, batch)
     clips = find_clips(lowered)
     skipped = {clip.inner for clip in clips.values()}
@@ -87,8 +71,9 @@ def _translate_node(writer: Writer, node: Node) -> None:
     values = [writer.find(name) for name in node.inputs]
     row = OPERATORS[node.op]
     wide = None if row.moves else _WIDER.get(values[-1].dtype)
-    if 0 in node.shape:
-        _make_empty(writer, node)
+    if 0 in node.shape:  # a Reshape to 0 would mean something else
+        empty = writer.add_numbers(np.empty((1, *node.shape), node.dtype), "empty")
+        writer.add_result(node, "Expand", [empty, writer.add_shape(node.shape, node.name)])
     elif row.onnx > writer.opset:
         _add_parts(writer, node, values)
     elif wide is not None:
@@ -119,21 +104,15 @@ def add_plain(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 def _refer(writer: Writer, node: Node, values: Sequence[Value]) -> list[str]:
     """Return the names of operands; those of an elementwise operator have as many axes as the result, or broadcast."""
-    is_elementwise = OPERATORS[node.op].is_elementwise
-    return [_add_axes(writer, node, value) if is_elementwise else writer.refer(value) for value in values]
-
-
-def _add_axes(writer: Writer, node: Node, value: Value) -> str:
-    missing = len(node.shape) - len(value.shape)
-    if value.array is not None or not missing:
-        return writer.refer(value)
-    return writer.add_part(node, "Unsqueeze", [value.name, writer.add_axes(range(1, 1 + missing))])
-
-
-def _make_empty(writer: Writer, node: Node) -> None:
-    """Make a value without items, of which a Reshape to 0 would mean something else."""
-    empty = writer.add_numbers(np.empty((1, *node.shape), node.dtype), "empty")
-    writer.add_result(node, "Expand", [empty, writer.add_shape(node.shape, node.name)])
+    names = []
+    for value in values:
+        missing = len(node.shape) - len(value.shape)
+        if OPERATORS[node.op].is_elementwise and value.array is None and missing:
+            axes = writer.add_axes(range(1, 1 + missing))
+            names.append(writer.add_part(node, "Unsqueeze", [value.name, axes]))
+        else:
+            names.append(writer.refer(value))
+    return names
 
 
 def _compute_wide(writer: Writer, node: Node, values: Sequence[Value], wide: str) -> None:
@@ -191,14 +170,14 @@ def add_reshape(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 
 def add_concat(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """Every operand has a batch axis of the same size."""
-    names = [_repeat(writer, node, value) if value.array is not None else value.name for value in values]
+    """Every operand has a batch axis of the same size, so a constant is repeated for each item of the batch."""
+    names = []
+    for value in values:
+        name = writer.refer(value)
+        if value.array is not None:
+            name = writer.add_part(node, "Expand", [name, writer.add_shape(value.shape, node.name)])
+        names.append(name)
     writer.add_result(node, "Concat", names, **node.attributes)
-
-
-def _repeat(writer: Writer, node: Node, value: Value) -> str:
-    """Repeat a constant for each item of the batch."""
-    return writer.add_part(node, "Expand", [writer.refer(value), writer.add_shape(value.shape, node.name)])
 
 
 def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -207,17 +186,11 @@ def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     writer.add_result(node, "Slice", [writer.refer(values[0]), *ends])
 
 
-def add_sum(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an operand; by default ONNX keeps them."""
-    axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
-
-
 def add_reduction(writer: Writer, node: Node, values: Sequence[Value]) -> None:
-    """The axes are an attribute, and since an opset an operand."""
+    """The axes are an attribute, and since an opset an operand; by default ONNX keeps them."""
     axis, keepdims = node.attributes["axis"], node.attributes.get("keepdims", False)
-    if writer.opset >= AXES_AS_OPERAND:
-        add_sum(writer, node, values)
+    if node.op == "ReduceSum" or writer.opset >= AXES_AS_OPERAND:
+        writer.add_result(node, node.op, [writer.refer(values[0]), writer.add_axes([axis])], keepdims=keepdims)
     else:
         writer.add_result(node, node.op, [writer.refer(values[0])], axes=[axis], keepdims=keepdims)
 
@@ -255,7 +228,6 @@ class Clip(Record):
     inner: str
     """The node that is computed first, which nothing else uses."""
     value: str
-    """What it is computed of."""
     low: Array
     high: Array
 
@@ -322,11 +294,7 @@ class Value(Record):
 
 
 class Writer:
-    """Steps and initializers.
-
-    :param lowered: inputs, outputs and constants
-    :param opset: the version of ONNX's operators
-    :param batch: the size of a batch; None when it is not fixed
+    """Steps and initializers of a model.
 
     Example::
 
@@ -338,7 +306,6 @@ class Writer:
     def __init__(self, lowered: Lowered, opset: int, batch: int | None) -> None:
         self.opset = opset
         self.types = read_types(lowered)
-        """Of all values of the graph."""
         self.steps: list[Step] = []
         self.initializers: dict[str, Array] = {}
         self._lowered, self._batch = lowered, batch
@@ -354,10 +321,7 @@ class Writer:
         self._batch_size = ""
 
     def find(self, name: str) -> Value:
-        """Return an operand.
-
-        :param name: in the lowered graph
-        """
+        """Return an operand by its name in the lowered graph."""
         array = self._lowered.constants.get(name)
         return self._values[name] if array is None else Value(name, array.dtype.name, array.shape, array)
 
@@ -371,10 +335,7 @@ class Writer:
         return self._initializer_names[value.name]
 
     def add_numbers(self, array: Array, what: str) -> str:
-        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one.
-
-        :param what: they are, for the name
-        """
+        """Return the name of an initializer of a few numbers that the agent does not have; equal ones are one."""
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._numbers:
             self._numbers[key] = self._names.choose(f"{what} {array.tolist()}")
@@ -382,10 +343,7 @@ class Writer:
         return self._numbers[key]
 
     def add_number(self, name: str, number: Array, what: str) -> None:
-        """Make a number that the agent does not have an operand.
-
-        :param name: of the operand
-        """
+        """Make a number that the agent does not have an operand of that name."""
         self._initializer_names[name] = self.add_numbers(number, what)
         self._values[name] = Value(name, number.dtype.name, (), number)
 
@@ -421,29 +379,23 @@ class Writer:
         """Return the name of the shape of a batch of items."""
         if self._batch is not None:
             return self.add_axes((self._batch, *shape), "shape")
-        parts = [self._add_batch_size()]
-        if not shape:
-            return parts[0]
-        parts.append(self.add_axes(shape, "shape"))
-        return self._add("Concat", parts, self._names.choose(f"{label}/shape"), f"{label}/shape", {"axis": 0})
-
-    def _add_batch_size(self) -> str:
-        """Return the name of the size of the batch, with one axis."""
         if not self._batch_size:
-            port, label = self._lowered.inputs[0], "batch size"
-            output = self._names.choose(label)
+            first, what = self._lowered.inputs[0].name, "batch size"
+            self._batch_size = self._names.choose(what)
             if self.opset >= SHAPE_WITH_RANGE:
-                self._add("Shape", [port.name], output, label, {"start": 0, "end": 1})
+                self._add("Shape", [first], self._batch_size, what, {"start": 0, "end": 1})
             else:
-                whole = self._add("Shape", [port.name], self._names.choose("shape of the batch"), "shape of the batch")
-                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], output, label)
-            self._batch_size = output
-        return self._batch_size
+                whole = self._add("Shape", [first], self._names.choose("shape of the batch"), "shape of the batch")
+                self._add("Slice", [whole, *(self.add_axes([at]) for at in (0, 1))], self._batch_size, what)
+        if not shape:
+            return self._batch_size
+        label, parts = f"{label}/shape", [self._batch_size, self.add_axes(shape, "shape")]
+        return self._add("Concat", parts, self._names.choose(label), label, {"axis": 0})
 
     def _add(
-        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] | None = None
+        self, op: str, inputs: Sequence[str], output: str, label: str, attributes: Mapping[str, Any] = FrozenDict()
     ) -> str:
-        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes or {}))
+        self.steps.append(Step(op, tuple(inputs), output, self._step_names.choose(label), attributes))
         return output
 
 
@@ -456,19 +408,15 @@ def _label(node: Node, op: str = "") -> str:
 
 
 class Names:
-    """The names that a model has so far.
-
-    :param taken: names that nothing else may have
-    """
+    """The names that a model has so far."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
-        """The last number that was appended to a name."""
 
     def choose(self, wanted: str) -> str:
         """Return a name that is not taken, and take it. An empty name means "none" in ONNX, and is never chosen."""
-        base = made = escape(wanted, _MOST_CHARACTERS) or "unnamed"
+        base = made = escape(wanted, 120) or "unnamed"
         while made in self._taken:
             self._numbers[base] = self._numbers.get(base, 1) + 1
             made = f"{base}_{self._numbers[base]}"
@@ -476,20 +424,11 @@ class Names:
         return made
 
 
-def require_text(name: str) -> None:
-    """Refuse the name of an input or output that runtimes cannot have."""
-    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
-        message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
-        raise UnsupportedError(message)
-
-
 OPSETS: Final = range(13, 22)
 """The opsets that are tested. Before 13, axes of Squeeze and Softmax mean something else."""
 _LARGEST_BATCH: Final = 2**31 - 1
 MOST_BYTES: Final = 2**31 - 2**24
 """Of weights, in a file of protobufs, which is less than 2 GiB (https://protobuf.dev/programming-guides/proto-limits)."""
-_FAULT: Final = 500
-"""Characters of a message of the checker."""
 
 
 def export_onnx(
@@ -540,10 +479,17 @@ def export_onnx(
     Source: POLICIES.md 20; https://onnx.ai/onnx/operators.
     """
     _check_arguments(path, opset, batch)
-    _require_onnx()
+    try:
+        import onnx  # noqa: F401 -- whether it is there
+    except ImportError:
+        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
+        raise UnsupportedError(message) from None
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
     for port in (*lowered.inputs, *lowered.outputs):
-        require_text(port.name)
+        if "\0" in port.name or any("\ud800" <= character <= "\udfff" for character in port.name):
+            name = quote(port.name, 80)
+            message = f"expected the name of an input without surrogates and NUL, got {name}: ONNX has UTF-8"
+            raise UnsupportedError(message)
     writer = translate(lowered, opset, batch if isinstance(batch, int) else None)
     files = write_files({os.fspath(path): write_model(lowered, writer, batch)}, overwrite=overwrite)
     return ExportReport(
@@ -558,33 +504,18 @@ def _check_arguments(path: object, opset: object, batch: object) -> None:
         message = f"expected an opset from {OPSETS[0]} to {OPSETS[-1]}, got {quote(opset, 40)}"
         raise ValueError(message)
     require_type(batch, (str, int), "a name or a size as batch")
-    if isinstance(batch, str):
-        is_valid = batch.isidentifier() and batch.isascii()
-    else:
-        is_valid = not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH  # type: ignore[operator]
-    if not is_valid:
+    is_name = isinstance(batch, str) and batch.isidentifier() and batch.isascii()
+    is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH
+    if not is_name and not is_size:
         message = f"expected a name such as batch, or a size of 1 or more as batch, got {quote(batch, 40)}"
         raise ValueError(message)
-
-
-def _require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401 -- whether it is there
-    except ImportError:
-        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
-        raise UnsupportedError(message) from None
 
 
 # -- the model ----------------------------------------------------------------------------------------
 
 
 def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
-    """Return the file of a model, checked by the ``onnx`` package.
-
-    :param lowered: inputs, outputs and metadata
-    :param writer: steps and initializers
-    :param batch: the name or the size of the first axis
-    """
+    """Return the file of a model, checked by the ``onnx`` package; ``batch`` is a name or a size."""
     import onnx
 
     size = sum(array.nbytes for array in writer.initializers.values())
@@ -595,7 +526,7 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
     try:
         onnx.checker.check_model(content, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
+        message = f"the onnx package refuses the model: {escape(str(error), 500)}"
         raise UnsupportedError(message) from error
     return content
 
@@ -603,12 +534,18 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
 def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     from onnx import helper, numpy_helper
 
-    graph = helper.make_graph(
-        [_make_node(step) for step in writer.steps],
-        _encode(lowered.metadata.get("algorithm", "policy")),
-        _describe_ports(lowered.inputs, batch),
-        _describe_ports(lowered.outputs, batch),
-    )
+    nodes = []
+    for step in writer.steps:
+        attributes: dict[str, Any] = dict(step.attributes)
+        if step.op == "Cast":
+            attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
+        nodes.append(helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes))
+    ports = []
+    for port in (*lowered.inputs, *lowered.outputs):
+        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype))
+        ports.append(helper.make_tensor_value_info(port.name, dtype, [batch, *port.shape]))
+    count, name = len(lowered.inputs), _encode(lowered.metadata.get("algorithm", "policy"))
+    graph = helper.make_graph(nodes, name, ports[:count], ports[count:])
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
         graph,
@@ -622,29 +559,6 @@ def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     for name, array in writer.initializers.items():  # not before, because a model has copies of its parts
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     return model
-
-
-def _make_node(step: Step) -> Any:
-    from onnx import helper
-
-    attributes: dict[str, Any] = dict(step.attributes)
-    for name, value in attributes.items():
-        if isinstance(value, bool):
-            attributes[name] = int(value)
-    if step.op == "Cast":
-        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
-    return helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes)
-
-
-def _describe_ports(ports: Iterable[Port], batch: str | int) -> list[Any]:
-    from onnx import helper
-
-    return [
-        helper.make_tensor_value_info(
-            port.name, helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype)), [batch, *port.shape]
-        )
-        for port in ports
-    ]
 
 
 def _encode(text: str) -> str:

@@ -1,17 +1,12 @@
 """The operators of a graph: one table, whose rows have all that any part of the package knows of an operator.
 
 Names, attributes and meaning are ONNX's (https://onnx.ai/onnx/operators), except that a shape here is that of one item:
-every value but a weight has a batch axis before it. An ``axis`` counts from the end of the shape, from -1, so that it
-never means the batch.
+every value but a weight has a batch axis before it. An ``axis`` counts from the end of the shape, from -1.
 
 A row has the rule for the shape of the result, what is true of the operator in every back end, and a column for each of
-them: ``numpy`` and ``c`` and ``onnx``. A back end walks the nodes of a graph and looks each operator up here. What is
-more than an expression is a function in the module of the back end, whose name the column has. Another back end is
-another column.
-
-A back end that has no column for an operator computes its ``parts`` instead: the function of the row that makes it of
-other operators (:func:`decompose`). So a new operator needs a rule, a meaning and ``parts``, and columns where a back
-end does better. One that is an activation of torch also has the name of its class there. Example: x * sigmoid(x)::
+them, ``numpy``, ``c`` and ``onnx``: an expression, or the name of a function in its module. A back end without a column
+for an operator computes its ``parts``: the function of the row that makes it of other operators (:func:`decompose`).
+So a new operator needs a rule, a meaning and ``parts``. Example, x * sigmoid(x)::
 
     "Swish": _unary(
         "x / (1 + e ** -x)", c=C("x / (1.0f + expf(-x))"), activation="SiLU",
@@ -34,12 +29,13 @@ from sbformat.policies.graph import Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
+    Rule = Callable[["Sequence[Operand]", Mapping[str, Any]], "Result"]
+
 Shape = tuple[int, ...]
 
 DTYPES: Final = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
 )  # fmt: skip
-"""The dtypes of values, by numpy's names."""
 
 
 class Operand(Record):
@@ -53,10 +49,6 @@ class Operand(Record):
 
 
 Result = tuple[str, Shape]
-"""Dtype and shape of what an operator returns."""
-
-
-_NONE: Final[Mapping[str, Any]] = FrozenDict()
 
 
 class C(Record):
@@ -72,7 +64,6 @@ class C(Record):
     has_bools: bool = False
     """Whether ``integers`` is right for bools, too."""
     statements: str = ""
-    """Statements before the expression."""
     write: str = "elementwise"
     """The method of :class:`sbformat.policies.c.calls.Writer`, after ``write_``."""
 
@@ -80,10 +71,9 @@ class C(Record):
 class Operator(Record):
     """A row of the table."""
 
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result]
+    result: Rule
     """Returns dtype and shape; raises UnsupportedError when the operands do not fit."""
     operands: tuple[int, int]
-    """The least and the most operands."""
     attributes: frozenset[str]
     meaning: str
     numpy: str = ""
@@ -95,7 +85,7 @@ class Operator(Record):
     """The function of :mod:`sbformat.policies.onnx`: another one if operands or attributes differ."""
     activation: str = ""
     """The class of ``torch.nn`` that applies it."""
-    arguments: Mapping[str, tuple[str, float] | float] = _NONE
+    arguments: Mapping[str, tuple[str, float] | float] = FrozenDict()
     """The attributes as that class has them: the name and the default of an argument, or a number."""
     parts: Callable[..., Operand] | None = None
     """Gets :class:`Parts`, operands and attributes, adds the nodes that compute the same, and returns the last one."""
@@ -267,13 +257,7 @@ def _call(_: Sequence[Operand], attributes: Mapping[str, Any]) -> Result:
 # -- the table ----------------------------------------------------------------------------------------
 
 
-def _row(
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result],
-    operands: int | tuple[int, int],
-    meaning: str,
-    attributes: str = "",
-    **columns: Any,
-) -> Operator:
+def _row(result: Rule, operands: int | tuple[int, int], meaning: str, attributes: str = "", **columns: Any) -> Operator:
     least_and_most = (operands, operands) if isinstance(operands, int) else operands
     return Operator(result, least_and_most, frozenset(attributes.split()), meaning, **columns)
 
@@ -288,12 +272,7 @@ def _binary(meaning: str, **columns: Any) -> Operator:
     return _row(_broadcast, 2, meaning, **columns)
 
 
-def _reduction(
-    meaning: str,
-    numpy: str,
-    onnx_write: str = "add_reduction",
-    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result] = _reduce,
-) -> Operator:
+def _reduction(meaning: str, numpy: str, onnx_write: str = "add_reduction", result: Rule = _reduce) -> Operator:
     c = C(write="reduction")
     return _row(result, 1, meaning, "axis keepdims", numpy=numpy, c=c, onnx=13, onnx_write=onnx_write)
 
@@ -457,7 +436,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         numpy="layer_normalization", c=C(write="normalization"), onnx=17, onnx_write="add_normalization",
         parts=_normalize, in_place=True, layer="layer normalization",
     ),
-    "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "add_sum"),
+    "ReduceSum": _reduction("the sum along an axis", "reduce_sum"),
     "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),
     "ReduceMin": _reduction("the least along an axis", "reduce_min"),
     "ReduceLogSumExp": _reduction("the logarithm of the sum of e ** x along an axis", "reduce_log_sum_exp"),
@@ -474,12 +453,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 
 
 class Parts:
-    """The nodes that compute what one node computes, in order, and the numbers among their operands.
-
-    :param label: what their names begin with
-    :param dtype: of numbers
-    :param taken: names that they must not have
-    """
+    """The nodes that compute what one node computes, in order, and the numbers among their operands."""
 
     def __init__(self, label: str, dtype: str, taken: Container[str] = ()) -> None:
         self.nodes: list[Node] = []
@@ -507,12 +481,7 @@ class Parts:
 
 
 def decompose(node: Node, operands: Sequence[Operand], back_end: str, taken: Container[str] = ()) -> Parts:
-    """Return the nodes that compute what a node computes; the last one has its name and module.
-
-    :param operands: with the names that the node has for them
-    :param back_end: which has no column for the operator, for the message
-    :param taken: names that the others must not have
-    """
+    """Return the nodes that compute what a node computes; the last one has its name and module."""
     make_parts = OPERATORS[node.op].parts
     if make_parts is None:
         message = f"{quote(node.op)} cannot be exported: {back_end} does not have it, and it has no parts here"

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 
-_NODES: Final = 2000
-"""Graphs with more nodes are displayed without their layers."""
 _SHOWN: Final = ("layers", "outputs")
 """The tables that are not folded, by the beginning of their titles."""
 
@@ -37,7 +35,7 @@ def _render_network(policy: Policy) -> list[Markup]:
     from sbformat.policies.describe import list_tables, summarize
 
     count = len(policy.graph.nodes)
-    if count > _NODES:
+    if count > 2000:
         return [render_paragraph(f"The network has {count:,} operations; policy.graph.describe() lists them.")]
     shown: list[Markup] = []
     folded: list[Markup] = []

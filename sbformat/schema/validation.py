@@ -205,8 +205,8 @@ def _entropy_problems(archive: Archive) -> Iterator[Problem]:
     from sbformat.nets.entropy import find_entropy_mismatches
 
     try:
-        for row in find_entropy_mismatches(archive):
-            yield Problem(row.entry, row.loc, "mismatch", "error", row.message)
+        for entry, loc, message in find_entropy_mismatches(archive):
+            yield Problem(entry, loc, "mismatch", "error", message)
     except SbformatError:  # check_readable reports entries that cannot be decoded
         return
 

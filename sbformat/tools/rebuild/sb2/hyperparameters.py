@@ -492,7 +492,7 @@ def _convert_network_keys(network: ConvertedNetwork, keys: Keys) -> None:
     """Set the keys that decide on the network."""
     model = keys.agent.model
     policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
-    keys.set("policy_class", policy_class, "policy", "; ".join(model.inferred))
+    keys.set("policy_class", policy_class, "policy", model.inferred)
     space, note = model.goal_space or model.observation_space, ""
     if network.observation_space is not None:
         space, note = network.observation_space, "channels first, as in SB3"
