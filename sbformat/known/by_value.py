@@ -33,23 +33,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
+from sbformat.known import types
 from sbformat.known.code import Code, FunctionParts, make_code
 from sbformat.known.context import RUNS_WHEN_CALLED, Hook, Issue, Lineage, find_globals, find_maker
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.python import BUILTIN_TYPES
 from sbformat.known.rows import describe_node, find, find_called, find_role, reject
 from sbformat.known.schedules import find_schedule
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    Contradiction,
-    Cycle,
-    Described,
-    EnumMember,
-    Function,
-    Module,
-    Reference,
-)
+from sbformat.known.types import CarriedClass, CarriedObject, Cycle, Described, Function, Reference
 from sbformat.pkl.tree import LEAVES, Call, Dict, Global, Node, children, walk
 
 if TYPE_CHECKING:
@@ -102,8 +93,12 @@ class _Ran:
         runs, may_run = _list(self.runs), _list(self.may_run.keys() - self.runs.keys())
         return " and ".join([*([f"runs {runs}"] if runs else []), *([f"may run {may_run}"] if may_run else [])])
 
-    def mark(self, context: NodeContext) -> None:
-        """Change the issues of the functions themselves: loading runs them."""
+    def report(
+        self, context: NodeContext, subject: Node, message: str, joint: str = ": loading ", rest: str = ""
+    ) -> None:
+        """Add an issue with the hooks, or with ``rest`` without any, and change those of the functions: they run."""
+        text = self.describe()
+        context.add_issue(subject, "class", message + (joint + text if text else rest))
         for found, text in ((self.runs, _RUNS), (self.may_run, _MAY_RUN)):
             for hook in found.values():
                 for node in _functions(context, hook.node):
@@ -119,7 +114,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(found[:_MOST_NAMES]) + more
 
 
-def find_skeleton(node: object) -> Call | None:
+def _find_skeleton(node: object) -> Call | None:
     """Return the call that creates a class pickled by value, given it or the call that fills it; None for others."""
     if isinstance(node, Call) and find_role(node) == "filled_class":
         args: Any = node.args
@@ -127,7 +122,7 @@ def find_skeleton(node: object) -> Call | None:
     return node if isinstance(node, Call) and find_role(node) in _CLASS_ROLES else None
 
 
-def name_of(skeleton: Call) -> str:
+def _name_of(skeleton: Call) -> str:
     """Return the name of a class pickled by value, quoted, escaped and bounded."""
     args: Any = skeleton.args
     name = args[1] if len(args) > 1 else None
@@ -154,7 +149,7 @@ def _iter_attributes(context: NodeContext, skeleton: Call) -> Iterator[tuple[obj
 # -- hooks of classes ---------------------------------------------------------------------------------
 
 
-def describe_class(context: NodeContext, skeleton: Call) -> None:
+def _describe_class(context: NodeContext, skeleton: Call) -> None:
     """Add an issue for a class pickled by value, and for its objects that were decoded before it was complete."""
     lineage = _lineage(context, skeleton)
     context.lineages[id(skeleton)] = lineage
@@ -168,17 +163,15 @@ def describe_class(context: NodeContext, skeleton: Call) -> None:
             ran.add(made.hooks, ("__set_name__",), (*_BUILD_MAY_RUN, *_ANY_OBJECT_MAY_RUN))
     if any(key == "_abc_impl" and value not in ((), []) for key, value in _iter_attributes(context, skeleton)):
         ran.add(lineage.hooks, ("__subclasshook__",))
-    text = ran.describe()
     kind = "enumeration" if lineage.is_enum else "class"
-    message = f"the {kind} {name_of(skeleton)} is pickled by value: loading creates it from code in the file"
-    ran.mark(context)
-    context.add_issue(skeleton, "class", f"{message}, and {text}" if text else message)
+    message = f"the {kind} {_name_of(skeleton)} is pickled by value: loading creates it from code in the file"
+    ran.report(context, skeleton, message, ", and ")
     for waiting in context.waiting.pop(id(skeleton), []):
         _describe_object(context, waiting, lineage)
 
 
 def _lineage(context: NodeContext, skeleton: Call) -> Lineage:
-    name = name_of(skeleton)[1:-1]
+    name = _name_of(skeleton)[1:-1]
     hooks: dict[str, Hook] = {}
     for key, value in _iter_attributes(context, skeleton):
         if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
@@ -205,7 +198,7 @@ def _bases(context: NodeContext, skeleton: Call) -> Iterator[Lineage]:
 
 
 def _known_lineage(context: NodeContext, node: object) -> Lineage | None:
-    skeleton = find_skeleton(node)
+    skeleton = _find_skeleton(node)
     return context.lineages.get(id(skeleton)) if skeleton is not None else None
 
 
@@ -220,7 +213,7 @@ def _may_run_code(value: object) -> bool:
 
 def _is_descriptor(value: object) -> bool:
     """Return whether an attribute of a class may run code when an attribute of an object is set."""
-    return isinstance(value, Call) and (find_role(value) == "descriptor" or find_skeleton(value.func) is not None)
+    return isinstance(value, Call) and (find_role(value) == "descriptor" or _find_skeleton(value.func) is not None)
 
 
 def _functions(context: NodeContext, node: object) -> Iterator[object]:
@@ -234,26 +227,14 @@ def _functions(context: NodeContext, node: object) -> Iterator[object]:
 # -- hooks of objects ---------------------------------------------------------------------------------
 
 
-def describe_object(context: NodeContext, node: Call, skeleton: Call) -> None:
-    """Add an issue for an object of a class pickled by value, now or when its class is complete."""
-    lineage = context.lineages.get(id(skeleton))
-    if lineage is None:
-        context.waiting.setdefault(id(skeleton), []).append(node)
-    else:
-        _describe_object(context, node, lineage)
-
-
-def describe_item(context: NodeContext, node: Call, skeleton: Call) -> None:
+def _describe_item(context: NodeContext, node: Call, skeleton: Call) -> None:
     """Add an issue for a parametrized class pickled by value: ``operator.getitem(Class, parameters)``."""
     lineage = context.lineages.get(id(skeleton))
     ran = _Ran()
     if lineage is not None:
         ran.add(lineage.hooks, ("__class_getitem__",))
         ran.add(lineage.meta, (), ("__getitem__",))
-        ran.mark(context)
-    text = ran.describe()
-    message = f"parameters are given to the class {name_of(skeleton)}, which is pickled by value"
-    context.add_issue(node, "class", f"{message}: loading {text}" if text else message)
+    ran.report(context, node, f"parameters are given to the class {_name_of(skeleton)}, which is pickled by value")
 
 
 def _describe_object(context: NodeContext, node: Call, lineage: Lineage) -> None:
@@ -272,12 +253,8 @@ def _describe_object(context: NodeContext, node: Call, lineage: Lineage) -> None
             _add_build(context, ran, lineage, update.value)
         else:
             ran.add(lineage.hooks, (_UPDATE_RUNS[update.how],), ("append",) if update.how == "APPENDS" else ())
-    ran.mark(context)
-    text = ran.describe()
-    message = f"an object of the class '{lineage.name}', which is pickled by value, is created: "
-    context.add_issue(
-        node, "class", f"{message}loading {text}" if text else f"{message}its methods run when it is used"
-    )
+    message = f"an object of the class '{lineage.name}', which is pickled by value, is created"
+    ran.report(context, node, message, rest=": its methods run when it is used")
 
 
 def _add_build(context: NodeContext, ran: _Ran, lineage: Lineage, state: object) -> None:
@@ -337,7 +314,7 @@ def decode_class(context: NodeContext, node: Call) -> CarriedClass:
     bases = _check_bases(context, args[2])
     attributes = {**{key: value for key, value in keywords.items() if type(key) is str}, **_attributes(context, node)}
     module = attributes.get("__module__")
-    describe_class(context, node)
+    _describe_class(context, node)
     return CarriedClass(module if type(module) is str else None, name, bases, attributes, metaclass)
 
 
@@ -351,15 +328,15 @@ def decode_enum_class(context: NodeContext, node: Call) -> CarriedClass:
         reject("an enumeration has unknown arguments")
     bases = _check_bases(context, args[0])
     _attributes(context, node)
-    describe_class(context, node)
+    _describe_class(context, node)
     reference = Reference(module, name)
-    values: dict[str, object] = {key: EnumMember(reference, value) for key, value in members.items()}
+    values: dict[str, object] = {key: types.EnumMember(reference, value) for key, value in members.items()}
     return CarriedClass(module, name, bases, values, Reference("enum", "EnumMeta"))
 
 
 def decode_filled_class(context: NodeContext, node: Call) -> object:
     """Decode ``_rehydrate_skeleton_class(class, attributes)``, which returns the class that it is given."""
-    skeleton = find_skeleton(node)
+    skeleton = _find_skeleton(node)
     made = context.value(skeleton) if skeleton is not None else None
     if not isinstance(made, (CarriedClass, Cycle)) or node.updates:
         reject("expected a skeleton class as the argument of _rehydrate_skeleton_class")
@@ -433,34 +410,31 @@ def decode_reconstructed_object(context: NodeContext, node: Call) -> object:
 
 
 def _object(context: NodeContext, node: Call, cls: object, args: object) -> object:
-    skeleton = find_skeleton(cls)
-    if skeleton is None or not isinstance(context.value(cls), (CarriedClass, Cycle)):
+    skeleton, carried = _find_skeleton(cls), context.value(cls)
+    if skeleton is None or not isinstance(carried, (CarriedClass, Cycle)):
         reject("the class of an object is not understood")
-    updates = node.updates or ()
-    if type(args) is not tuple or sum(update.how == "BUILD" for update in updates) > 1:
+    if type(args) is not tuple or sum(update.how == "BUILD" for update in node.updates or ()) > 1:
         reject("an object of a class pickled by value has computed arguments, or two states")
-    given = tuple(context.value(arg) for arg in args)
+    given = tuple(map(context.value, args))
     keywords = context.value(node.kwargs) if node.kwargs is not None else {}
     if type(keywords) is not dict:
         reject("an object of a class pickled by value has computed arguments")
-    made = _class_name(context, cls, skeleton)
+    if isinstance(carried, CarriedClass):
+        reference = Reference(carried.module or "__main__", carried.name)
+    else:  # its class is not complete
+        name: Any = skeleton.args[1]  # type: ignore[index]
+        reference = Reference("__main__", name if isinstance(name, str) else "?")
     attributes, state, items = _read_contents(context, node)
     context.accept(node)
-    describe_object(context, node, skeleton)
+    lineage = context.lineages.get(id(skeleton))
+    if lineage is None:
+        context.waiting.setdefault(id(skeleton), []).append(node)
+    else:
+        _describe_object(context, node, lineage)
     if find_role(skeleton) == "carried_enum" and len(given) == 1:
-        return EnumMember(made, given[0])
-    carried: Any = context.value(cls)
-    values = (*given, *keywords.values())
-    return CarriedObject(made, values, attributes, state, items, carried, node.how == "REDUCE" and node.func is cls)
-
-
-def _class_name(context: NodeContext, cls: object, skeleton: Call) -> Reference:
-    """Return the name of a class pickled by value, complete or not."""
-    value = context.value(cls)
-    if isinstance(value, CarriedClass):
-        return Reference(value.module or "__main__", value.name)
-    name: Any = skeleton.args[1]  # type: ignore[index]
-    return Reference("__main__", name if isinstance(name, str) else "?")
+        return types.EnumMember(reference, given[0])
+    is_called = node.how == "REDUCE" and node.func is cls
+    return CarriedObject(reference, (*given, *keywords.values()), attributes, state, items, carried, is_called)
 
 
 def _read_contents(context: NodeContext, node: Call) -> tuple[dict[str, Any], object, tuple[object, ...]]:
@@ -518,7 +492,7 @@ def decode_builtin_type(context: NodeContext, node: Call) -> Reference:
 
 def decode_plain_call(context: NodeContext, node: Call) -> Described:
     """Decode a call that only stores its arguments: texts, numbers, and for a ``WeakSet`` a list of classes."""
-    parts = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    parts = tuple(map(context.value, node.args))  # type: ignore[attr-defined]
     flat = [item for part in parts for item in (part if type(part) is list else [part])]
     if node.updates or any(not isinstance(part, (str, int, Reference, CarriedClass, Cycle)) for part in flat):
         reject("expected texts and numbers as its arguments")
@@ -541,7 +515,7 @@ def decode_descriptor(context: NodeContext, node: Call) -> Described:
     """Decode ``property``, ``staticmethod`` and ``classmethod`` in a class that is pickled by value."""
     if node.updates or type(node.args) is not tuple:
         reject("a property or method has computed arguments")
-    parts = tuple(context.value(arg) for arg in node.args)
+    parts = tuple(map(context.value, node.args))
     kinds = (Function, Reference, Described, CarriedObject, Cycle, str, type(None))
     if any(not isinstance(part, kinds) for part in parts):
         reject("expected functions as the arguments of a property or method")
@@ -551,7 +525,7 @@ def decode_descriptor(context: NodeContext, node: Call) -> Described:
 
 def decode_type_variable(context: NodeContext, node: Call) -> Described:
     """Decode ``_make_typevar(name, bound, constraints, covariant, contravariant, id)``."""
-    parts = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    parts = tuple(map(context.value, node.args))  # type: ignore[attr-defined]
     if node.updates or not parts or any(isinstance(part, Node) for part in parts):
         reject("a TypeVar has unknown arguments")
     context.accept(node)
@@ -562,11 +536,11 @@ def decode_generic_alias(context: NodeContext, node: Call) -> Described:
     """Decode ``operator.getitem(typing.Union, (...))``, as annotations are pickled."""
     args: Any = node.args
     origin = args[0] if len(args) == 2 else None
-    skeleton = find_skeleton(origin)
+    skeleton = _find_skeleton(origin)
     if skeleton is not None and not node.updates:
         cls, parts = context.value(origin), context.value(args[1])
         context.accept(node)
-        describe_item(context, node, skeleton)
+        _describe_item(context, node, skeleton)
         return Described("typing alias", (cls, parts))
     if not isinstance(origin, Global) or origin.updates or "generic" not in find(origin.pair).uses or node.updates:
         reject("expected a generic type as the argument of getitem")
@@ -645,7 +619,7 @@ def decode_builtin_type_call(context: NodeContext, node: Call) -> object:
     name = named.name if isinstance(named, Reference) else None
     if name in _FUNCTION_TYPES:
         return decode_function(context, node)
-    args = tuple(context.value(arg) for arg in node.args)
+    args = tuple(map(context.value, node.args))
     made: object = None
     if name == _CODE_TYPE:
         made = make_code(args)
@@ -699,33 +673,23 @@ def decode_function(context: NodeContext, node: Call) -> Function:
         reject("a function has unknown arguments")
     if len(setters) > 1:
         reject("a function is changed twice")
-    code, base, name, defaults, cells = (*(context.value(arg) for arg in args), None, None, None)[:5]
-    state: dict[str, Any] = {}
-    attributes: Any = {}
-    if setters:
-        attributes, state = read_setter_state(context, setters[0])
+    code, base, name, defaults, cells = (*map(context.value, args), None, None, None)[:5]
+    attributes, state = read_setter_state(context, setters[0]) if setters else ({}, {})
     if set(state) - _FUNCTION_STATE or type(name) not in (str, type(None)) or defaults not in (None, ()):
         reject("a function has a state that cloudpickle never writes")
     closure = state.get("__closure__", cells)
     _claim_cells(context, args[4] if len(args) == 5 else None, closure)
-    parts = FunctionParts(
-        code if isinstance(code, Code) else None,
-        base,
-        state.get("__name__", name),
-        state.get("__qualname__", name),
-        state.get("__module__"),
-        _read_cells(() if closure is None else closure),
-        state.get("__defaults__", defaults),
-        state.get("__kwdefaults__"),
-        state.get("__globals__", {}),
-        attributes,
-        state.get("__annotations__"),
-        state.get("__doc__"),
-        state.get("_cloudpickle_submodules"),
-    )
-    made = _describe_function(context, node, parts, node)
+    if type(closure) not in (tuple, type(None)) or any(not isinstance(item, (Cell, Cycle)) for item in closure or ()):
+        reject("expected cells in the closure of a function")
+    contents = [item.content if isinstance(item, Cell) else item for item in closure or ()]  # a cycle refers to itself
+    state = {"__name__": name, "__qualname__": name, "__defaults__": defaults, **state, "__dict__": attributes}
+    made = _describe_function(context, node, FunctionParts(_as_code(code), base, tuple(contents), state), node)
     context.accept(node, *setters)
     return made
+
+
+def _as_code(value: object) -> Code | None:
+    return value if isinstance(value, Code) else None
 
 
 def _claim_cells(context: NodeContext, cells: object, closure: object) -> None:
@@ -745,25 +709,20 @@ def _claim_cells(context: NodeContext, cells: object, closure: object) -> None:
     context.claimed.update(map(id, own))
 
 
-_FUNCTION_STATE: Final = frozenset(
-    {
-        "__name__", "__qualname__", "__annotations__", "__kwdefaults__", "__defaults__", "__module__", "__doc__",
-        "__closure__", "_cloudpickle_submodules", "__globals__", "__type_params__",
-    }
-)  # fmt: skip
-_FILLED_STATE: Final = frozenset(
-    {
-        "globals", "defaults", "dict", "closure_values", "module", "name", "doc", "_cloudpickle_submodules",
-        "annotations", "qualname", "kwdefaults", "type_params",
-    }
-)  # fmt: skip
-
-
-def _read_cells(closure: object) -> tuple[object, ...]:
-    """Return the contents of cells; a cycle for a cell whose content refers to itself."""
-    if type(closure) is not tuple or any(not isinstance(item, (Cell, Cycle)) for item in closure):
-        reject("expected cells in the closure of a function")
-    return tuple(item.content if isinstance(item, Cell) else item for item in closure)
+_OLD_NAMES: Final = {
+    "closure_values": "__closure__", "_cloudpickle_submodules": "_cloudpickle_submodules",
+    **{
+        name: f"__{name}__"
+        for name in (
+            "globals", "defaults", "dict", "module", "name", "doc", "annotations", "qualname", "kwdefaults",
+            "type_params",
+        )
+    },
+}  # fmt: skip
+"""The parts of a state of cloudpickle < 1.6, with the attributes of a function that they become."""
+_OLDEST_STATE: Final = ("globals", "defaults", "dict", "module", "closure_values")
+"""The arguments that were the state before 0.5.3."""
+_FUNCTION_STATE: Final = frozenset(_OLD_NAMES.values()) - {"__dict__"}
 
 
 def decode_filled_function(context: NodeContext, node: Call) -> object:
@@ -780,46 +739,25 @@ def decode_filled_function(context: NodeContext, node: Call) -> object:
 def decode_skeleton_function(context: NodeContext, node: Call) -> Function:
     """Decode ``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
     fillers = context.state_setters(node)
-    made_of: Any = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    made_of = tuple(map(context.value, node.args))  # type: ignore[arg-type]
     if node.updates or len(fillers) != 1 or find_role(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
         reject("a skeleton function has unknown arguments, or is not filled exactly once")
-    base = made_of[2] if len(made_of) == 3 else None
-    state = _filled_state(context, fillers[0])
-    closure = state.get("closure_values")
-    if type(closure) not in (list, tuple, type(None)):
-        reject("expected a list of values as the closure of a function")
-    parts = FunctionParts(
-        made_of[0] if isinstance(made_of[0], Code) else None,
-        base,
-        state.get("name"),
-        state.get("qualname"),
-        state.get("module"),
-        () if closure is None else tuple(closure),
-        state.get("defaults"),
-        state.get("kwdefaults"),
-        state.get("globals"),
-        state.get("dict"),
-        state.get("annotations"),
-        state.get("doc"),
-        state.get("_cloudpickle_submodules"),
-    )
-    made = _describe_function(context, fillers[0], parts, node)
-    context.accept(node, *fillers)
-    return made
-
-
-def _filled_state(context: NodeContext, filler: Call) -> dict[str, Any]:
-    args: Any = filler.args
+    filler = fillers[0]
     if filler.updates:
         reject("a function is changed after it was created")
-    if len(args) == 2:
-        state = context.value(args[1])
-    else:  # cloudpickle < 0.5.3
-        names = ("globals", "defaults", "dict", "module", "closure_values")
-        state = dict(zip(names, (context.value(arg) for arg in args[1:]))) if len(args) == 6 else None
-    if type(state) is not dict or set(state) - _FILLED_STATE:
+    given: Any = tuple(map(context.value, filler.args[1:]))  # type: ignore[index]
+    state = given[0] if len(given) == 1 else dict(zip(_OLDEST_STATE, given)) if len(given) == 5 else None
+    if type(state) is not dict or set(state) - _OLD_NAMES.keys():
         reject("a function has an unknown state")
-    return state
+    state = {_OLD_NAMES[name]: part for name, part in state.items()}
+    closure = state.get("__closure__")
+    if type(closure) not in (list, tuple, type(None)):
+        reject("expected a list of values as the closure of a function")
+    base = made_of[2] if len(made_of) == 3 else None
+    parts = FunctionParts(_as_code(made_of[0]), base, tuple(closure or ()), state)
+    made = _describe_function(context, filler, parts, node)
+    context.accept(node, *fillers)
+    return made
 
 
 def _describe_function(context: NodeContext, node: Call, parts: FunctionParts, skeleton: Call) -> Function:
@@ -827,38 +765,33 @@ def _describe_function(context: NodeContext, node: Call, parts: FunctionParts, s
 
     :param skeleton: the call that creates it
     """
-    code = parts.code
-    names = code.freevars if code is not None else ()
-    closure = dict(zip(names, parts.closure))
+    code, state = parts.code, parts.state
+    module, qualname = state.get("__module__"), state.get("__qualname__")
+    defaults, keyword_defaults = state.get("__defaults__"), state.get("__kwdefaults__")
     schedule, why = find_schedule(parts)
-    qualname = parts.qualname if type(parts.qualname) is str else code.name if code is not None else "?"
     if why:
         context.add_issue(node, "function", why)
-    own = {**_own_globals(parts.base_globals), **_own_globals(parts.globals)}
+    both = (parts.base_globals, state.get("__globals__"))
+    own = {**_own_globals(both[0]), **_own_globals(both[1])}
     unclear = _list_unclear_names(context, skeleton, code, own)
     if schedule is not None and unclear:
         schedule = None
         context.add_issue(node, "function", "another function of the file gives its global names a meaning")
-    return Function(
-        qualname=qualname,
-        module=parts.module if type(parts.module) is str else None,
-        code=code,
-        closure=closure,
-        defaults=parts.defaults if type(parts.defaults) is tuple else (),
-        globals={**own, **dict.fromkeys(unclear, Contradiction())},
-        schedule=schedule,
-        keyword_defaults=parts.keyword_defaults if type(parts.keyword_defaults) is dict else {},
-        is_changed=not _has_plain_globals(parts) or _may_be_changed(context),
+    # its names are those that it uses only in plain dicts; cloudpickle < 1.2 stored the name of a module instead
+    is_plain = all(
+        values is None or (type(values) is dict and all(type(key) is str for key in values))
+        for values in (None if type(both[0]) is str else both[0], both[1])
     )
-
-
-def _has_plain_globals(parts: FunctionParts) -> bool:
-    """Return whether the globals of a function are plain dicts, whose names are those that it uses."""
-    return all(
-        own is None
-        or (own is parts.base_globals and type(own) is str)
-        or (type(own) is dict and all(type(key) is str for key in own))
-        for own in (parts.base_globals, parts.globals)
+    return Function(
+        qualname=qualname if type(qualname) is str else code.name if code is not None else "?",
+        module=module if type(module) is str else None,
+        code=code,
+        closure=dict(zip(code.freevars if code is not None else (), parts.closure)),
+        defaults=defaults if type(defaults) is tuple else (),
+        globals={**own, **dict.fromkeys(unclear, types.Contradiction())},
+        schedule=schedule,
+        keyword_defaults=keyword_defaults if type(keyword_defaults) is dict else {},
+        is_changed=not is_plain or _may_be_changed(context),
     )
 
 
@@ -942,7 +875,7 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
             for name, part in _find_given_globals(context, other).items():
                 first = shared.setdefault(name, part)
                 if first is not part and (type(part) not in LEAVES or repr(first) != repr(part)):
-                    shared[name] = Contradiction()
+                    shared[name] = types.Contradiction()
     names: list[str] = []
     todo: list[object] = [code]
     while todo:
@@ -951,7 +884,9 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
             names += part.names
             todo += part.constants
     context.charge_items(len(names))
-    return [name for name in names if name in shared and (name not in own or isinstance(shared[name], Contradiction))]
+    return [
+        name for name in names if name in shared and (name not in own or isinstance(shared[name], types.Contradiction))
+    ]
 
 
 def _get_base(node: Call) -> object:
@@ -990,7 +925,7 @@ _MODULE_GLOBALS: Final = frozenset({"__package__", "__name__", "__file__", "__pa
 # -- modules ------------------------------------------------------------------------------------------
 
 
-def decode_module(context: NodeContext, node: Call) -> Module:
+def decode_module(context: NodeContext, node: Call) -> types.Module:
     """Decode ``subimport(name)``, which imports a module by its name."""
     (name,) = node.args if type(node.args) is tuple and len(node.args) == 1 else (None,)
     if type(name) is not str or node.updates:
@@ -999,7 +934,7 @@ def decode_module(context: NodeContext, node: Call) -> Module:
     is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not explain_danger((name, ""))
     if not is_harmless and name not in _PYTHON_MODULES:
         context.add_issue(node, "module", name)
-    return Module(name)
+    return types.Module(name)
 
 
 HARMLESS_MODULES: Final = frozenset(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 _NOT_EXECUTED: Final = frozenset({"filename", "firstlineno", "linetable"})
@@ -94,17 +94,9 @@ class FunctionParts(Record):
     code: Code | None
     base_globals: object
     """``__package__``, ``__name__`` and ``__file__``, or the name of the module (cloudpickle < 1.2)."""
-    name: object
-    qualname: object
-    module: object
     closure: tuple[object, ...]
-    defaults: object
-    keyword_defaults: object
-    globals: object
-    attributes: object
-    annotations: object
-    doc: object
-    submodules: object
+    state: Mapping[str, object]
+    """Its attributes, such as ``__qualname__`` and ``__globals__``, and ``_cloudpickle_submodules``."""
 
 
 def make_code(args: tuple[object, ...]) -> Code | None:
