@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pathlib
 
     from sbformat.known.context import NodeContext
+    from sbformat.known.rows import Known
 
 
 BUILTIN_TYPES: Final = frozenset(
@@ -61,39 +62,37 @@ _PARAMETERS: Final = (
 _PLAIN_CALL: Final = later("decode_plain_call")
 _SLOTS: Final = later("decode_slot_object")
 
+_CARRIES: Final = "reaches, carries"
+
+
+def _of_cloudpickle(name: str, uses: str, role: str, decoder: str = "") -> list[Known]:
+    return known(_CLOUDPICKLE, name, uses, role=role, call=later(decoder) if decoder else None)
+
+
 BY_VALUE_ROWS: Final = [
     # cloudpickle
-    *known(_CLOUDPICKLE, "_builtin_type", "reaches, by value", role="builtin_type",
-           call=later("decode_builtin_type")),
-    *known(_CLOUDPICKLE, "_make_function", "reaches, by value, carries",
-           role="function", call=later("decode_function")),
-    *known(_CLOUDPICKLE, "_make_skel_func", "reaches, by value, carries", role="skeleton_function",
-           call=later("decode_skeleton_function")),
-    *known(_CLOUDPICKLE, "_fill_function", "reaches, carries", role="filled_function",
-           call=later("decode_filled_function")),
-    *known(_CLOUDPICKLE, "_function_setstate", "reaches, carries", role="function_state"),
-    *known(_CLOUDPICKLE, "_make_cell", "carries", role="cell", call=later("decode_cell")),
-    *known(_CLOUDPICKLE, "_make_empty_cell", "carries", role="empty_cell", call=later("decode_cell")),
+    *_of_cloudpickle("_builtin_type", "reaches, by value", "builtin_type", "decode_builtin_type"),
+    *_of_cloudpickle("_make_function", f"{_CARRIES}, by value", "function", "decode_function"),
+    *_of_cloudpickle("_make_skel_func", f"{_CARRIES}, by value", "skeleton_function", "decode_skeleton_function"),
+    *_of_cloudpickle("_fill_function", _CARRIES, "filled_function", "decode_filled_function"),
+    *_of_cloudpickle("_function_setstate", _CARRIES, "function_state"),
+    *_of_cloudpickle("_make_cell", "carries", "cell", "decode_cell"),
+    *_of_cloudpickle("_make_empty_cell", "carries", "empty_cell", "decode_cell"),
     *known((_CLOUDPICKLE[0], "cloudpickle"), "_empty_cell_value", role="empty_cell_value"),
-    *known(_CLOUDPICKLE, "_make_skeleton_class", "reaches, by value, carries", role="carried_class",
-           call=later("decode_class")),
-    *known(_CLOUDPICKLE, "_make_skeleton_enum", "reaches, by value, carries", role="carried_enum",
-           call=later("decode_enum_class")),
-    *known(_CLOUDPICKLE, "_rehydrate_skeleton_class", "reaches, carries", role="filled_class",
-           call=later("decode_filled_class")),
-    *known(_CLOUDPICKLE, "_class_setstate", "reaches, carries", role="class_state"),
-    *known(_CLOUDPICKLE, "_make_typevar", "carries",
-           role="type_variable", call=later("decode_type_variable")),
-    *known(_CLOUDPICKLE, "_gen_ellipsis", role="ellipsis", call=later("decode_ellipsis")),
-    *known(_CLOUDPICKLE, "_get_dataclass_field_type_sentinel", role="field_kind", call=_PLAIN_CALL),
-    *known(_CLOUDPICKLE, "subimport", "reaches", role="module", call=later("decode_module")),
+    *_of_cloudpickle("_make_skeleton_class", f"{_CARRIES}, by value", "carried_class", "decode_class"),
+    *_of_cloudpickle("_make_skeleton_enum", f"{_CARRIES}, by value", "carried_enum", "decode_enum_class"),
+    *_of_cloudpickle("_rehydrate_skeleton_class", _CARRIES, "filled_class", "decode_filled_class"),
+    *_of_cloudpickle("_class_setstate", _CARRIES, "class_state"),
+    *_of_cloudpickle("_make_typevar", "carries", "type_variable", "decode_type_variable"),
+    *_of_cloudpickle("_gen_ellipsis", "", "ellipsis", "decode_ellipsis"),
+    *_of_cloudpickle("_get_dataclass_field_type_sentinel", "", "field_kind", "decode_plain_call"),
+    *_of_cloudpickle("subimport", "reaches", "module", "decode_module"),
     # calls of Python's library
     *known("builtins", "classmethod property staticmethod", "carries", role="descriptor",
            call=later("decode_descriptor")),
     *known("builtins", "type", "value, generic, metaclass, beside code, reaches", role="type_of",
            call=later("decode_type_of")),
-    *known("_operator", "getitem", "reaches, carries", role="generic_alias",
-           call=later("decode_generic_alias")),
+    *known("_operator", "getitem", "reaches, carries", role="generic_alias", call=later("decode_generic_alias")),
     *known(("_functools", "functools"), "reduce", "reaches", role="union",  # X | Y, since CPython 3.10
            call=later("decode_union")),
     *known(("_collections", "collections"), "_tuplegetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),

@@ -15,7 +15,7 @@ anything. Attributes: every attribute of ``self``, method and class attribute in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.known.algorithms import ALGORITHMS, HER, POLICY_CLASSES
@@ -198,7 +198,15 @@ NSTEP_BUFFER: Final[Pair] = (f"{_COMMON}.buffers", "NStepReplayBuffer")
 _EXTRACTOR: Final = "features_extractor_class"
 _BUFFER: Final = "replay_buffer_class"
 _ROLLOUT: Final = "rollout_buffer_class"
+_NOISE_ROW: Final[dict[str, Any]] = {"uses": "value, built", "kind": "noise"}
 _TIMEOUTS: Final = {"handle_timeout_termination": None}
+
+
+def _plain(modules: str | tuple[str, ...], names: str, attributes: tuple[str, ...], **fields: Any) -> list[Known]:
+    """Return rows for classes whose objects consist of their attributes alone."""
+    row = {"uses": "value", "kind": "plain", "new": decode_plain_object, "attributes": attributes, **fields}
+    return known(modules, names, **row)
+
 
 ROWS: Final = [
     # algorithms
@@ -243,31 +251,22 @@ ROWS: Final = [
     ),
     # noise
     *known(f"{_COMMON}.noise", "ActionNoise", "value"),
-    *known(f"{_COMMON}.noise", "NormalActionNoise", "value, built", kind="noise", new=decode_plain_object,
-           attributes=NOISE),
-    *known(f"{_COMMON}.noise", "OrnsteinUhlenbeckActionNoise", "value, built", kind="noise", new=decode_plain_object,
-           attributes=CORRELATED_NOISE),
-    *known(f"{_COMMON}.noise", "VectorizedActionNoise", "value, built", kind="noise", new=decode_plain_object,
-           attributes=("n_envs", "_n_envs", "_base_noise", "_noises")),
+    *_plain(f"{_COMMON}.noise", "NormalActionNoise", NOISE, **_NOISE_ROW),
+    *_plain(f"{_COMMON}.noise", "OrnsteinUhlenbeckActionNoise", CORRELATED_NOISE, **_NOISE_ROW),
+    *_plain(f"{_COMMON}.noise", "VectorizedActionNoise", ("n_envs", "_n_envs", "_base_noise", "_noises"), **_NOISE_ROW),
     # statistics
-    *known(f"{_COMMON}.running_mean_std", "RunningMeanStd", "value", kind="plain", new=decode_plain_object,
-           attributes=STATISTICS),
-    *known(f"{_COMMON}.vec_env.vec_normalize", "VecNormalize", kind="plain", new=decode_plain_object,
-           attributes=NORMALIZE),
+    *_plain(f"{_COMMON}.running_mean_std", "RunningMeanStd", STATISTICS),
+    *_plain(f"{_COMMON}.vec_env.vec_normalize", "VecNormalize", NORMALIZE, uses=""),
     # buffers
     *known(f"{_COMMON}.buffers", "BaseBuffer", "value"),
     *known(f"{_COMMON}.buffers", "DictRolloutBuffer RolloutBuffer", "value", place=_ROLLOUT),
-    *known(f"{_COMMON}.buffers", "ReplayBuffer DictReplayBuffer", "value", kind="plain", new=decode_plain_object,
-           attributes=_REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
-    *known(f"{_COMMON}.buffers", "NStepReplayBuffer", "value", kind="plain", new=decode_plain_object,
-           attributes=(*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
-           arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=NSTEP_RETURNS),
-    *known(HER_BUFFER[0], HER_BUFFER[1], "value", kind="plain", new=decode_plain_object, attributes=_HER,
-           place=_BUFFER, arguments={**_TIMEOUTS, "n_sampled_goal": 4, "goal_selection_strategy": "future",
-                                     "copy_info_dict": None}),
-    *known(
-        f"{_CONTRIB}.maskable.buffers", "MaskableDictRolloutBufferSamples MaskableRolloutBufferSamples", "value",
-    ),
+    *_plain(f"{_COMMON}.buffers", "ReplayBuffer DictReplayBuffer", _REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
+    *_plain(f"{_COMMON}.buffers", "NStepReplayBuffer", (*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
+            arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=NSTEP_RETURNS),
+    *_plain(*HER_BUFFER, _HER, place=_BUFFER, arguments={
+        **_TIMEOUTS, "n_sampled_goal": 4, "goal_selection_strategy": "future", "copy_info_dict": None,
+    }),
+    *known(f"{_CONTRIB}.maskable.buffers", "MaskableDictRolloutBufferSamples MaskableRolloutBufferSamples", "value"),
     *known(f"{_CONTRIB}.maskable.buffers", "MaskableDictRolloutBuffer MaskableRolloutBuffer", "value", place=_ROLLOUT),
     *known(f"{_CONTRIB}.recurrent.buffers", "RecurrentDictRolloutBuffer RecurrentRolloutBuffer", "value",
            place=_ROLLOUT),
@@ -283,10 +282,8 @@ ROWS: Final = [
     *known("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy", "value, built", role="enum",
            call=decode_enum, members=(0, 1, 2)),
     *known(f"{_CONTRIB}.recurrent.type_aliases", "RNNStates", "value, built", kind="rnn_states", new=decode_rnn_states),
-    *known(
-        f"{_CONTRIB}.recurrent.type_aliases", "RecurrentDictRolloutBufferSamples RecurrentRolloutBufferSamples",
-        "value",
-    ),
+    *known(f"{_CONTRIB}.recurrent.type_aliases", "RecurrentDictRolloutBufferSamples RecurrentRolloutBufferSamples",
+           "value"),
 ]  # fmt: skip
 
 
@@ -315,47 +312,26 @@ SB2_ROWS: Final = [
     *known("tensorflow.python.ops.math_ops", "sigmoid tanh", "value"),
     *known("tensorflow.python.ops.nn_ops", "leaky_relu", "value"),
     *known(_NOISE, "ActionNoise", "value"),
-    *known(
-        _NOISE, "NormalActionNoise OrnsteinUhlenbeckActionNoise", "value", kind="plain", new=decode_plain_object,
-        attributes=CORRELATED_NOISE,
-    ),
-    *known(
-        _NOISE, "AdaptiveParamNoiseSpec", "value", kind="plain", new=decode_plain_object,
-        attributes=("initial_stddev", "desired_action_stddev", "adoption_coefficient", "current_stddev"),
-    ),
+    *_plain(_NOISE, "NormalActionNoise OrnsteinUhlenbeckActionNoise", CORRELATED_NOISE),
+    *_plain(_NOISE, "AdaptiveParamNoiseSpec",
+            ("initial_stddev", "desired_action_stddev", "adoption_coefficient", "current_stddev")),
     *known(_SCHEDULES, "Schedule linear_interpolation", "value"),
     *known((_SCHEDULES, f"{_SB2}.a2c.utils"), _FUNCTIONS, "value"),  # a2c.utils: before 2.10
-    *known(
-        (_SCHEDULES, f"{_SB2}.a2c.utils"), "Scheduler", "value", kind="plain", new=decode_plain_object,
-        attributes=("step", "initial_value", "nvalues", "schedule"),
-    ),
-    *known(
-        _SCHEDULES, "ConstantSchedule", "value", kind="plain", new=decode_plain_object, attributes=("_value",)
-    ),
-    *known(
-        _SCHEDULES, "LinearSchedule", "value", kind="plain", new=decode_plain_object,
-        attributes=("schedule_timesteps", "final_p", "initial_p"),
-    ),
-    *known(
-        _SCHEDULES, "PiecewiseSchedule", "value", kind="plain", new=decode_plain_object,
-        attributes=("_endpoints", "_interpolation", "_outside_value"),
-    ),
-    *known(f"{_SB2}.common.running_mean_std", "RunningMeanStd", kind="plain", new=decode_plain_object,
-           attributes=STATISTICS),
-    *known(f"{_SB2}.common.vec_env.vec_normalize", "VecNormalize", kind="plain", new=decode_plain_object,
-           attributes=NORMALIZE),
+    *_plain((_SCHEDULES, f"{_SB2}.a2c.utils"), "Scheduler", ("step", "initial_value", "nvalues", "schedule")),
+    *_plain(_SCHEDULES, "ConstantSchedule", ("_value",)),
+    *_plain(_SCHEDULES, "LinearSchedule", ("schedule_timesteps", "final_p", "initial_p")),
+    *_plain(_SCHEDULES, "PiecewiseSchedule", ("_endpoints", "_interpolation", "_outside_value")),
+    *_plain(f"{_SB2}.common.running_mean_std", "RunningMeanStd", STATISTICS, uses=""),
+    *_plain(f"{_SB2}.common.vec_env.vec_normalize", "VecNormalize", NORMALIZE, uses=""),
     *known(f"{_SB2}.common.buffers", "PrioritizedReplayBuffer ReplayBuffer", "value"),
     *known(f"{_SB2}.deepq.replay_buffer", "PrioritizedReplayBuffer ReplayBuffer", "value"),
     *known(f"{_SB2}.ddpg.memory", "Memory RingBuffer", "value"),
     *known(f"{_SB2}.her.replay_buffer", "GoalSelectionStrategy", "value", role="enum", call=decode_enum,
            members=(0, 1, 2, 3)),
-    *known(  # its methods load files
-        f"{_SB2}.gail.dataset.dataset", "ExpertDataset", "only described", kind="plain", new=decode_plain_object,
-        attributes=(
-            "observations", "actions", "returns", "avg_ret", "std_ret", "verbose", "num_traj", "num_transition",
-            "randomize", "sequential_preprocessing", "dataloader", "train_loader", "val_loader",
-        ),
-    ),
+    *_plain(f"{_SB2}.gail.dataset.dataset", "ExpertDataset", (
+        "observations", "actions", "returns", "avg_ret", "std_ret", "verbose", "num_traj", "num_transition",
+        "randomize", "sequential_preprocessing", "dataloader", "train_loader", "val_loader",
+    ), uses="only described"),  # its methods load files
 ]  # fmt: skip
 
 
