@@ -38,7 +38,7 @@ from sbformat.known.code import Code, FunctionParts, make_code
 from sbformat.known.context import RUNS_WHEN_CALLED, Hook, Issue, Lineage, find_globals, find_maker
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.python import BUILTIN_TYPES
-from sbformat.known.rows import describe_node, find, find_called, find_role, reject
+from sbformat.known.rows import Unaccepted, describe_node, find, find_called, find_role, reject
 from sbformat.known.schedules import find_schedule
 from sbformat.known.types import CarriedClass, CarriedObject, Cycle, Described, Function, Reference
 from sbformat.pkl.tree import LEAVES, Call, Dict, Global, Node, children, walk
@@ -340,7 +340,7 @@ def decode_filled_class(context: NodeContext, node: Call) -> object:
     made = context.value(skeleton) if skeleton is not None else None
     if not isinstance(made, (CarriedClass, Cycle)) or node.updates:
         reject("expected a skeleton class as the argument of _rehydrate_skeleton_class")
-    return made
+    return Unaccepted(made)
 
 
 def _attributes(context: NodeContext, node: Call) -> dict[str, Any]:
@@ -353,7 +353,7 @@ def _attributes(context: NodeContext, node: Call) -> dict[str, Any]:
         attributes.get("__abstractmethods__"), (CarriedObject, Node)
     ):
         reject("the attributes of a class change its bases")
-    context.accept(node, *setters)
+    context.accept(*setters)
     return {key: value for key, value in attributes.items() if type(key) is str}
 
 
@@ -425,7 +425,6 @@ def _object(context: NodeContext, node: Call, cls: object, args: object) -> obje
         name: Any = skeleton.args[1]  # type: ignore[index]
         reference = Reference("__main__", name if isinstance(name, str) else "?")
     attributes, state, items = _read_contents(context, node)
-    context.accept(node)
     lineage = context.lineages.get(id(skeleton))
     if lineage is None:
         context.waiting.setdefault(id(skeleton), []).append(node)
@@ -474,19 +473,18 @@ def reject_called_function(context: NodeContext, node: Call) -> object:
     """Report a call of a function that is pickled by value, whose code runs when the file is loaded."""
     context.value(node.func)
     context.add_issue(node, "called", "a function that is pickled by value is called: loading the file runs its code")
-    return node
+    return Unaccepted(node)
 
 
 # -- objects of Python that they refer to -------------------------------------------------------------
 
 
-def decode_builtin_type(context: NodeContext, node: Call) -> Reference:
+def decode_builtin_type(_: NodeContext, node: Call) -> Reference:
     """Decode ``_builtin_type(name)``: a class in ``types``, or ``type`` by its name in Python 2."""
     args: Any = node.args
     name = args[0] if len(args) == 1 and not node.updates else None
     if type(name) is not str or (name not in BUILTIN_TYPES and name != "ClassType"):
         reject("expected the name of a type as the argument of _builtin_type")
-    context.accept(node)
     return Reference("builtins", "type") if name == "ClassType" else Reference("types", name)
 
 
@@ -506,20 +504,18 @@ def decode_forward_reference(context: NodeContext, node: Call) -> Described:
     slots = state[1] if type(state) is tuple and len(state) == 2 and state[0] is None else None
     if node.args != () or type(slots) is not dict or type(slots.get("__forward_arg__")) is not str:
         reject("expected the slots of a forward reference as its state")
-    context.accept(node)
     context.add_issue(node, "function", "a forward reference has code in the file, which runs when it is evaluated")
     return Described("typing.ForwardRef", (slots["__forward_arg__"],))
 
 
 def decode_descriptor(context: NodeContext, node: Call) -> Described:
     """Decode ``property``, ``staticmethod`` and ``classmethod`` in a class that is pickled by value."""
-    if node.updates or type(node.args) is not tuple:
+    if node.updates:
         reject("a property or method has computed arguments")
     parts = tuple(map(context.value, node.args))
     kinds = (Function, Reference, Described, CarriedObject, Cycle, str, type(None))
     if any(not isinstance(part, kinds) for part in parts):
         reject("expected functions as the arguments of a property or method")
-    context.accept(node)
     return Described(describe_node(node), parts)
 
 
@@ -528,7 +524,6 @@ def decode_type_variable(context: NodeContext, node: Call) -> Described:
     parts = tuple(map(context.value, node.args))  # type: ignore[attr-defined]
     if node.updates or not parts or any(isinstance(part, Node) for part in parts):
         reject("a TypeVar has unknown arguments")
-    context.accept(node)
     return Described("typing.TypeVar", parts)
 
 
@@ -539,13 +534,12 @@ def decode_generic_alias(context: NodeContext, node: Call) -> Described:
     skeleton = _find_skeleton(origin)
     if skeleton is not None and not node.updates:
         cls, parts = context.value(origin), context.value(args[1])
-        context.accept(node)
         _describe_item(context, node, skeleton)
         return Described("typing alias", (cls, parts))
     if not isinstance(origin, Global) or origin.updates or "generic" not in find(origin.pair).uses or node.updates:
         reject("expected a generic type as the argument of getitem")
     parts = context.value(args[1])
-    context.accept(node, origin)
+    context.accept(origin)
     return Described(str(origin), parts if type(parts) is tuple else (parts,))
 
 
@@ -557,7 +551,7 @@ def decode_union(context: NodeContext, node: Call) -> Described:
     kinds = (Reference, Described, CarriedClass, Cycle, type(None))
     if type(parts) is not tuple or any(not isinstance(part, kinds) for part in parts):
         reject("expected operator.or_ and types as the arguments of reduce")
-    context.accept(node, operation)
+    context.accept(operation)
     return Described("types.UnionType", parts)
 
 
@@ -573,7 +567,6 @@ def decode_type_of(context: NodeContext, node: Call) -> Reference:
     made = find_singleton_type(context.value(args[0])) if len(args) == 1 and not node.updates else None
     if made is None:
         reject("expected None, Ellipsis or NotImplemented as the argument of type")
-    context.accept(node)
     return made
 
 
@@ -583,11 +576,10 @@ def find_singleton_type(value: object) -> Reference | None:
     return Reference("types", name) if name is not None else None
 
 
-def decode_ellipsis(context: NodeContext, node: Call) -> object:
+def decode_ellipsis(_: NodeContext, node: Call) -> object:
     """Decode ``_gen_ellipsis()``."""
     if node.args != () or node.updates:
         reject("_gen_ellipsis has arguments")
-    context.accept(node)
     return ...
 
 
@@ -635,7 +627,6 @@ def decode_builtin_type_call(context: NodeContext, node: Call) -> object:
         made = Described(f"types.{name}", args)
     if made is None:
         reject("a built-in type has arguments that no pickler writes")
-    context.accept(node)
     if name == _CODE_TYPE and not context.sharing:  # SB3 may pass it to FunctionType under another key
         context.add_issue(node, "function", "a code object is stored without a function: its code is in the file")
     return made
@@ -648,18 +639,14 @@ def _is_method(value: object) -> bool:
 
 def decode_cell(context: NodeContext, node: Call) -> Cell:
     """Decode ``_make_cell(value)``, or ``_make_empty_cell()``."""
-    args = node.args
-    if type(args) is not tuple or len(args) > 1 or node.updates:
+    args: Any = node.args
+    if len(args) > 1 or node.updates:
         reject("expected one value in a cell")
-    context.accept(node)
-    return Cell(_content(context, args[0]) if args else _Empty())
-
-
-def _content(context: NodeContext, value: object) -> object:
+    value = args[0] if args else None
     if isinstance(value, Global) and find(value.pair).role == "empty_cell_value":
         context.accept(value)
-        return _Empty()
-    return context.value(value)
+        return Cell(_Empty())
+    return Cell(context.value(value) if args else _Empty())
 
 
 # -- functions ----------------------------------------------------------------------------------------
@@ -684,7 +671,7 @@ def decode_function(context: NodeContext, node: Call) -> Function:
     contents = [item.content if isinstance(item, Cell) else item for item in closure or ()]  # a cycle refers to itself
     state = {"__name__": name, "__qualname__": name, "__defaults__": defaults, **state, "__dict__": attributes}
     made = _describe_function(context, node, FunctionParts(_as_code(code), base, tuple(contents), state), node)
-    context.accept(node, *setters)
+    context.accept(*setters)
     return made
 
 
@@ -733,7 +720,7 @@ def decode_filled_function(context: NodeContext, node: Call) -> object:
     made = context.value(skeleton) if is_skeleton else None
     if not isinstance(made, (Function, Cycle)) or node.updates:
         reject("expected a skeleton function as the argument of _fill_function")
-    return made
+    return Unaccepted(made)
 
 
 def decode_skeleton_function(context: NodeContext, node: Call) -> Function:
@@ -756,7 +743,7 @@ def decode_skeleton_function(context: NodeContext, node: Call) -> Function:
     base = made_of[2] if len(made_of) == 3 else None
     parts = FunctionParts(_as_code(made_of[0]), base, tuple(closure or ()), state)
     made = _describe_function(context, filler, parts, node)
-    context.accept(node, *fillers)
+    context.accept(*fillers)
     return made
 
 
@@ -927,10 +914,10 @@ _MODULE_GLOBALS: Final = frozenset({"__package__", "__name__", "__file__", "__pa
 
 def decode_module(context: NodeContext, node: Call) -> types.Module:
     """Decode ``subimport(name)``, which imports a module by its name."""
-    (name,) = node.args if type(node.args) is tuple and len(node.args) == 1 else (None,)
+    args: Any = node.args
+    name = args[0] if len(args) == 1 else None
     if type(name) is not str or node.updates:
         reject("expected the name of a module as the argument of subimport")
-    context.accept(node)
     is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not explain_danger((name, ""))
     if not is_harmless and name not in _PYTHON_MODULES:
         context.add_issue(node, "module", name)

@@ -5,8 +5,9 @@ gives an inert *tree*: each import is a ``Global`` node, each call a ``Call`` no
 imported or called. This package turns that tree into *values* that people know (:mod:`sbformat.known.types`).
 
 For each kind of call there is a *node decoder*: a function ``decode_x(context, node)`` that checks arguments and state,
-and either returns a value and calls ``context.accept(node)``, or raises :class:`UnrecognizedError`. The table
-from constructor to node decoder is :mod:`sbformat.known.table`; the walk that calls them, children first, is
+and either returns a value, which accepts the node, or raises :class:`UnrecognizedError`. The arguments of a node that
+was found by its name are a tuple. A decoder also accepts the names and nodes that the value consists of. The table from
+constructor to node decoder is :mod:`sbformat.known.table`; the walk that calls them, children first, is
 :mod:`sbformat.values.decoder`.
 
 Input: a decoded pickle, with the log of every import and call in it. Output: the value, and a record of that log:

@@ -58,11 +58,9 @@ _GYM_GENERATOR: Final = Described(
 _BIT_GENERATOR_CONSTRUCTOR: Final = Global(_PICKLE, "__bit_generator_ctor")
 
 
-def decode_dtype(context: NodeContext, node: Call) -> DType:
+def decode_dtype(_: NodeContext, node: Call) -> DType:
     """Decode ``numpy.dtype("f4", False, True)`` with its byte order."""
-    code, fields = ("|O8", ()) if is_object_dtype(node) else wide_dtype(node)
-    context.accept(node)
-    return DType(code, fields)
+    return DType("|O8", ()) if is_object_dtype(node) else DType(*wide_dtype(node))
 
 
 def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
@@ -71,7 +69,6 @@ def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
     if name == "_reconstruct" and is_object_array(node):
         return _object_array(context, node)
     info = _checked(context, node)
-    context.accept(node)
     if name == "_reconstruct":
         context.accept(node.args[0])  # type: ignore[index]
     return info
@@ -83,9 +80,7 @@ def decode_portable_array(context: NodeContext, node: Call) -> ArrayInfo:
         reject("expected an array constructed with the shape (0,)")
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     stand_in.updates = node.updates
-    info = _checked(context, stand_in)
-    context.accept(node)
-    return info
+    return _checked(context, stand_in)
 
 
 def _checked(context: NodeContext, call: Call) -> ArrayInfo:
@@ -117,7 +112,7 @@ def _object_array(context: NodeContext, node: Call) -> ObjectArray:
     numel = checked_numel(shape, 8)
     if numel != len(items):
         reject(f"expected {numel} items in an array of objects of shape {shape}, got {len(items)}")
-    context.accept(node, args[0])
+    context.accept(args[0])
     return ObjectArray(shape, "F" if is_fortran else "C", items)
 
 
@@ -138,7 +133,7 @@ def decode_jax_array(context: NodeContext, node: Call) -> ArrayInfo:
     call = Call("REDUCE", function, given)
     call.updates = [Update("BUILD", call, state)]
     info = _checked(context, call)
-    context.accept(node, function, *(part for part in given if isinstance(part, Global)))
+    context.accept(function, *(part for part in given if isinstance(part, Global)))
     return info
 
 
@@ -192,7 +187,7 @@ def _generator(
         reject("a random generator has no state: numpy would seed it anew each time")
     else:
         made = RandomState(kind, inner, _checked_state(given, inner, kind), sequence)
-    context.accept(node, *(arg for arg in args if isinstance(arg, Global)))
+    context.accept(*(arg for arg in args if isinstance(arg, Global)))
     return made
 
 
@@ -293,7 +288,7 @@ def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
         or not all(map(_is_natural, spawn_key))
     ):
         reject("a SeedSequence has an unknown state")
-    context.accept(node, args[0])
+    context.accept(args[0])
     return SeedSequence(entropy, spawn_key, pool_size, children, pool)
 
 

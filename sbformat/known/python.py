@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.known.rows import describe_node, find, known, known_in_pth, later, plain_arguments, reject
+from sbformat.known.rows import Unaccepted, describe_node, find, known, known_in_pth, later, plain_arguments, reject
 from sbformat.known.schedules import decode_interpolation
 from sbformat.known.torch import decode_tensor
 from sbformat.known.types import (
@@ -164,7 +164,6 @@ def decode_ordered_dict(context: NodeContext, node: Call) -> object:
             pairs.extend(update.value)  # type: ignore[arg-type]
         elif update.how != "BUILD" or not _is_metadata(update.value):
             reject("an OrderedDict has attributes")
-    context.accept(node)
     made = context.make_dict(pairs)
     return made if isinstance(made, Dict) else OrderedDict(made)
 
@@ -186,7 +185,6 @@ def decode_deque(context: NodeContext, node: Call) -> deque[object]:
     made = deque(items, maxlen)
     for update in node.updates or ():
         made.extend(context.value(item) for item in update.value)  # type: ignore[attr-defined]
-    context.accept(node)
     return made
 
 
@@ -201,7 +199,6 @@ def decode_default_dict(context: NodeContext, node: Call) -> DefaultDict:
     pairs: list[tuple[object, object]] = []
     for update in node.updates or ():
         pairs.extend(update.value)  # type: ignore[arg-type]
-    context.accept(node)
     return DefaultDict(factory, context.make_dict(pairs))  # type: ignore[arg-type]
 
 
@@ -210,7 +207,6 @@ def decode_set(context: NodeContext, node: Call) -> object:
     args = plain_arguments(context, node, "a set")
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
         reject("expected a list as the argument of a set")
-    context.accept(node)
     return context.make_set(list(args[0]) if args else [], is_frozen=describe_node(node).endswith("frozenset"))
 
 
@@ -221,7 +217,6 @@ def decode_range(context: NodeContext, node: Call) -> Described:
     allowed = (int, type(None)) if name.endswith("slice") else (int,)
     if not 1 <= len(args) <= 3 or any(type(arg) not in allowed for arg in args) or args[2:] == (0,):
         reject("expected integers in a range, and a step other than 0")
-    context.accept(node)
     return Described(name, args)
 
 
@@ -231,7 +226,6 @@ def decode_read_only(context: NodeContext, node: Call) -> object:
     expected = list if describe_node(node).endswith("List") else dict
     if len(args) != 1 or type(args[0]) is not expected:
         reject(f"expected a {expected.__name__} as the argument of a read-only container")
-    context.accept(node)
     return args[0]
 
 
@@ -247,7 +241,7 @@ def decode_reconstructed(context: NodeContext, node: Call) -> object:
     if not isinstance(args[1], Global) or args[1].pair != ("builtins", "object"):
         reject("copyreg constructs an object from another base than object")
     made = row.new(context, stand_in)
-    context.accept(node, cls, args[1])
+    context.accept(cls, args[1])
     return made
 
 
@@ -271,7 +265,6 @@ def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSc
     is_same = first == function if isinstance(function, Reference) else first is function
     if attributes not in (None, {}) or not is_same:
         reject("a partial has attributes, or two functions")
-    context.accept(node)
     return Partial(function, given, keywords or {})
 
 
@@ -285,25 +278,27 @@ def _is_keywords(value: object) -> bool:
     return value is None or (type(value) is dict and all(type(key) is str for key in value))
 
 
-def decode_getattr(context: NodeContext, node: Call) -> Described:
+def decode_getattr(context: NodeContext, node: Call) -> object:
     """Decode ``getattr(class, name)``, which protocol 2 writes for a name in a class.
 
     ``policy.save`` writes a policy's ``_dummy_schedule`` so. For the constructor of gym's random generators, which is
-    written so too, the node is accepted by the decoder of the call of that constructor.
+    written so too, the decoder of the call of that constructor accepts the node.
     """
     args: Any = node.args
     cls = args[0] if len(args) == 2 else None
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
         reject("expected a class and a name as the arguments of getattr")
-    row = find(cls.pair)
+    row, made = find(cls.pair), Described("getattr", (Reference(*cls.pair), args[1]))
     if row.is_reference and args[1] == "_dummy_schedule":
-        context.accept(node, cls)
+        context.accept(cls)
     elif args[1] in row.looked_up:
         context.accept_if_by_value(node)
         context.accept(cls)
-    elif not find((cls.module, f"{cls.name}.{args[1]}")).role:
+    elif find((cls.module, f"{cls.name}.{args[1]}")).role:
+        return Unaccepted(made)
+    else:
         reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
-    return Described("getattr", (Reference(*cls.pair), args[1]))
+    return made
 
 
 def reject_dill_attribute(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
@@ -331,11 +326,9 @@ def decode_date(context: NodeContext, node: Call) -> dt.date | dt.datetime | dt.
         reject("expected datetime.timezone as the time zone of a date")
     kind = {"datetime": dt.datetime, "date": dt.date, "time": dt.time}[name]
     try:
-        made: dt.date | dt.datetime | dt.time = _from_bytes(kind, name, raw, zone)
+        return _from_bytes(kind, name, raw, zone)  # type: ignore[no-any-return]
     except ValueError:
         reject(f"the bytes of a {name} are out of range")
-    context.accept(node)
-    return made
 
 
 def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
@@ -359,11 +352,9 @@ def decode_timedelta(context: NodeContext, node: Call) -> dt.timedelta:
     if not 1 <= len(args) <= 3 or any(type(arg) is not int for arg in args):
         reject("expected integers in a timedelta")
     try:
-        made = dt.timedelta(*args)
+        return dt.timedelta(*args)
     except (OverflowError, ValueError):
         reject("a timedelta is out of range")
-    context.accept(node)
-    return made
 
 
 def decode_timezone(context: NodeContext, node: Call) -> dt.timezone:
@@ -374,11 +365,9 @@ def decode_timezone(context: NodeContext, node: Call) -> dt.timezone:
     if not 1 <= len(args) <= 2 or type(args[0]) is not dt.timedelta or any(type(arg) is not str for arg in args[1:]):
         reject("expected a timedelta and a name as the arguments of a time zone")
     try:
-        made = dt.timezone(*args)
+        return dt.timezone(*args)
     except ValueError:
         reject("a time zone is out of range")
-    context.accept(node)
-    return made
 
 
 def decode_path(context: NodeContext, node: Call) -> pathlib.PurePath:
@@ -389,7 +378,6 @@ def decode_path(context: NodeContext, node: Call) -> pathlib.PurePath:
     if any(type(arg) is not str for arg in args) or sum(map(len, args)) > _LONGEST_PATH:
         reject("expected text as the arguments of a path, of at most 32,767 characters")
     kind = pathlib.PureWindowsPath if "Windows" in describe_node(node) else pathlib.PurePosixPath
-    context.accept(node)
     return kind(*args)
 
 

@@ -229,6 +229,12 @@ class UnrecognizedError(Exception):
     """A node does not have the shape that its library writes; internal, never raised to a caller of sbformat."""
 
 
+class Unaccepted(Record):
+    """The value of a node that its decoder does not accept: that of another node does, or none."""
+
+    value: object
+
+
 def reject(message: str) -> NoReturn:
     """Raise :class:`UnrecognizedError`."""
     raise UnrecognizedError(message)

@@ -129,7 +129,6 @@ def decode_plain_object(context: NodeContext, node: Call) -> Instance:
     unknown = sorted(set(attributes).difference(row.attributes or ()))
     if unknown:
         reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
-    context.accept(node)
     return Instance(Reference(*row.pair), attributes)
 
 
@@ -139,7 +138,6 @@ def decode_enum(context: NodeContext, node: Call) -> EnumMember:
     row = find(node.func.pair)  # type: ignore[attr-defined]
     if len(args) != 1 or type(args[0]) not in (str, int) or args[0] not in row.members:
         reject("an enumeration has no member of that value")
-    context.accept(node)
     return EnumMember(Reference(*row.pair), args[0])
 
 
@@ -148,9 +146,7 @@ def decode_train_freq(context: NodeContext, node: Call) -> TrainFreq:
     args = plain_arguments(context, node, "a TrainFreq")
     if len(args) != 2 or not isinstance(args[1], EnumMember) or args[1].enum.name != "TrainFrequencyUnit":
         reject("expected a number and a unit in a TrainFreq")
-    made = TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
-    context.accept(node)
-    return made
+    return TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
 
 
 def decode_rnn_states(context: NodeContext, node: Call) -> RNNStates:
@@ -158,7 +154,6 @@ def decode_rnn_states(context: NodeContext, node: Call) -> RNNStates:
     args = plain_arguments(context, node, "RNNStates")
     if len(args) != 2 or any(type(arg) is not tuple or any(isinstance(part, Node) for part in arg) for arg in args):
         reject("expected two tuples of tensors in RNNStates")
-    context.accept(node)
     return RNNStates(*args)
 
 
@@ -341,11 +336,9 @@ TRAIN_STATE: Final = "TrainState"
 
 def decode_record(context: NodeContext, node: Call) -> Described:
     """Decode a call of a class of jax or ``inspect`` that only stores its arguments, and a state beside them."""
-    if type(node.args) is not tuple or any(update.how != "BUILD" for update in node.updates or ()):
+    if any(update.how != "BUILD" for update in node.updates or ()):
         reject("expected the arguments of a record, and at most a state")
-    parts = tuple(context.value(arg) for arg in node.args)
-    context.accept(node)
-    return Described(describe_node(node), parts)
+    return Described(describe_node(node), tuple(map(context.value, node.args)))  # type: ignore[arg-type]
 
 
 def decode_stored_object(context: NodeContext, node: Call) -> Instance:
@@ -356,7 +349,6 @@ def decode_stored_object(context: NodeContext, node: Call) -> Instance:
     state = context.value(updates[0].value) if updates else {}
     if type(state) is dict and any(type(key) is not str for key in state):
         reject("expected texts as the names of attributes")
-    context.accept(node)
     return Instance(Reference(*node.func.pair), state if type(state) is dict else {"state": state})  # type: ignore[attr-defined]
 
 
@@ -367,7 +359,6 @@ def decode_named_tuple(context: NodeContext, node: Call) -> Instance:
     names = row.attributes or ()
     if len(args) != len(names):
         reject(f"expected {len(names)} fields in a named tuple, got {len(args)}")
-    context.accept(node)
     return Instance(Reference(*row.pair), dict(zip(names, args)))
 
 

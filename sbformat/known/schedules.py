@@ -55,9 +55,7 @@ def _class_decoder(make: Callable[..., Schedule], *names: str) -> NodeDecoder:
     what = "the value of a schedule" if len(names) == 1 else "a value of a schedule"
 
     def decode(context: NodeContext, node: Call) -> Schedule:
-        made = make(*(read(value, what) for value in _attributes(context, node, *names)))
-        context.accept(node)
-        return made
+        return make(*(read(value, what) for value in _attributes(context, node, *names)))
 
     return decode
 
@@ -70,9 +68,7 @@ def _function_decoder(make: Callable[..., Schedule], count: int) -> NodeDecoder:
         args: Any = node.args
         if len(args) != count or node.updates:
             reject(f"expected {count} arguments of a schedule function, and no later change")
-        made = make(*(read(context.value(arg), "a value of a schedule") for arg in args))
-        context.accept(node)
-        return made
+        return make(*(read(context.value(arg), "a value of a schedule") for arg in args))
 
     return decode
 
@@ -86,7 +82,6 @@ def decode_float_schedule(context: NodeContext, node: Call) -> FloatSchedule:
     (value,) = _attributes(context, node, "value_schedule")
     if not isinstance(value, (*_SCHEDULES, Node)):
         reject("expected a schedule in a FloatSchedule")
-    context.accept(node)
     return FloatSchedule(value)
 
 
@@ -109,7 +104,6 @@ def decode_interpolation(context: NodeContext, node: Call, state: Any) -> Interp
         reject("expected as many values as points in numpy.interp, and at least one")
     if any(right <= left for left, right in pairwise(points)):
         reject("expected points that increase in numpy.interp")
-    context.accept(node)
     context.accept_uses(first, function)
     return InterpolatedSchedule(points, values)
 

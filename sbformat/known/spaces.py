@@ -163,9 +163,6 @@ class _State:
         """Return an attribute, a space."""
         return self.spaces([self.get(name)])[0]
 
-    def accept(self) -> None:
-        self._context.accept(self._node)
-
 
 class Space(Value):
     """A space of gym or gymnasium, of any kind.
@@ -368,7 +365,6 @@ class Space(Value):
         problem = made.find_problem()
         if problem:
             reject(problem)
-        state.accept()
         return made
 
     @classmethod

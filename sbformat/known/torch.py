@@ -47,9 +47,7 @@ def decode_storage(context: NodeContext, node: Call) -> Storage:
     storage = copy(seen[id(args[0])])  # loading the same bytes again makes another storage
     if storage is None:
         reject("expected a storage in the bytes of _load_from_bytes")
-    reference = Persistent(StorageId(storage))
-    context.substitute(node, reference)
-    context.accept(node)
+    context.substitute(node, Persistent(StorageId(storage)))
     return storage
 
 
@@ -88,7 +86,7 @@ def decode_tensor(context: NodeContext, node: Call) -> object:
     value = CONSTRUCTORS[role](context.tensors, args)
     if args != node.args:
         context.substitute(node, Call("REDUCE", node.func, args))
-    context.accept(node, *[arg for arg in args if type(arg) is Global])
+    context.accept(*[arg for arg in args if type(arg) is Global])
     return value
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.known.context import NodeContext
-from sbformat.known.rows import UnrecognizedError
+from sbformat.known.rows import Unaccepted, UnrecognizedError
 from sbformat.known.table import find, find_node_decoder, find_role
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set, add_changes
 
@@ -156,14 +156,17 @@ class Decoder(NodeContext):
             self.add_issue(node, "arguments", "it is given a value that is changed afterwards")
             return node
         try:
-            value = decode(self, node)
+            made = decode(self, node)
         except (UnrecognizedError, TensorError, UnsupportedError) as error:
             self.add_issue(node, "arguments", str(error) if isinstance(error, UnrecognizedError) else error.message)
             return node
         except (IndexError, KeyError, TypeError, ValueError):  # a shape that its node decoder did not think of
             self.add_issue(node, "arguments", "its arguments are not of any known kind")
             return node
-        return value
+        if type(made) is Unaccepted:
+            return made.value
+        self.accept(node)
+        return made
 
     def _only_stores(self, node: Call) -> bool:
         """Return whether a call only stores its arguments, so that it does not matter when they are changed."""
