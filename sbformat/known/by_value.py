@@ -490,7 +490,7 @@ def decode_builtin_type(_: NodeContext, node: Call) -> Reference:
 
 def decode_plain_call(context: NodeContext, node: Call) -> Described:
     """Decode a call that only stores its arguments: texts, numbers, and for a ``WeakSet`` a list of classes."""
-    parts = tuple(map(context.value, node.args))  # type: ignore[attr-defined]
+    parts = context.arguments(node)
     flat = [item for part in parts for item in (part if type(part) is list else [part])]
     if node.updates or any(not isinstance(part, (str, int, Reference, CarriedClass, Cycle)) for part in flat):
         reject("expected texts and numbers as its arguments")
@@ -512,7 +512,7 @@ def decode_descriptor(context: NodeContext, node: Call) -> Described:
     """Decode ``property``, ``staticmethod`` and ``classmethod`` in a class that is pickled by value."""
     if node.updates:
         reject("a property or method has computed arguments")
-    parts = tuple(map(context.value, node.args))
+    parts = context.arguments(node)
     kinds = (Function, Reference, Described, CarriedObject, Cycle, str, type(None))
     if any(not isinstance(part, kinds) for part in parts):
         reject("expected functions as the arguments of a property or method")
@@ -521,7 +521,7 @@ def decode_descriptor(context: NodeContext, node: Call) -> Described:
 
 def decode_type_variable(context: NodeContext, node: Call) -> Described:
     """Decode ``_make_typevar(name, bound, constraints, covariant, contravariant, id)``."""
-    parts = tuple(map(context.value, node.args))  # type: ignore[attr-defined]
+    parts = context.arguments(node)
     if node.updates or not parts or any(isinstance(part, Node) for part in parts):
         reject("a TypeVar has unknown arguments")
     return Described("typing.TypeVar", parts)
@@ -611,7 +611,7 @@ def decode_builtin_type_call(context: NodeContext, node: Call) -> object:
     name = named.name if isinstance(named, Reference) else None
     if name in _FUNCTION_TYPES:
         return decode_function(context, node)
-    args = tuple(map(context.value, node.args))
+    args = context.arguments(node)
     made: object = None
     if name == _CODE_TYPE:
         made = make_code(args)
@@ -726,7 +726,7 @@ def decode_filled_function(context: NodeContext, node: Call) -> object:
 def decode_skeleton_function(context: NodeContext, node: Call) -> Function:
     """Decode ``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
     fillers = context.state_setters(node)
-    made_of = tuple(map(context.value, node.args))  # type: ignore[arg-type]
+    made_of = context.arguments(node)
     if node.updates or len(fillers) != 1 or find_role(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
         reject("a skeleton function has unknown arguments, or is not filled exactly once")
     filler = fillers[0]

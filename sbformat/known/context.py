@@ -215,6 +215,11 @@ class NodeContext:
         values = self._values
         return values[id(part)] if id(part) in values else Cycle()
 
+    def arguments(self, node: Call) -> tuple[Any, ...]:
+        """Return the values of the arguments of a call, which are a tuple."""
+        args: Any = node.args
+        return tuple(map(self.value, args))
+
     def _decode_name(self, node: Global) -> object:
         if node.updates:
             return node

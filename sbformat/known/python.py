@@ -174,7 +174,7 @@ def _is_metadata(state: object) -> bool:
 
 def decode_deque(context: NodeContext, node: Call) -> deque[object]:
     """Decode ``deque((), maxlen)`` and its items."""
-    args = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    args = context.arguments(node)
     if len(args) > 2 or any(update.how != "APPENDS" for update in node.updates or ()):
         reject("a deque has unknown arguments or a state")
     items = args[0] if args else ()

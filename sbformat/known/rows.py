@@ -244,7 +244,7 @@ def plain_arguments(context: NodeContext, node: Call, what: str) -> tuple[Any, .
     """Return the arguments of a call that nothing changes afterwards."""
     if node.updates or type(node.args) is not tuple:
         reject(f"{what} is changed after it was constructed, or has computed arguments")
-    return tuple(context.value(arg) for arg in node.args)
+    return context.arguments(node)
 
 
 def describe_node(node: object) -> str:

@@ -338,7 +338,7 @@ def decode_record(context: NodeContext, node: Call) -> Described:
     """Decode a call of a class of jax or ``inspect`` that only stores its arguments, and a state beside them."""
     if any(update.how != "BUILD" for update in node.updates or ()):
         reject("expected the arguments of a record, and at most a state")
-    return Described(describe_node(node), tuple(map(context.value, node.args)))  # type: ignore[arg-type]
+    return Described(describe_node(node), context.arguments(node))
 
 
 def decode_stored_object(context: NodeContext, node: Call) -> Instance:

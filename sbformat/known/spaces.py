@@ -80,25 +80,15 @@ class _State:
     def __init__(self, context: NodeContext, node: Call, *own: str) -> None:
         if node.args != ():
             reject("expected a space constructed without arguments")
-        self._attributes = context.read_attributes(node)
-        self._node = node
-        self._context = context
-        unknown = [name for name in self._attributes if name not in _COMMON and name not in own]
+        self.attributes = context.read_attributes(node)
+        self.library: Library = "gymnasium" if str(node.func).startswith("gymnasium.") else "gym"
+        unknown = [name for name in self.attributes if name not in _COMMON and name not in own]
         if unknown:
             reject(f"a space has the unknown attribute {unknown[0]!r:.80}")
 
-    @property
-    def library(self) -> Library:
-        pair = self._node.func.pair  # type: ignore[attr-defined]
-        return "gymnasium" if pair[0].startswith("gymnasium.") else "gym"
-
-    def has(self, name: str) -> bool:
-        """Return whether it has an attribute, be it None."""
-        return name in self._attributes
-
     def get(self, *names: str) -> Any:
         """Return the attribute with one of these names, or None."""
-        held = [self._attributes[name] for name in names if name in self._attributes]
+        held = [self.attributes[name] for name in names if name in self.attributes]
         if len(held) > 1:
             reject(f"a space has both {' and '.join(names)}")
         return held[0] if held else None
@@ -159,8 +149,10 @@ class _State:
             reject("expected a space within a space")
         return tuple(values)
 
+    def optional_space(self, name: str) -> Space | None:
+        return None if self.get(name) is None else self.space(name)
+
     def space(self, name: str) -> Space:
-        """Return an attribute, a space."""
         return self.spaces([self.get(name)])[0]
 
 
@@ -193,10 +185,11 @@ class Space(Value):
     distribution: ClassVar[Literal["", "gaussian", "categorical", "multi-categorical", "bernoulli"]] = ""
     """How SB3 draws its actions; empty when it has no such actions."""
 
-    if TYPE_CHECKING:  # the first two are fields of every subclass, the others of some
+    library: Library
 
-        @property
-        def library(self) -> Library: ...
+    if TYPE_CHECKING:  # the first is a field of every subclass, the others of some
+
+        def __init__(self, library: Library, random: RandomState | None, **fields: Any) -> None: ...
         @property
         def random(self) -> RandomState | None: ...
         @property
@@ -207,6 +200,9 @@ class Space(Value):
     else:
         shape = dtype = None
         """The shape of one element, a tuple, and the code of its dtype; None when it is not one array."""
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = ("library", *cls.__annotations__)
 
     @property
     def bounds(self) -> Bounds | None:
@@ -360,8 +356,7 @@ class Space(Value):
     def decode(cls, context: NodeContext, node: Call) -> Self:
         """Decode the space from the attributes that BUILD gives an object of its class (VALUES.md 13.4)."""
         state = _State(context, node, *cls.saved)
-        fields = cls._read_state(state)
-        made = cls(library=state.library, random=state.random(), **fields)
+        made = cls(**cls._read_state(state), library=state.library, random=state.random())
         problem = made.find_problem()
         if problem:
             reject(problem)
@@ -391,16 +386,11 @@ class Space(Value):
         return {} if self.shape is None else {"dtype": _dtype_name(self.dtype), "_shape": list(self.shape)}
 
     @classmethod
-    def from_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> Self:
-        """Return an object of gym or gymnasium, by its attributes, as a value; see :func:`convert_space`.
-
-        :param convert: converts a space within it, with its key
-        """
-        return cls(library=_library_of(space), random=None, **cls._read_object(space, convert))
-
-    @classmethod
     def _read_object(cls, space: Any, _: Callable[[Any, str], Space]) -> dict[str, Any]:
-        """Return its own fields from an object of gymnasium."""
+        """Return its own fields from an object of gym or gymnasium, by the attributes of that.
+
+        :param _: converts a space within it, with its key
+        """
         raise AttributeError(space)
 
 
@@ -410,7 +400,6 @@ class Space(Value):
 class Box(Space):
     """Arrays of numbers within bounds: ``low <= x <= high``, both of the shape of the box, infinite where unbounded."""
 
-    library: Library
     shape: tuple[int, ...]
     dtype: str
     low: ArrayInfo
@@ -493,7 +482,7 @@ class Box(Space):
     def _read_state(cls, state: _State) -> dict[str, Any]:
         low, high = state.array("low"), state.array("high")
         state.check_shape(low.shape)
-        flags = [state.array(name) if state.has(name) else None for name in ("bounded_below", "bounded_above")]
+        flags = [state.array(name) if name in state.attributes else None for name in ("bounded_below", "bounded_above")]
         if any(flag is not None and flag.dtype != "|b1" for flag in flags):
             reject("expected bools as bounded_below and bounded_above of a Box")
         if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
@@ -522,7 +511,6 @@ class Box(Space):
 class Discrete(Space):
     """The integers ``start`` to ``start + n - 1``."""
 
-    library: Library
     n: int
     start: int
     """0 before gym 0.22, which had no other."""
@@ -558,7 +546,6 @@ class Discrete(Space):
         return bool(is_whole and self.start <= int(value) < self.start + self.n)
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return a scalar of numpy, each choice as likely."""
         import numpy as np
 
         dtype: Any = np.dtype(self.dtype).type
@@ -572,7 +559,9 @@ class Discrete(Space):
 
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
-        start = to_int(state.get("start"), "start of a Discrete") if state.has("start") else 0  # since gym 0.22
+        start = (
+            to_int(state.get("start"), "start of a Discrete") if "start" in state.attributes else 0
+        )  # since gym 0.22
         state.check_shape(())
         return {"n": to_int(state.get("n"), "n of a Discrete"), "start": start, "dtype": state.dtype(_INT64, _WHOLE)}
 
@@ -587,7 +576,6 @@ class Discrete(Space):
 class MultiDiscrete(Space):
     """Arrays of integers, each item in a range of its own."""
 
-    library: Library
     nvec: ArrayInfo
     """The number of choices of each item."""
     start: ArrayInfo | None
@@ -632,7 +620,6 @@ class MultiDiscrete(Space):
         return bool(fits and np.all(start <= array) and np.all(array <= start + (nvec - 1)))
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return an array, each choice of an item as likely."""
         nvec, start = self._read_arrays()
         return (rng.random(nvec.shape) * nvec).astype(self.dtype) + start
 
@@ -648,12 +635,12 @@ class MultiDiscrete(Space):
 
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
-        start = state.array("start") if state.has("start") else None  # since gymnasium 0.29
+        start = state.array("start") if "start" in state.attributes else None  # since gymnasium 0.29
         nvec = state.array("nvec")
         if any(array is not None and array.dtype[1] not in _WHOLE for array in (nvec, start)):
             reject("expected integers as nvec and start of a MultiDiscrete")
         state.check_shape(nvec.shape)
-        if start is None and state.library == "gymnasium" and not state.has("_shape"):
+        if start is None and state.library == "gymnasium" and "_shape" not in state.attributes:
             reject("a MultiDiscrete has neither start nor _shape, from which gymnasium derives it")
         return {"nvec": nvec, "start": start, "dtype": state.dtype(nvec.dtype, _WHOLE)}
 
@@ -676,7 +663,6 @@ class MultiDiscrete(Space):
 class MultiBinary(Space):
     """Arrays of 0 and 1."""
 
-    library: Library
     shape: tuple[int, ...]
     dtype: str
     random: RandomState | None
@@ -696,11 +682,9 @@ class MultiBinary(Space):
         return bool(array is not None and array.shape == self.shape and np.all((array == 0) | (array == 1)))
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return an array, each item as likely 0 as 1."""
         import numpy as np
 
-        dtype: Any = np.dtype(self.dtype)
-        return rng.integers(0, 2, self.shape, dtype)
+        return rng.integers(0, 2, self.shape, np.dtype(self.dtype))
 
     def _construct(self, spaces: ModuleType, _: Any) -> Any:
         return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
@@ -730,7 +714,6 @@ class MultiBinary(Space):
 class DictSpace(Space):
     """Dicts with a space for each key, in order."""
 
-    library: Library
     spaces: dict[str, Space]
     random: RandomState | None
     sort_keys: bool = True
@@ -756,7 +739,6 @@ class DictSpace(Space):
         return is_whole and all(space.contains(value[key]) for key, space in self.spaces.items())
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return a dict with an element of each space, drawn one after another."""
         return {key: space.draw(rng) for key, space in self.spaces.items()}
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -769,7 +751,7 @@ class DictSpace(Space):
         spaces = state.get("spaces")  # an OrderedDict before gymnasium 1.0
         if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
             reject("expected a dict with text keys as spaces of a Dict")
-        is_sorted = state.get("sort_keys") if state.has("sort_keys") else True
+        is_sorted = state.get("sort_keys") if "sort_keys" in state.attributes else True
         if type(is_sorted) is not bool:
             reject("expected a bool as sort_keys of a Dict")
         state.check_composite()
@@ -810,7 +792,6 @@ class _Several(Space):
 class TupleSpace(_Several):
     """Tuples with a space for each position."""
 
-    library: Library
     spaces: tuple[Space, ...]
     random: RandomState | None
 
@@ -829,7 +810,6 @@ class TupleSpace(_Several):
         return is_whole and all(space.contains(item) for space, item in zip(self.spaces, value))
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return a tuple with an element of each space, drawn one after another."""
         return tuple(space.draw(rng) for space in self.spaces)
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
@@ -839,7 +819,6 @@ class TupleSpace(_Several):
 class OneOf(_Several):
     """An element of one of several spaces."""
 
-    library: Library
     spaces: tuple[Space, ...]
     random: RandomState | None
 
@@ -856,7 +835,6 @@ class OneOf(_Several):
         return bool(0 <= value[0] < len(self.spaces)) and self.spaces[int(value[0])].contains(value[1])
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return the number of a space, an int64, and an element of that space."""
         at = rng.integers(0, len(self.spaces))
         return at, self.spaces[int(at)].draw(rng)
 
@@ -864,7 +842,6 @@ class OneOf(_Several):
 class Text(Space):
     """Strings of a set of characters, with bounds on their length."""
 
-    library: Library
     min_length: int
     max_length: int
     characters: str
@@ -887,7 +864,6 @@ class Text(Space):
         return self.max_length
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return text, each length and each character as likely."""
         length = rng.integers(self.min_length, self.max_length + 1)
         likely = [1 / len(self.characters)] * len(self.characters)
         return "".join(rng.choice(list(self.characters), size=length, p=likely))
@@ -903,10 +879,12 @@ class Text(Space):
             reject("expected single characters in a Text")
         members, joined = state.get("_char_set", "charset"), state.get("_char_str", "_charset_str")
         index = state.get("_char_index")
+        places = {character: place for place, character in enumerate(held)}
         if (
             (members is not None and (type(members) not in (set, frozenset) or members != set(held)))
             or (joined is not None and joined != "".join(sorted(held)))
-            or (index is not None and not _is_index(index, held))
+            or (index is not None and (type(index) is not dict or index.keys() != places.keys()))
+            or any(to_int((index or places)[key], "the position of a character") != places[key] for key in places)
         ):
             reject("the copies of the characters of a Text differ")
         least, most = (to_int(state.get(name), f"{name} of a Text") for name in ("min_length", "max_length"))
@@ -917,18 +895,9 @@ class Text(Space):
         return {"min_length": least, "max_length": most, "characters": "".join(held)}
 
 
-def _is_index(index: object, characters: SequenceOf[str]) -> bool:
-    """Return whether a dict has the position of each character."""
-    places = {character: place for place, character in enumerate(characters)}
-    if type(index) is not dict or index.keys() != places.keys():
-        return False
-    return all(to_int(index[character], "the position of a character") == place for character, place in places.items())
-
-
 class Sequence(Space):
     """Sequences of any length."""
 
-    library: Library
     feature_space: Space
     stack: bool
     random: RandomState | None
@@ -967,10 +936,10 @@ class Sequence(Space):
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
         feature = state.space("feature_space")
-        stack = state.get("stack") if state.has("stack") else False
-        if type(stack) is not bool or (state.library == "gymnasium" and not state.has("stack")):
+        stack = state.get("stack") if "stack" in state.attributes else False
+        if type(stack) is not bool or (state.library == "gymnasium" and "stack" not in state.attributes):
             reject("expected a bool as stack of a Sequence")
-        stacked = state.space("stacked_feature_space") if state.has("stacked_feature_space") else None
+        stacked = state.space("stacked_feature_space") if "stacked_feature_space" in state.attributes else None
         state.check_composite()
         return {"feature_space": feature, "stack": stack, "stacked_feature_space": stacked}
 
@@ -978,7 +947,6 @@ class Sequence(Space):
 class Graph(Space):
     """Graphs with a space for each node, and one for each edge or none."""
 
-    library: Library
     node_space: Space
     edge_space: Space | None
     random: RandomState | None
@@ -998,9 +966,9 @@ class Graph(Space):
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
         nodes = state.space("node_space")
-        if not state.has("edge_space"):
+        if "edge_space" not in state.attributes:
             reject("a Graph has no edge_space, be it None")
-        others = {name: None if state.get(name) is None else state.space(name) for name in cls.saved[1:]}
+        others = {name: state.optional_space(name) for name in cls.saved[1:]}
         state.check_composite()
         return {"node_space": nodes, **others}
 
@@ -1049,14 +1017,12 @@ def convert_space(space: object, name: str) -> Space:
         return space
     kind = next((parent.__name__ for parent in type(space).__mro__ if parent.__name__ in _CONVERTED), "")
     try:
-        return SPACE_TYPES[kind].from_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))
+        fields = SPACE_TYPES[kind]._read_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))  # noqa: SLF001 -- of this module
     except (KeyError, AttributeError):
         message = f"expected a space of gymnasium or sbformat as {name}, got {type(space).__name__}"
         raise TypeError(message) from None
-
-
-def _library_of(space: object) -> Library:
-    return "gym" if type(space).__module__.partition(".")[0] == "gym" else "gymnasium"
+    library: Library = "gym" if type(space).__module__.partition(".")[0] == "gym" else "gymnasium"
+    return SPACE_TYPES[kind](library=library, random=None, **fields)
 
 
 def _array_of(array: Any) -> ArrayInfo:
