@@ -35,7 +35,7 @@ from sbformat.errors import escape
 from sbformat.immutable import Record
 from sbformat.known import types
 from sbformat.known.code import Code, FunctionParts, make_code
-from sbformat.known.context import RUNS_WHEN_CALLED, Hook, Issue, Lineage, find_globals, find_maker
+from sbformat.known.context import RUNS_WHEN_CALLED, Hook, Issue, Lineage, find_base_globals, find_globals, find_maker
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.python import BUILTIN_TYPES
 from sbformat.known.rows import Unaccepted, describe_node, find, find_called, find_role, reject
@@ -798,7 +798,7 @@ def _may_be_changed(context: NodeContext) -> bool:
                     if id(part) in own:
                         own[id(part)] += 1
         for nodes in context.sharing.values():  # they share their globals
-            base = _get_base(nodes[0])
+            base = find_base_globals(nodes[0])
             own[id(base)] = own.get(id(base), 0) - len({id(node.args) for node in nodes if id(node) in reached}) + 1
         states = {id(update.value) for node in calls for update in node.updates or ()}
         states |= {id(part) for node in calls if _only_completes(node) for part in _list_state(node)}
@@ -815,7 +815,7 @@ def _list_own_parts(node: Call) -> list[object]:
     if find_maker(node) not in ("function", "skeleton_function"):
         return []
     cells = node.args[4] if type(node.args) is tuple and len(node.args) > 4 else ()
-    base = _get_base(node)
+    base = find_base_globals(node)
     return [*([base] if isinstance(base, Dict) else []), *(cells if type(cells) is tuple else ())]
 
 
@@ -854,7 +854,7 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
     shared = context.shared_globals.get(id(sharing))
     if shared is None:
         shared = context.shared_globals[id(sharing)] = {}
-        base = _get_base(node)
+        base = find_base_globals(node)
         for name, part in base if isinstance(base, Dict) else ():
             if name not in _MODULE_GLOBALS:
                 shared[name] = part  # type: ignore[index]
@@ -874,12 +874,6 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
     return [
         name for name in names if name in shared and (name not in own or isinstance(shared[name], types.Contradiction))
     ]
-
-
-def _get_base(node: Call) -> object:
-    """Return the part of the tree that becomes the globals of a function, before its state is set."""
-    index = 2 if find_maker(node) == "skeleton_function" else 1
-    return node.args[index] if type(node.args) is tuple and len(node.args) > index else None
 
 
 def _find_given_globals(context: NodeContext, node: Call) -> dict[str, object]:

@@ -34,29 +34,19 @@ _BITS: Final = 31
 
 _TEXTS: Final = ("names", "varnames", "freevars", "cellvars")
 
-_LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
-    15: (  # CPython <= 3.7
-        "argcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants", "names", "varnames",
-        "filename", "name", "firstlineno", "linetable", "freevars", "cellvars",
-    ),
-    16: (  # CPython 3.8 to 3.10
-        "argcount", "posonlyargcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants",
-        "names", "varnames", "filename", "name", "firstlineno", "linetable", "freevars", "cellvars",
-    ),
-    18: (  # CPython >= 3.11
-        "argcount", "posonlyargcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants",
-        "names", "varnames", "filename", "name", "qualname", "firstlineno", "linetable", "exceptiontable", "freevars",
-        "cellvars",
-    ),
-}  # fmt: skip
-"""The arguments of ``types.CodeType`` by their number, as in cloudpickle's ``_code_reduce``."""
-
 _TYPES: Final = {
     "argcount": int, "posonlyargcount": int, "kwonlyargcount": int, "nlocals": int, "stacksize": int, "flags": int,
     "bytecode": bytes, "constants": tuple, "names": tuple, "varnames": tuple, "filename": str, "name": str,
     "qualname": str, "firstlineno": int, "linetable": bytes, "exceptiontable": bytes, "freevars": tuple,
     "cellvars": tuple,
 }  # fmt: skip
+"""The arguments of ``types.CodeType`` of CPython >= 3.11, in order, as in cloudpickle's ``_code_reduce``."""
+_ABSENT: Final[dict[int, dict[str, object]]] = {
+    18: {},
+    16: {"qualname": None, "exceptiontable": b""},  # CPython 3.8 to 3.10
+    15: {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""},  # before
+}
+"""By the number of arguments those that a release does not have, with what is in their place."""
 
 
 class Code(Record):
@@ -104,10 +94,10 @@ def make_code(args: tuple[object, ...]) -> Code | None:
 
     :param args: with constants decoded; a nested code object is a :class:`Code`
     """
-    layout = _LAYOUTS.get(len(args))
-    if layout is None:
+    absent = _ABSENT.get(len(args))
+    if absent is None:
         return None
-    parts = dict(zip(layout, args))
+    parts = dict(zip([name for name in _TYPES if name not in absent], args))
     if any(type(value) is not _TYPES[name] for name, value in parts.items()):
         return None
     if any(isinstance(value, int) and value.bit_length() > _BITS for value in parts.values()):
@@ -115,7 +105,6 @@ def make_code(args: tuple[object, ...]) -> Code | None:
     if any(type(item) is not str for name in _TEXTS for item in parts[name]):  # type: ignore[attr-defined]
         return None
     digest = _digest([item for name, value in parts.items() if name not in _NOT_EXECUTED for item in (name, value)])
-    absent: dict[str, object] = {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""}
     return Code(**{**absent, **parts}, digest=digest, arguments=len(args))  # type: ignore[arg-type]
 
 

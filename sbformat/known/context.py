@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError
 from sbformat.immutable import Record
-from sbformat.known.rows import NOTHING, find, find_called, find_role, reject
+from sbformat.known.rows import find, find_called, find_role, reject
 from sbformat.known.types import Cycle, Reference
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.pth.context import DecodeContext
@@ -56,15 +56,8 @@ RUNS_WHEN_CALLED: Final = "its code is in the file and runs when it is called"
 _TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
-_FILLERS: Final = frozenset({"filled_function", "filled_class"})
+_SETTERS: Final = _STATE_SETTERS | {"filled_function", "filled_class"}
 _OF_NUMPY: Final = frozenset({"numpy_array", "numpy_scalar", "random_state", "generator", "bit_generator"})
-
-
-def find_globals(node: Call) -> object:
-    """Return what tells the globals of a function pickled by value from others: a dict of the tree, or a module."""
-    index = _GLOBALS_ARGUMENT.get(find_maker(node) or "")
-    base = node.args[index] if index and type(node.args) is tuple and len(node.args) > index else None
-    return base if type(base) is str or base is None else id(base)
 
 
 _FUNCTION_TYPES: Final = (("FunctionType",), ("LambdaType",))
@@ -76,6 +69,18 @@ def find_maker(node: Call) -> str | None:
     func = node.func
     is_made = isinstance(func, Call) and find_role(func) == "builtin_type" and func.args in _FUNCTION_TYPES
     return "function" if is_made else find_role(node)
+
+
+def find_base_globals(node: Call) -> object:
+    """Return the part of the tree that becomes the globals of a function pickled by value, before its state is set."""
+    index = _GLOBALS_ARGUMENT.get(find_maker(node) or "")
+    return node.args[index] if index and type(node.args) is tuple and len(node.args) > index else None
+
+
+def find_globals(node: Call) -> object:
+    """Return what tells the globals of a function pickled by value from others: a dict of the tree, or a module."""
+    base = find_base_globals(node)
+    return base if type(base) is str or base is None else id(base)
 
 
 class Issue(Record):
@@ -115,30 +120,6 @@ class NodeContext:
     :param checks_unread: also check arrays that were left in the file, where their bytes can be invalid
     """
 
-    __slots__ = (
-        "_converted",
-        "_has_code",
-        "_substitutes",
-        "_uses",
-        "_values",
-        "budget",
-        "checks_unread",
-        "claimed",
-        "fillers",
-        "issues",
-        "lineages",
-        "may_be_changed",
-        "names_as_values",
-        "pickle",
-        "setters",
-        "shared_globals",
-        "sharing",
-        "storages",
-        "tensors",
-        "understood",
-        "waiting",
-    )  # fmt: skip
-
     def __init__(
         self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
     ) -> None:
@@ -169,23 +150,23 @@ class NodeContext:
         """What these functions define in their globals, by the ``id()`` of their list."""
         self.may_be_changed: bool | None = None
         """Whether other parts of the pickle may change its functions; None until that is asked."""
+        self.substitutes: dict[int, Node] = {}
+        """Nodes that torch's constructors are given in place of others, by the ``id()`` of these."""
         self._converted = 0
         self._uses: dict[int, int] = {}
         self._values: dict[int, object] = {}
-        self._substitutes: dict[int, Node] = {}
         self._has_code = False
         for node in pickle.log:
-            if isinstance(node, Call) and isinstance(node.func, Call):
+            if not isinstance(node, Call):
+                continue
+            if isinstance(node.func, Call):
                 self._resolve_dill(node, node.func)
-            row = find_called(node) if isinstance(node, Call) else NOTHING
-            role = row.role
-            if role in _STATE_SETTERS and node.args:  # type: ignore[union-attr]
-                self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            elif role in _FILLERS and node.args:  # type: ignore[union-attr]
-                self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            if "by value" in row.uses:
-                self._has_code = True
-            if isinstance(node, Call) and find_maker(node) in _GLOBALS_ARGUMENT:
+            row = find_called(node)
+            if row.role in _SETTERS and node.args:
+                kind = self.setters if row.role in _STATE_SETTERS else self.fillers
+                kind.setdefault(id(node.args[0]), []).append(node)  # type: ignore[index]
+            self._has_code = self._has_code or "by value" in row.uses
+            if find_maker(node) in _GLOBALS_ARGUMENT:
                 self.sharing.setdefault(find_globals(node), []).append(node)
 
     def _resolve_dill(self, node: Call, getter: Call) -> None:
@@ -212,8 +193,7 @@ class NodeContext:
         kind = type(part)
         if kind not in COMPOSITES:
             return self._decode_name(part) if kind is Global else part  # type: ignore[arg-type]
-        values = self._values
-        return values[id(part)] if id(part) in values else Cycle()
+        return self._values[id(part)] if id(part) in self._values else Cycle()
 
     def arguments(self, node: Call) -> tuple[Any, ...]:
         """Return the values of the arguments of a call, which are a tuple."""
@@ -326,21 +306,6 @@ class NodeContext:
     def has_examined(self, name: Global) -> bool:
         """Return whether some node decoder looked at a name: it is understood, a value, or has an issue."""
         return id(name) in self.understood or id(name) in self.names_as_values or id(name) in self.issues
-
-    # -- torch's constructors -------------------------------------------------------------------------
-
-    def substitute(self, node: Node, other: Node) -> None:
-        """Have torch's constructors see another node in place of this one."""
-        self._substitutes[id(node)] = other
-
-    @property
-    def has_substitutes(self) -> bool:
-        """Whether any node has a substitute."""
-        return bool(self._substitutes)
-
-    def find_substitute(self, value: object) -> object:
-        """Return the substitute of a node, or the value itself."""
-        return self._substitutes.get(id(value), value)
 
 
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import FormatError
-from sbformat.known.rows import UnrecognizedError, find_role, known, known_in_pth, reject
+from sbformat.known.rows import find_role, known, known_in_pth, reject
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import (
     DTYPES,
@@ -47,7 +47,7 @@ def decode_storage(context: NodeContext, node: Call) -> Storage:
     storage = copy(seen[id(args[0])])  # loading the same bytes again makes another storage
     if storage is None:
         reject("expected a storage in the bytes of _load_from_bytes")
-    context.substitute(node, Persistent(StorageId(storage)))
+    context.substitutes[id(node)] = Persistent(StorageId(storage))
     return storage
 
 
@@ -57,17 +57,13 @@ def _storage(context: NodeContext, raw: object) -> Storage:
         reject("expected bytes as the argument of _load_from_bytes")
     try:
         pickle, storages = open_pth(memoryview(data), context.budget)
-        is_storage = type(pickle.value) is Persistent and not pickle.flags and all(map(_is_storage_class, pickle.log))
-        if is_storage:
-            return storages.storage(pickle.value)
+        value = pickle.value
+        names = [type(node) is Global and not node.updates and node.pair in STORAGES for node in pickle.log]
+        if type(value) is not Persistent or pickle.flags or not all(names):
+            reject("expected a storage in the bytes of _load_from_bytes")
+        return storages.storage(value)
     except FormatError as error:
         reject(f"expected a torch file as the argument of _load_from_bytes: {error.message}")
-    message = "expected a storage in the bytes of _load_from_bytes"
-    raise UnrecognizedError(message)
-
-
-def _is_storage_class(node: object) -> bool:
-    return type(node) is Global and not node.updates and node.pair in STORAGES
 
 
 def reject_tensor(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
@@ -81,20 +77,16 @@ def decode_tensor(context: NodeContext, node: Call) -> object:
     if node.updates or role is None:
         reject("a value of torch is changed after it was constructed")
     args: tuple[object, ...] = node.args  # type: ignore[assignment]
-    if context.has_substitutes:
-        args = tuple(_with_storages(context, arg) for arg in args)
+    if context.substitutes:  # persistent references in place of the calls of _load_from_bytes
+        get = context.substitutes.get
+        args = tuple(
+            tuple([get(id(part), part) for part in arg]) if type(arg) is tuple else get(id(arg), arg) for arg in args
+        )
     value = CONSTRUCTORS[role](context.tensors, args)
     if args != node.args:
-        context.substitute(node, Call("REDUCE", node.func, args))
+        context.substitutes[id(node)] = Call("REDUCE", node.func, args)
     context.accept(*[arg for arg in args if type(arg) is Global])
     return value
-
-
-def _with_storages(context: NodeContext, arg: object) -> object:
-    """Return an argument with persistent references in place of the calls of ``_load_from_bytes``."""
-    if type(arg) is tuple:
-        return tuple([context.find_substitute(part) for part in arg])
-    return context.find_substitute(arg)
 
 
 # -- rows ----------------------------------------------------------------------------------------------

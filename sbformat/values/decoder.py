@@ -38,8 +38,6 @@ _SMALL: Final = (8, 64)
 class Decoder(NodeContext):
     """A context that walks the tree; parameters as :class:`~sbformat.known.context.NodeContext`."""
 
-    __slots__ = ("_calls", "_heights", "_items", "_nbytes", "_open", "_sizes")
-
     def __init__(
         self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
     ) -> None:
