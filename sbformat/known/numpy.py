@@ -6,9 +6,10 @@ Sources: numpy ``_core/src/multiarray/methods.c``, ``_core/numeric.py``, ``rando
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.known.rows import UnrecognizedError, find, known, known_in_pth, reject
+from sbformat.known.rows import find, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
 from sbformat.pkl.numpy import (
     ArrayInfo,
@@ -29,26 +30,24 @@ if TYPE_CHECKING:
     from sbformat.known.context import NodeContext
     from sbformat.known.rows import Known
 
+GeneratorKind: TypeAlias = Literal["RandomState", "Generator", "BitGenerator"]
+
 _EXACT_BITS: Final = 53
 """Bits of an integer that a float holds exactly."""
-_BIT_GENERATORS: Final = {
-    "MT19937": "numpy.random._mt19937",
-    "PCG64": "numpy.random._pcg64",
-    "PCG64DXSM": "numpy.random._pcg64",
-    "Philox": "numpy.random._philox",
-    "SFC64": "numpy.random._sfc64",
-}
-"""Each bit generator, with the module of its class."""
 _WIDE: Final = 2**128 - 1
 _BUFFERED: Final[dict[str, object]] = {"has_uint32": 1, "uinteger": 2**32 - 1}
-_STATES: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
-    "MT19937": ({}, {"key": ("u4", 624), "pos": 624}),
-    "PCG64": (_BUFFERED, {"state": _WIDE, "inc": _WIDE}),
-    "PCG64DXSM": (_BUFFERED, {"state": _WIDE, "inc": _WIDE}),
-    "Philox": ({"buffer": ("u8", 4), "buffer_pos": 4, **_BUFFERED}, {"counter": ("u8", 4), "key": ("u8", 2)}),
-    "SFC64": (_BUFFERED, {"state": ("u8", 4)}),
-}
-"""The state of each, at its top level and under ``state``: an array's dtype and length, or the largest integer."""
+_BIT_GENERATORS: Final[dict[str, tuple[str, dict[str, object], dict[str, object]]]] = {
+    "MT19937": ("numpy.random._mt19937", {}, {"key": ("u4", 624), "pos": 624}),
+    "PCG64": ("numpy.random._pcg64", _BUFFERED, {"state": _WIDE, "inc": _WIDE}),
+    "PCG64DXSM": ("numpy.random._pcg64", _BUFFERED, {"state": _WIDE, "inc": _WIDE}),
+    "Philox": (
+        "numpy.random._philox", {"buffer": ("u8", 4), "buffer_pos": 4, **_BUFFERED},
+        {"counter": ("u8", 4), "key": ("u8", 2)},
+    ),
+    "SFC64": ("numpy.random._sfc64", _BUFFERED, {"state": ("u8", 4)}),
+}  # fmt: skip
+"""Each bit generator: the module of its class, and its state at the top level and under ``state``: an array's dtype and
+length, or the largest integer."""
 _GAUSS: Final[dict[str, object]] = {"has_gauss": 1, "gauss": None}
 """Further parts of the state of a RandomState."""
 _PICKLE: Final = "numpy.random._pickle"
@@ -91,10 +90,9 @@ def _checked(context: NodeContext, call: Call) -> ArrayInfo:
 
 
 def _object_array(context: NodeContext, node: Call) -> ObjectArray:
-    args = node.args
+    args: Any = node.args
     if (
-        type(args) is not tuple
-        or len(args) != 3
+        len(args) != 3
         or not isinstance(args[0], Global)
         or args[0].pair != NUMPY_NDARRAY
         or args[0].updates
@@ -140,34 +138,21 @@ def decode_jax_array(context: NodeContext, node: Call) -> ArrayInfo:
 # -- random generators --------------------------------------------------------------------------------
 
 
-def decode_random_state(context: NodeContext, node: Call) -> RandomState:
-    """Decode ``__randomstate_ctor`` or, before numpy 1.17, ``__RandomState_ctor``."""
-    return _generator(context, node, "RandomState")
-
-
-def decode_generator(context: NodeContext, node: Call) -> RandomState:
-    """Decode ``__generator_ctor`` with a name or, since numpy 2, the bit generator itself."""
-    return _generator(context, node, "Generator")
-
-
 def decode_gym_generator(context: NodeContext, node: Call) -> RandomState:
     """Decode ``getattr(RandomNumberGenerator, "_generator_ctor")(...)``, protocol 2 of gym 0.23 to 0.25."""
     getter: Any = node.func
     if type(node.args) is not tuple or context.value(getter) != _GYM_GENERATOR:
         reject("an attribute is called that is not a constructor")
-    made = _generator(context, node, "Generator")
+    made = decode_generator(context, node)
     context.accept(getter, getter.args[0])
     return made
 
 
-def decode_bit_generator(context: NodeContext, node: Call) -> RandomState:
-    """Decode ``__bit_generator_ctor`` with a name or, since numpy 2, a class."""
-    return _generator(context, node, "BitGenerator")
+def decode_generator(context: NodeContext, node: Call, kind: GeneratorKind = "Generator") -> RandomState:
+    """Decode a call of the constructor of a random generator, or of a bit generator, with its state.
 
-
-def _generator(
-    context: NodeContext, node: Call, kind: Literal["RandomState", "Generator", "BitGenerator"]
-) -> RandomState:
+    The argument is the name of a bit generator; since numpy 2 also the bit generator itself, or its class.
+    """
     args: tuple[object, ...] = node.args if type(node.args) is tuple else (None, None, None)
     inner = _bit_generator_of(context, args[0], kind) if args else "MT19937"
     is_named = isinstance(inner, str)
@@ -191,9 +176,7 @@ def _generator(
     return made
 
 
-def _from_bit_generator(
-    inner: RandomState, given: object, kind: Literal["RandomState", "Generator", "BitGenerator"]
-) -> RandomState:
+def _from_bit_generator(inner: RandomState, given: object, kind: GeneratorKind) -> RandomState:
     """Return a generator of numpy 2: its bit generator has the state, which a RandomState repeats and adds to."""
     state = inner.state
     if kind == "RandomState" or given is not None:
@@ -212,18 +195,15 @@ def _comparable(value: object) -> object:
 
 
 def _bit_generator_of(context: NodeContext, value: object, kind: str) -> str | RandomState:
-    if isinstance(value, Global) and not value.updates and kind == "BitGenerator":
-        name = value.name
-        if _BIT_GENERATORS.get(name) == value.module:
-            return name
-    elif type(value) is str and value in _BIT_GENERATORS:
+    if type(value) is str and value in _BIT_GENERATORS:
         return value
-    elif isinstance(value, Call) and kind != "BitGenerator":
-        made = context.value(value)
-        if isinstance(made, RandomState) and made.kind == "BitGenerator":
-            return made
-    message = "expected a bit generator of numpy"
-    raise UnrecognizedError(message)
+    is_class = isinstance(value, Global) and not value.updates and kind == "BitGenerator"
+    if is_class and _BIT_GENERATORS.get(value.name, ("",))[0] == value.module:  # type: ignore[attr-defined]
+        return value.name  # type: ignore[attr-defined, no-any-return]
+    made = context.value(value) if isinstance(value, Call) and kind != "BitGenerator" else None
+    if not isinstance(made, RandomState) or made.kind != "BitGenerator":
+        reject("expected a bit generator of numpy")
+    return made
 
 
 def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
@@ -232,7 +212,7 @@ def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
         state = _from_legacy(*state) if len(state) in (3, 5) else None
     if type(state) is not dict or state.get("bit_generator") != name:
         reject("the state of a random generator names another bit generator")
-    outer, within = _STATES[name]
+    _, outer, within = _BIT_GENERATORS[name]
     if kind == "RandomState":
         outer = {**outer, **_GAUSS}
     inner = state["state"] if type(state.get("state")) is dict else {}
@@ -263,7 +243,7 @@ def _from_legacy(
 
 def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
     """Decode ``__pyx_unpickle_SeedSequence(class, checksum, state)``, which Cython writes."""
-    args = node.args if type(node.args) is tuple else ()
+    args: Any = node.args
     if (
         len(args) != 3
         or not isinstance(args[0], Global)
@@ -295,9 +275,9 @@ def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
 _MIN_POOL: Final = 4
 _CHECKSUMS: Final = (0x3EAA222, 0xC464C19, 0xF88304A)
 """Checksums of the fields of a SeedSequence, by the release of Cython: numpy refuses any other."""
-_SEED_SEQUENCES: Final = tuple(
-    (f"numpy.random.{module}", "SeedSequence") for module in ("bit_generator", "_bit_generator")
-)
+_SEED_SEQUENCES: Final = (
+    ("numpy.random.bit_generator", "SeedSequence"), ("numpy.random._bit_generator", "SeedSequence"),
+)  # fmt: skip
 
 
 def _is_entropy(value: object) -> bool:
@@ -331,10 +311,9 @@ def to_number(value: object, what: str) -> int | float:
     """
     if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
         return value
-    if isinstance(value, ArrayInfo) and value.shape == () and value.dtype[1:] in _CODES:
-        return unpack_items(value)[0]
-    message = f"expected a number as {what}"
-    raise UnrecognizedError(message)
+    if not isinstance(value, ArrayInfo) or value.shape != () or value.dtype[1:] not in _CODES:
+        reject(f"expected a number as {what}")
+    return unpack_items(value)[0]
 
 
 def to_float64(value: object, what: str) -> int | float:
@@ -389,16 +368,19 @@ ROWS: Final = [
     ),
     *known(("numpy", "numpy.lib.function_base"), "interp", "interpolates"),  # since 1.16, and before
     # random generators, and gym's of 0.22 to 0.25
-    *known("numpy.random", "__RandomState_ctor", "reaches, built", role="random_state", call=decode_random_state),
-    *known(_PICKLE, "__randomstate_ctor", "reaches, built", role="random_state", call=decode_random_state),
+    *known("numpy.random", "__RandomState_ctor", "reaches, built", role="random_state",  # before 1.17
+           call=partial(decode_generator, kind="RandomState")),
+    *known(_PICKLE, "__randomstate_ctor", "reaches, built", role="random_state",
+           call=partial(decode_generator, kind="RandomState")),
     *known(_PICKLE, "__generator_ctor", "reaches, built", role="generator", call=decode_generator),
-    *known(_PICKLE, "__bit_generator_ctor", "reaches, built", role="bit_generator", call=decode_bit_generator),
+    *known(_PICKLE, "__bit_generator_ctor", "reaches, built", role="bit_generator",
+           call=partial(decode_generator, kind="BitGenerator")),
     *known("gym.utils.seeding", "RandomNumberGenerator._generator_ctor", "reaches", role="generator",
            call=decode_generator),
     *known("numpy.random.bit_generator", _SEEDS, "built", role="seed_sequence", call=decode_seed_sequence),
     *known("numpy.random._bit_generator", _SEEDS, role="seed_sequence", call=decode_seed_sequence),  # before 1.19
     *known("numpy.random._generator", "Generator", "value"),
-    *(row for name, module in _BIT_GENERATORS.items() for row in known(module, name, "value")),
+    *(row for name, (module, *_) in _BIT_GENERATORS.items() for row in known(module, name, "value")),
     *known("numpy.random.bit_generator", "SeedSequence", "value"),
     *known("numpy.random.mtrand", "RandomState", "value"),
 ]  # fmt: skip
