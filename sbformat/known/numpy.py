@@ -360,12 +360,8 @@ ROWS: Final = [
     *known("numpy", "ndarray", "value, built", kind="portable_array", new=decode_portable_array),
     *known("numpy", "dtype", "value, built", role="numpy_dtype", call=decode_dtype),
     *known("numpy", "bool", "value, number", current=("numpy", "bool_")),  # numpy 1.24 to 1.26 lack numpy.bool
-    *known(
-        "numpy",
-        "bool_ bytes_ complex128 complex64 float16 float32 float64 int16 int32 int64 int8 longdouble longlong str_ "
-        "uint16 uint32 uint64 uint8 ulonglong",
-        "value, number",
-    ),
+    *known("numpy", "bool_ bytes_ complex128 complex64 float16 float32 float64 int16 int32 int64 int8 longdouble "
+           "longlong str_ uint16 uint32 uint64 uint8 ulonglong", "value, number"),
     *known(("numpy", "numpy.lib.function_base"), "interp", "interpolates"),  # since 1.16, and before
     # random generators, and gym's of 0.22 to 0.25
     *known("numpy.random", "__RandomState_ctor", "reaches, built", role="random_state",  # before 1.17

@@ -114,30 +114,21 @@ BY_VALUE_ROWS: Final = [
     *known("enum", " ".join(f"{enum}.{method}" for enum in " ".join(_ENUMS).split() for method in _ENUM_METHODS),
            "beside code"),
     *known("builtins", "Exception", "beside code", looked_up=METHODS),
-    *known(
-        "builtins",
-        "ArithmeticError AssertionError AttributeError BaseException IndexError KeyError LookupError "
-        "NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError ValueError Warning UserWarning "
-        "ZeroDivisionError len map zip",
-        "beside code",
-    ),
+    *known("builtins", "ArithmeticError AssertionError AttributeError BaseException IndexError KeyError LookupError "
+           "NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError ValueError Warning "
+           "UserWarning ZeroDivisionError len map zip", "beside code"),
     *known("collections", "ChainMap UserDict UserList UserString", "beside code"),
     *known("dataclasses", "FrozenInstanceError InitVar _dataclass_getstate _dataclass_setstate _replace",
            "beside code"),
     *known("_thread", "get_ident", "beside code"),
     *known("typing", "GenericMeta NamedTupleMeta _ProtocolMeta", "beside code, metaclass"),
-    *known(
-        "typing",
-        "Any Callable ClassVar Collection Dict Generic List Mapping NamedTuple Optional Protocol Sequence Tuple Type "
-        "Union",
-        "beside code, generic",
-    ),
+    *known("typing", "Any Callable ClassVar Collection Dict Generic List Mapping NamedTuple Optional Protocol Sequence "
+           "Tuple Type Union", "beside code, generic"),
     *known("typing", "SupportsFloat TypedDict", "beside code"),
     *known("typing", "DefaultDict Deque FrozenSet Generator Iterable Iterator Literal OrderedDict Set TypeVar",
            "generic"),
     *known("typing", "ForwardRef", "beside code", new=later("decode_forward_reference")),
-    *known("collections.abc", "Callable Iterable Iterator Mapping MutableMapping Sequence Set",
-           "beside code, generic"),
+    *known("collections.abc", "Callable Iterable Iterator Mapping MutableMapping Sequence Set", "beside code, generic"),
     *known("collections.abc", "Collection Hashable MutableSequence Sized", "beside code"),
     *known("collections.abc", "Generator", "generic"),
 ]  # fmt: skip

@@ -232,18 +232,11 @@ ROWS: Final = [
     *known("sb3_contrib.common.torch_layers", "BatchRenorm BatchRenorm1d", "value", since=BATCH_RENORM),
     *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer", **RMSPROP),
     # distributions
-    *known(
-        f"{_COMMON}.distributions",
-        "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution "
-        "MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution TanhBijector",
-        "value",
-    ),
-    *known(
-        f"{_CONTRIB}.maskable.distributions",
-        "MaskableBernoulliDistribution MaskableCategorical MaskableCategoricalDistribution MaskableDistribution "
-        "MaskableMultiCategoricalDistribution",
-        "value",
-    ),
+    *known(f"{_COMMON}.distributions", "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution "
+           "Distribution MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution "
+           "TanhBijector", "value"),
+    *known(f"{_CONTRIB}.maskable.distributions", "MaskableBernoulliDistribution MaskableCategorical "
+           "MaskableCategoricalDistribution MaskableDistribution MaskableMultiCategoricalDistribution", "value"),
     # noise
     *known(f"{_COMMON}.noise", "ActionNoise", "value"),
     *_plain(f"{_COMMON}.noise", "NormalActionNoise", NOISE, **_NOISE_ROW),
@@ -266,11 +259,9 @@ ROWS: Final = [
     *known(f"{_CONTRIB}.recurrent.buffers", "RecurrentDictRolloutBuffer RecurrentRolloutBuffer", "value",
            place=_ROLLOUT),
     # settings and states of training
-    *known(
-        f"{_COMMON}.type_aliases",
-        "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples RolloutReturn",
-        "value",
-    ),
+    *known(f"{_COMMON}.type_aliases",
+           "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples RolloutReturn",
+           "value"),
     *known(*TRAIN_FREQ, "value, built", kind="train_freq", new=decode_train_freq),
     *known(f"{_COMMON}.type_aliases", "TrainFrequencyUnit", "value, built", role="enum", call=decode_enum,
            members=("step", "episode")),
@@ -293,12 +284,8 @@ SB2_ROWS: Final = [
     *known(f"{_SB2}.deepq.dqn", "DQN", "algorithm"),
     *known(f"{_SB2}.sac.sac", "SAC", "algorithm"),
     *known(f"{_SB2}.td3.td3", "TD3", "algorithm"),
-    *known(
-        f"{_SB2}.common.policies",
-        "ActorCriticPolicy BasePolicy CnnLnLstmPolicy CnnLstmPolicy CnnPolicy FeedForwardPolicy LstmPolicy "
-        "MlpLnLstmPolicy MlpLstmPolicy MlpPolicy RecurrentActorCriticPolicy",
-        "value",
-    ),
+    *known(f"{_SB2}.common.policies", "ActorCriticPolicy BasePolicy CnnLnLstmPolicy CnnLstmPolicy CnnPolicy "
+           "FeedForwardPolicy LstmPolicy MlpLnLstmPolicy MlpLstmPolicy MlpPolicy RecurrentActorCriticPolicy", "value"),
     *known(f"{_SB2}.ddpg.policies", f"DDPGPolicy {_FEED_FORWARD}", "value"),
     *known(f"{_SB2}.deepq.policies", f"DQNPolicy {_FEED_FORWARD}", "value"),
     *known(f"{_SB2}.sac.policies", f"SACPolicy {_FEED_FORWARD}", "value"),
@@ -390,17 +377,12 @@ def _of_sbx(module: str, names: str) -> list[Known]:
 
 SBX_ROWS: Final = [
     *_of_sbx("common.jax_layers", "BatchRenorm NatureCNN SimbaResidualBlock"),
-    *_of_sbx(
-        "common.policies",
-        "ContinuousCritic Flatten SimbaContinuousCritic SimbaSquashedGaussianActor SimbaVectorCritic "
-        "SquashedGaussianActor VectorCritic",
-    ),
+    *_of_sbx("common.policies", "ContinuousCritic Flatten SimbaContinuousCritic SimbaSquashedGaussianActor "
+             "SimbaVectorCritic SquashedGaussianActor VectorCritic"),
     *_of_sbx("common.type_aliases", "BatchNormTrainState RLTrainState"),
     *_of_sbx("crossq.crossq", "ConstantEntropyCoef EntropyCoef"),
-    *_of_sbx(
-        "crossq.policies",
-        "Actor Critic CrossQPolicy SimbaActor SimbaCritic SimbaCrossQPolicy SimbaVectorCritic VectorCritic",
-    ),
+    *_of_sbx("crossq.policies",
+             "Actor Critic CrossQPolicy SimbaActor SimbaCritic SimbaCrossQPolicy SimbaVectorCritic VectorCritic"),
     *_of_sbx("ddpg.policies", "Actor Critic DDPGPolicy TD3Policy VectorCritic"),
     *_of_sbx("dqn.policies", "CNNPolicy CnnQNetwork DQNPolicy QNetwork"),
     *_of_sbx("ppo.policies", "Actor CnnPolicy Critic PPOPolicy"),
@@ -410,12 +392,8 @@ SBX_ROWS: Final = [
     *_of_sbx("tqc.policies", "Actor Critic SimbaTQCPolicy TQCPolicy"),
     *_of_sbx("tqc.tqc", "ConstantEntropyCoef EntropyCoef"),
     # activations, functions of an array; functions of optax that only make an optimizer
-    *known(
-        "jax._src.nn.functions",
-        "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid "
-        "silu soft_sign softplus swish",
-        "value",
-    ),
+    *known("jax._src.nn.functions", "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid "
+           "mish relu relu6 selu sigmoid silu soft_sign softplus swish", "value"),
     *known("jax._src.numpy.ufuncs", "tanh", "value"),
     *known("optax._src.alias", "adam adamw lion nadam nadamw radam rmsprop sgd", "value"),
     # arrays, and the parameters of flax before 0.7.1, or that a user froze
@@ -426,10 +404,9 @@ SBX_ROWS: Final = [
     *_tuples("optax._src.base", "EmptyState"),
     *_tuples("optax._src.base", "GradientTransformation GradientTransformationExtraArgs", "init", "update"),
     *_tuples("optax._src.transform", "EmptyState"),
-    *_tuples(
-        "optax._src.transform", "ScaleByAdamState ScaleByBeliefState ScaleByNovogradState ScaleByRStdDevWithCountState",
-        "count", "mu", "nu",
-    ),
+    *_tuples("optax._src.transform",
+             "ScaleByAdamState ScaleByBeliefState ScaleByNovogradState ScaleByRStdDevWithCountState", "count", "mu",
+             "nu"),
     *_tuples("optax._src.transform", "ScaleByAmsgradState", "count", "mu", "nu", "nu_max"),
     *_tuples("optax._src.transform", "ScaleByAdaDeltaState", "e_g", "e_x"),
     *_tuples("optax._src.transform", "ScaleByAdanState", "m", "v", "n", "g", "t"),
@@ -443,14 +420,10 @@ SBX_ROWS: Final = [
     *_tuples("optax.transforms._accumulation", "EmaState", "count", "ema"),
     *_tuples(("optax._src.wrappers", "optax.transforms._masking"), "MaskedState", "inner_state"),
     *_tuples("optax.transforms._masking", "MaskedNode"),
-    *_tuples(
-        ("optax._src.schedule", "optax.schedules._inject"), "InjectHyperparamsState", "count", "hyperparams",
-        "inner_state",
-    ),
-    *_tuples(
-        ("optax._src.schedule", "optax.schedules._inject"), "InjectStatefulHyperparamsState", "count", "hyperparams",
-        "hyperparams_states", "inner_state",
-    ),
+    *_tuples(("optax._src.schedule", "optax.schedules._inject"), "InjectHyperparamsState", "count", "hyperparams",
+             "inner_state"),
+    *_tuples(("optax._src.schedule", "optax.schedules._inject"), "InjectStatefulHyperparamsState", "count",
+             "hyperparams", "hyperparams_states", "inner_state"),
     # what the pickled functions refer to
     *_stored("flax.ids", "FlaxId"),
     *_stored("flax.linen.module", "_ModuleInternalState"),

@@ -1101,8 +1101,6 @@ ROWS: Final = [
             "_entry_point", "_local_only", "tags", "timestep_limit", "trials", "max_episode_seconds",  # gym < 0.13
         ),
     ),
-    *known(
-        "gymnasium.envs.registration", "WrapperSpec", "only described", kind="environment_spec",
-        new=decode_plain_object, attributes=("name", "entry_point", "kwargs"),
-    ),
+    *known("gymnasium.envs.registration", "WrapperSpec", "only described", kind="environment_spec",
+           new=decode_plain_object, attributes=("name", "entry_point", "kwargs")),
 ]  # fmt: skip

@@ -158,11 +158,9 @@ ROWS: Final = [
     *(row for pair in DTYPES for row in known(*pair, "value, dtype")),
     *(row for pair in MEMORY_FORMATS for row in known(*pair, "value")),
     *(row for pair in QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
-    *known(
-        "torch.jit._pickle",
-        "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
-        "program",
-    ),
+    *known("torch.jit._pickle",
+           "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
+           "program"),
     # layers
     *_activations("activation", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
     *_activations("activation", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU", "inplace"),
@@ -180,34 +178,24 @@ ROWS: Final = [
     *_layers("activation", "MultiheadAttention Threshold"),
     *_layers("batchnorm", "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d"),
     *_layers("container", "ModuleDict ModuleList ParameterDict ParameterList Sequential"),
-    *_layers(
-        "conv",
-        "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d",
-    ),
+    *_layers("conv",
+             "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d"),
     *_layers("dropout", "Dropout1d Dropout2d Dropout3d"),
     *_layers("flatten", "Flatten Unflatten"),
     *_layers("instancenorm", "InstanceNorm1d InstanceNorm2d InstanceNorm3d"),
     *_layers("linear", "Bilinear LazyLinear Linear"),
-    *_layers(
-        "loss", "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss"
-    ),
+    *_layers("loss",
+             "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss"),
     *_layers("module", "Module"),
     *_layers("normalization", "GroupNorm LayerNorm LocalResponseNorm RMSNorm"),
-    *_layers(
-        "padding",
-        "ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d ZeroPad2d",
-    ),
-    *_layers(
-        "pooling",
-        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d "
-        "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d",
-    ),
+    *_layers("padding",
+             "ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d ZeroPad2d"),
+    *_layers("pooling", "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
+             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"),
     *_layers("rnn", "GRU GRUCell LSTM LSTMCell RNN RNNCell"),
     *_layers("sparse", "Embedding EmbeddingBag"),
-    *_layers(
-        "transformer",
-        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
-    ),
+    *_layers("transformer",
+             "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer"),
     *_layers("upsampling", "Upsample UpsamplingBilinear2d UpsamplingNearest2d"),
     # optimizers: torch/optim/*.py of torch 1.11 to 2.13, defaults, __setstate__ and step
     *_optimizer("Adam", _ADAM, {**_AMSGRAD, "decoupled_weight_decay": None}, **_BETAS, weight_decay=0),
