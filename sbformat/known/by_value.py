@@ -174,8 +174,12 @@ def _lineage(context: NodeContext, skeleton: Call) -> Lineage:
     name = _name_of(skeleton)[1:-1]
     hooks: dict[str, Hook] = {}
     for key, value in _iter_attributes(context, skeleton):
-        if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
-            hooks[key] = Hook(name, value if _may_run_code(value) else None)
+        role = find_role(value) if isinstance(value, Call) else None
+        # setting an attribute of an object runs a descriptor of that name
+        is_descriptor = isinstance(value, Call) and (role == "descriptor" or _find_skeleton(value.func) is not None)
+        if key in _WATCHED or (is_descriptor and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
+            # a plain value, a name or a method of a library runs no code of the file
+            hooks[key] = Hook(name, value if isinstance(value, Call) and role != "attribute" else None)  # type: ignore[index]
     bases = list(_bases(context, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():
@@ -206,16 +210,6 @@ def _lineage_of_object(context: NodeContext, node: object) -> Lineage | None:
     return _known_lineage(context, node.func) if isinstance(node, Call) else None
 
 
-def _may_run_code(value: object) -> bool:
-    """Return whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
-    return isinstance(value, Call) and find_role(value) != "attribute"
-
-
-def _is_descriptor(value: object) -> bool:
-    """Return whether an attribute of a class may run code when an attribute of an object is set."""
-    return isinstance(value, Call) and (find_role(value) == "descriptor" or _find_skeleton(value.func) is not None)
-
-
 def _functions(context: NodeContext, node: object) -> Iterator[object]:
     """Yield the calls that create the functions of a method or property."""
     args: Any = node.args if isinstance(node, Call) and find_role(node) == "descriptor" else (node,)
@@ -225,16 +219,6 @@ def _functions(context: NodeContext, node: object) -> Iterator[object]:
 
 
 # -- hooks of objects ---------------------------------------------------------------------------------
-
-
-def _describe_item(context: NodeContext, node: Call, skeleton: Call) -> None:
-    """Add an issue for a parametrized class pickled by value: ``operator.getitem(Class, parameters)``."""
-    lineage = context.lineages.get(id(skeleton))
-    ran = _Ran()
-    if lineage is not None:
-        ran.add(lineage.hooks, ("__class_getitem__",))
-        ran.add(lineage.meta, (), ("__getitem__",))
-    ran.report(context, node, f"parameters are given to the class {_name_of(skeleton)}, which is pickled by value")
 
 
 def _describe_object(context: NodeContext, node: Call, lineage: Lineage) -> None:
@@ -284,6 +268,7 @@ def _add_build(context: NodeContext, ran: _Ran, lineage: Lineage, state: object)
 
 
 _TEXT: Final = {str}
+_UNION: Final = (("_operator", "or_"), ("operator", "or_"))
 _REFUSED_ATTRIBUTES: Final = ("__bases__", "__class__", "__mro__")
 """Attributes that would change what the class inherits, after it was created."""
 
@@ -393,11 +378,6 @@ def _is_unknown_name(context: NodeContext, part: object, message: str) -> bool:
 # -- objects ------------------------------------------------------------------------------------------
 
 
-def decode_object(context: NodeContext, node: Call) -> object:
-    """Decode an object of a class pickled by value, with its arguments, state and items."""
-    return _object(context, node, node.func, node.args)
-
-
 def decode_reconstructed_object(context: NodeContext, node: Call) -> object:
     """Decode ``copyreg._reconstructor(class, base, value)`` and a state, of a class pickled by value."""
     args: Any = node.args
@@ -407,6 +387,11 @@ def decode_reconstructed_object(context: NodeContext, node: Call) -> object:
         reject("expected a built-in type as the base of an object that copyreg constructs")
     context.accept(base)
     return _object(context, node, args[0], () if args[2] is None else (args[2],))
+
+
+def decode_object(context: NodeContext, node: Call) -> object:
+    """Decode an object of a class pickled by value, with its arguments, state and items."""
+    return _object(context, node, node.func, node.args)
 
 
 def _object(context: NodeContext, node: Call, cls: object, args: object) -> object:
@@ -534,7 +519,11 @@ def decode_generic_alias(context: NodeContext, node: Call) -> Described:
     skeleton = _find_skeleton(origin)
     if skeleton is not None and not node.updates:
         cls, parts = context.value(origin), context.value(args[1])
-        _describe_item(context, node, skeleton)
+        ran, lineage = _Ran(), context.lineages.get(id(skeleton))
+        if lineage is not None:
+            ran.add(lineage.hooks, ("__class_getitem__",))
+            ran.add(lineage.meta, (), ("__getitem__",))
+        ran.report(context, node, f"parameters are given to the class {_name_of(skeleton)}, which is pickled by value")
         return Described("typing alias", (cls, parts))
     if not isinstance(origin, Global) or origin.updates or "generic" not in find(origin.pair).uses or node.updates:
         reject("expected a generic type as the argument of getitem")
@@ -547,7 +536,7 @@ def decode_union(context: NodeContext, node: Call) -> Described:
     """Decode ``functools.reduce(operator.or_, types)``, as ``X | Y`` is pickled, for types alone."""
     args: Any = node.args
     operation = args[0] if len(args) == 2 and not node.updates else None
-    parts = context.value(args[1]) if isinstance(operation, Global) and operation.pair in _OR else None
+    parts = context.value(args[1]) if isinstance(operation, Global) and operation.pair in _UNION else None
     kinds = (Reference, Described, CarriedClass, Cycle, type(None))
     if type(parts) is not tuple or any(not isinstance(part, kinds) for part in parts):
         reject("expected operator.or_ and types as the arguments of reduce")
@@ -555,7 +544,6 @@ def decode_union(context: NodeContext, node: Call) -> Described:
     return Described("types.UnionType", parts)
 
 
-_OR: Final = (("_operator", "or_"), ("operator", "or_"))
 _PLAIN_TYPES: Final[dict[type, str]] = {
     type(None): "NoneType", type(...): "ellipsis", type(NotImplemented): "NotImplementedType",
 }  # fmt: skip
@@ -686,10 +674,10 @@ def _claim_cells(context: NodeContext, cells: object, closure: object) -> None:
     :param closure: the cells that its state copies into them; others may copy the same, unless they are of a function
     """
     own = cells if type(cells) is tuple else ()
-    for cell_of in own:
-        if id(cell_of) in context.claimed or ~id(cell_of) in context.claimed:
-            reject("two functions share a cell")
-    for cell_of in closure if closure is not cells and type(closure) is tuple else ():
+    copied = closure if closure is not cells and type(closure) is tuple else ()
+    if not context.claimed.isdisjoint([mark for cell_of in own for mark in (id(cell_of), ~id(cell_of))]):
+        reject("two functions share a cell")
+    for cell_of in copied:
         if id(cell_of) in context.claimed:
             reject("two functions share a cell")
         context.claimed.add(~id(cell_of))
@@ -714,8 +702,7 @@ _FUNCTION_STATE: Final = frozenset(_OLD_NAMES.values()) - {"__dict__"}
 
 def decode_filled_function(context: NodeContext, node: Call) -> object:
     """Decode ``_fill_function(skeleton, state)`` of cloudpickle < 1.6, which returns the function that it is given."""
-    args: Any = node.args
-    skeleton = args[0] if args else None
+    skeleton = node.args[0] if node.args else None  # type: ignore[index]
     is_skeleton = isinstance(skeleton, Call) and find_role(skeleton) == "skeleton_function"
     made = context.value(skeleton) if is_skeleton else None
     if not isinstance(made, (Function, Cycle)) or node.updates:
