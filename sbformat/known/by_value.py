@@ -179,7 +179,7 @@ def _lineage(context: NodeContext, skeleton: Call) -> Lineage:
         is_descriptor = isinstance(value, Call) and (role == "descriptor" or _find_skeleton(value.func) is not None)
         if key in _WATCHED or (is_descriptor and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
             # a plain value, a name or a method of a library runs no code of the file
-            hooks[key] = Hook(name, value if isinstance(value, Call) and role != "attribute" else None)  # type: ignore[index]
+            hooks[key] = Hook(name, value if isinstance(value, Call) and role != "attribute" else None)
     bases = list(_bases(context, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():

@@ -48,6 +48,7 @@ _BIT_GENERATORS: Final[dict[str, tuple[str, dict[str, object], dict[str, object]
 }  # fmt: skip
 """Each bit generator: the module of its class, and its state at the top level and under ``state``: an array's dtype and
 length, or the largest integer."""
+_BIT_CLASSES: Final = [(module, name) for name, (module, *_) in _BIT_GENERATORS.items()]
 _GAUSS: Final[dict[str, object]] = {"has_gauss": 1, "gauss": None}
 """Further parts of the state of a RandomState."""
 _PICKLE: Final = "numpy.random._pickle"
@@ -197,9 +198,8 @@ def _comparable(value: object) -> object:
 def _bit_generator_of(context: NodeContext, value: object, kind: str) -> str | RandomState:
     if type(value) is str and value in _BIT_GENERATORS:
         return value
-    is_class = isinstance(value, Global) and not value.updates and kind == "BitGenerator"
-    if is_class and _BIT_GENERATORS.get(value.name, ("",))[0] == value.module:  # type: ignore[attr-defined]
-        return value.name  # type: ignore[attr-defined, no-any-return]
+    if isinstance(value, Global) and not value.updates and kind == "BitGenerator" and value.pair in _BIT_CLASSES:
+        return value.name
     made = context.value(value) if isinstance(value, Call) and kind != "BitGenerator" else None
     if not isinstance(made, RandomState) or made.kind != "BitGenerator":
         reject("expected a bit generator of numpy")
@@ -376,7 +376,7 @@ ROWS: Final = [
     *known("numpy.random.bit_generator", _SEEDS, "built", role="seed_sequence", call=decode_seed_sequence),
     *known("numpy.random._bit_generator", _SEEDS, role="seed_sequence", call=decode_seed_sequence),  # before 1.19
     *known("numpy.random._generator", "Generator", "value"),
-    *(row for name, (module, *_) in _BIT_GENERATORS.items() for row in known(module, name, "value")),
+    *(row for pair in _BIT_CLASSES for row in known(*pair, "value")),
     *known("numpy.random.bit_generator", "SeedSequence", "value"),
     *known("numpy.random.mtrand", "RandomState", "value"),
 ]  # fmt: skip
