@@ -242,10 +242,7 @@ def _describe_object(context: NodeContext, node: Call, lineage: Lineage) -> None
 
 
 def _add_build(context: NodeContext, ran: _Ran, lineage: Lineage, state: object) -> None:
-    """Add what BUILD runs: ``__setstate__``, or what setting attributes runs.
-
-    Of a state ``(attributes, slots)`` the slots are set by ``setattr``, the attributes put into ``__dict__``.
-    """
+    """Add what BUILD runs: ``__setstate__``, or what setting attributes runs; slots are set by ``setattr``."""
     hooks = lineage.hooks
     ran.add(hooks, (), ("__getattribute__",))
     if "__setstate__" in hooks:
@@ -668,11 +665,7 @@ def _as_code(value: object) -> Code | None:
 
 
 def _claim_cells(context: NodeContext, cells: object, closure: object) -> None:
-    """Check that no two functions share a cell, which the state of the last one would overwrite.
-
-    :param cells: of the function
-    :param closure: the cells that its state copies into them; others may copy the same, unless they are of a function
-    """
+    """Check that no other function has the cells of a function, or those that its state copies into them."""
     own = cells if type(cells) is tuple else ()
     copied = closure if closure is not cells and type(closure) is tuple else ()
     if not context.claimed.isdisjoint([mark for cell_of in own for mark in (id(cell_of), ~id(cell_of))]):
@@ -735,10 +728,7 @@ def decode_skeleton_function(context: NodeContext, node: Call) -> Function:
 
 
 def _describe_function(context: NodeContext, node: Call, parts: FunctionParts, skeleton: Call) -> Function:
-    """Describe a function, and add an issue unless it is a published function, unchanged.
-
-    :param skeleton: the call that creates it
-    """
+    """Describe a function that a call creates (``skeleton``); a published one, unchanged, has no issue."""
     code, state = parts.code, parts.state
     module, qualname = state.get("__module__"), state.get("__qualname__")
     defaults, keyword_defaults = state.get("__defaults__"), state.get("__kwdefaults__")
@@ -830,10 +820,7 @@ def _makes_by_value(node: Call) -> bool:
 
 
 def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own: dict[str, object]) -> list[str]:
-    """Return the global names of a function that others define in the same globals, unless as the same value.
-
-    cloudpickle gives all functions of a module one dict, which the state of each function updates.
-    """
+    """Return the global names of a function that others define in the same dict, unless as the same value."""
     key = find_globals(node)
     sharing = context.sharing.get(key, ())
     if key is None or len(sharing) < 2 or code is None:

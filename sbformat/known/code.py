@@ -90,10 +90,7 @@ class FunctionParts(Record):
 
 
 def make_code(args: tuple[object, ...]) -> Code | None:
-    """Return the code object of these arguments of ``types.CodeType``, or None when they are not valid.
-
-    :param args: with constants decoded; a nested code object is a :class:`Code`
-    """
+    """Return the code object of decoded arguments of ``types.CodeType``, or None when they are not valid."""
     absent = _ABSENT.get(len(args))
     if absent is None:
         return None
@@ -159,12 +156,7 @@ _SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
 
 
 def has_valid_line_table(code: Code) -> bool:
-    """Return whether the line tables of a code object, and of those nested in it, are valid and fit the bytecode.
-
-    Every line is one that C's ``int`` can hold, and at least 1.
-
-    :param code: whose constants may share code objects
-    """
+    """Return whether the line tables of code and of nested code are valid and fit the bytecode, all lines >= 1."""
     todo = [code]
     seen: set[int] = set()
     while todo:

@@ -170,10 +170,7 @@ class NodeContext:
                 self.sharing.setdefault(find_globals(node), []).append(node)
 
     def _resolve_dill(self, node: Call, getter: Call) -> None:
-        """Have a call see the name of numpy that dill looks up for it: ``_get_attr(subimport(module), name)``.
-
-        cloudpickle writes numpy's functions so while dill is imported.
-        """
+        """Replace ``_get_attr(subimport(module), name)`` of dill, as numpy's functions are pickled, by the name."""
         args: Any = getter.args
         if find_role(getter) != "dill_attribute" or getter.updates or len(args) != 2:
             return
@@ -268,10 +265,7 @@ class NodeContext:
     # -- the record -----------------------------------------------------------------------------------
 
     def accept(self, *nodes: object) -> None:
-        """Record nodes as understood, with the names that they call and everything that changed them.
-
-        A name that was changed is not a known name any more.
-        """
+        """Record nodes as understood, with the names that they call and what changed them; no changed name."""
         understood = self.understood
         for node in nodes:
             if not isinstance(node, Node):

@@ -137,10 +137,7 @@ def _name_of(node: Node) -> str:
 
 
 def encode_array(info: ArrayInfo) -> Call:
-    """Return the one form of an array that loads without a warning in numpy 1 and 2.
-
-    It is ``numpy.ndarray.__new__`` with a state; numpy itself writes the name of a module that moved in 2.0.
-    """
+    """Return the form of an array that numpy 1 and 2 load without a warning: ``ndarray.__new__`` with a state."""
     array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
     state = (1, own_tuple(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
     array.updates = [Update("BUILD", array, state)]

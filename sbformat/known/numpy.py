@@ -150,10 +150,7 @@ def decode_gym_generator(context: NodeContext, node: Call) -> RandomState:
 
 
 def decode_generator(context: NodeContext, node: Call, kind: GeneratorKind = "Generator") -> RandomState:
-    """Decode a call of the constructor of a random generator, or of a bit generator, with its state.
-
-    The argument is the name of a bit generator; since numpy 2 also the bit generator itself, or its class.
-    """
+    """Decode a random generator: of the name of a bit generator or, since numpy 2, of that itself or its class."""
     args: tuple[object, ...] = node.args if type(node.args) is tuple else (None, None, None)
     inner = _bit_generator_of(context, args[0], kind) if args else "MT19937"
     is_named = isinstance(inner, str)
@@ -305,10 +302,7 @@ _BITS: Final = 64
 
 
 def to_number(value: object, what: str) -> int | float:
-    """Return a number; a numpy scalar becomes a Python number.
-
-    :param what: the name of the value, for the message
-    """
+    """Return a number; a numpy scalar becomes a Python number. Messages name it ``what``."""
     if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
         return value
     if not isinstance(value, ArrayInfo) or value.shape != () or value.dtype[1:] not in _CODES:
@@ -317,10 +311,7 @@ def to_number(value: object, what: str) -> int | float:
 
 
 def to_float64(value: object, what: str) -> int | float:
-    """Return a number with which Python and numpy compute the same results: a Python number, or float64.
-
-    numpy computes in the dtype of its scalars: float32 rounds differently, and integers overflow.
-    """
+    """Return a Python number or float64: numpy rounds in float32, and its integers overflow."""
     if isinstance(value, ArrayInfo) and value.dtype[1:] != "f8":
         reject(f"expected float64 as {what}, got {value.dtype}: numpy computes in the dtype of its scalars")
     return to_number(value, what)

@@ -237,10 +237,7 @@ def decode_reconstructed(context: NodeContext, node: Call) -> object:
 
 
 def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSchedule:
-    """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments.
-
-    That of ``numpy.interp`` is a schedule.
-    """
+    """Decode ``functools.partial`` of a layer, an optimizer, a function pickled by value, or ``numpy.interp``."""
     args: Any = node.args
     state = context.read_state(node)
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:

@@ -160,13 +160,7 @@ TABLE: Final[dict[Pair, Known]] = {}
 
 
 def known(modules: str | Iterable[str], names: str, uses: str = "", **fields: Any) -> list[Known]:
-    """Return rows for classes or functions that are alike.
-
-    :param modules: where they are, or were: one module, or several
-    :param names: separated by spaces
-    :param uses: words of :data:`Use`, separated by commas
-    :param fields: the other fields of :class:`Known`
-    """
+    """Return rows for what is alike: names separated by spaces, in each of the modules, uses separated by commas."""
     words = frozenset(uses.split(", ")) if uses else _NO_USES
     listed = (modules,) if isinstance(modules, str) else modules
     return [Known(module, name, words, **fields) for module in listed for name in names.split()]

@@ -113,10 +113,7 @@ CALLED_SUFFIXES: Final = ("_class", "_kwargs", "_fn", "_schedule", "__")
 
 
 def is_sb3_attribute(key: str) -> bool:
-    """Return whether Stable-Baselines uses the value of a key of ``data``, so that it may call it.
-
-    :param key: of ``data``, or an attribute of the agent
-    """
+    """Return whether Stable-Baselines uses a key of ``data``, or an attribute of the agent: it may call the value."""
     return key in ATTRIBUTES or key.endswith(CALLED_SUFFIXES)
 
 

@@ -86,10 +86,7 @@ def decode_float_schedule(context: NodeContext, node: Call) -> FloatSchedule:
 
 
 def decode_interpolation(context: NodeContext, node: Call, state: Any) -> InterpolatedSchedule:
-    """Decode ``functools.partial(numpy.interp, xp=points, fp=values)`` of plain numbers.
-
-    :param state: of the partial: its function, arguments, keywords and attributes
-    """
+    """Decode ``functools.partial(numpy.interp, xp=points, fp=values)`` of plain numbers, with its decoded state."""
     function, given, keywords, attributes = state
     first: Any = node.args[0] if len(node.args) == 1 else None  # type: ignore[arg-type, index]
     context.value(first)  # a use of the name

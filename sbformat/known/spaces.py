@@ -108,11 +108,7 @@ class _State:
             reject(f"expected a space of shape {shape}, from its other attributes, got {found}")
 
     def dtype(self, default: str, kinds: str) -> str:
-        """Return the code of its dtype.
-
-        :param default: for the oldest releases of gym, which save none
-        :param kinds: the kinds that are allowed, as numpy's letters
-        """
+        """Return the code of its dtype, of one of these kinds; the oldest releases of gym save none."""
         dtype = self.get("dtype")
         if dtype is None and self.library == "gym":
             return default
@@ -306,10 +302,7 @@ class Space(Value):
         raise self._elements_error()
 
     def count_items(self, counts: dict[int, int]) -> int:
-        """Return how many items an element has, or how many are likely: shared spaces count wherever they are used.
-
-        :param counts: of spaces that were counted before, by ``id()``
-        """
+        """Return how many items an element has or is likely to have; shared spaces count wherever they are used."""
         if id(self) not in counts:
             inner = self.inner_spaces()
             own = sum(space.count_items(counts) for space in inner) if inner else self._own_items()
@@ -344,11 +337,7 @@ class Space(Value):
 
     @abstractmethod
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
-        """Call the constructor of gymnasium; every class of a space has its own.
-
-        :param spaces: ``gymnasium.spaces``
-        :param convert: returns gymnasium's space for a space within this one
-        """
+        """Call the constructor in ``gymnasium.spaces``; ``convert`` returns gymnasium's space for one within it."""
 
     # -- pickles --------------------------------------------------------------------------------------
 
@@ -368,10 +357,7 @@ class Space(Value):
         """Return its own fields from the attributes of an object."""
 
     def encode(self, encoder: Encoder) -> Call:
-        """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7).
-
-        :raises UnsupportedError: for a kind that some gymnasium that SB3 2 accepts does not load
-        """
+        """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7), if every release loads the kind."""
         made = Call("NEWOBJ", Global(*self.pair), ())
         made.updates = [Update("BUILD", made, Dict([*self._write_state(encoder).items(), ("_np_random", None)]))]
         return made
@@ -387,10 +373,7 @@ class Space(Value):
 
     @classmethod
     def _read_object(cls, space: Any, _: Callable[[Any, str], Space]) -> dict[str, Any]:
-        """Return its own fields from an object of gym or gymnasium, by the attributes of that.
-
-        :param _: converts a space within it, with its key
-        """
+        """Return its own fields from the attributes of an object of gym or gymnasium."""
         raise AttributeError(space)
 
 
@@ -984,10 +967,7 @@ SPACE_TYPES: Final[dict[str, type[Space]]] = {
 
 
 def _convert(space: Space, spaces: ModuleType, made: dict[int, Any]) -> Any:
-    """Return gymnasium's space; parts that are shared stay shared.
-
-    :param made: spaces that were converted before, by ``id()``
-    """
+    """Return gymnasium's space; parts that are shared stay shared (``made``, by ``id()``)."""
     if id(space) not in made:
         try:
             made[id(space)] = space._construct(spaces, lambda part: _convert(part, spaces, made))  # noqa: SLF001 -- of this module

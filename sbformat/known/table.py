@@ -32,10 +32,7 @@ _CALLED_FUNCTION: Final = later("reject_called_function")
 
 
 def list_place(place: str) -> dict[Pair, Known]:
-    """Return the classes for which SB3 may call an argument of a policy or algorithm, in the order of the rows.
-
-    :param place: ``activation_fn``, ``features_extractor_class``, ``replay_buffer_class`` or ``rollout_buffer_class``
-    """
+    """Return the classes that an argument such as ``activation_fn`` may have, in the order of the rows."""
     return {pair: row for pair, row in TABLE.items() if row.place == place}
 
 

@@ -58,11 +58,7 @@ class Value:
         self.__dict__.update(own)
 
     def encode(self, encoder: Encoder) -> Any:  # noqa: ARG002 -- most values need it
-        """Return its tree: what a pickle that the target loads contains for it (VALUES.md 13.7).
-
-        :param encoder: encodes what is in it
-        :raises UnsupportedError: when it has no form without code
-        """
+        """Return its tree for a pickle that the target loads (VALUES.md 13.7); a value of code has none."""
         refuse(f"a {type(self).__name__} has no form without code that every release loads")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

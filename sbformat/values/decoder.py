@@ -175,10 +175,7 @@ class Decoder(NodeContext):
         return find_role(node) in _STORING_ROLES
 
     def _uses_changed_value(self, node: Call) -> bool:
-        """Return whether an argument or state was changed after it was referred to again, perhaps after this call.
-
-        The tree holds the final contents, and the call may have seen earlier ones.
-        """
+        """Return whether the tree has later contents of an argument or state than the call may have seen."""
         todo: list[object] = [node, *self._parts(node)]
         seen: set[int] = set()
         while todo:

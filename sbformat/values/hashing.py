@@ -152,10 +152,7 @@ def _unhashable(value: object) -> str | None:
 
 
 def _find_collisions(keys: list[object], most: int, *, is_set: bool) -> str | None:
-    """Return a fault when many keys of one table collide, or None.
-
-    :param most: objects that are allowed among them, whose hashes are not computed
-    """
+    """Return a fault when many keys of one table collide, or more than ``most`` are objects, or None."""
     objects = sum(isinstance(key, Call) for key in keys)
     if objects > most:
         return f"{objects:,} of its keys in one table are objects, whose hashes a file may choose"

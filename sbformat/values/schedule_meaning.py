@@ -100,10 +100,7 @@ def _find_number(value: object) -> float | None:
 
 
 def sample(schedule: Meaning, progress: float) -> float:
-    """Return the value of a schedule at a remaining progress, as SB3 computes it; NaN where that is an error.
-
-    :param progress: from 1 at the start of the training to 0 at its end
-    """
+    """Return the value at a remaining progress (1 to 0) as SB3 computes it; NaN where that is an error."""
     if isinstance(schedule, ConstantSchedule):
         return schedule.value
     if isinstance(schedule, (ComputedSchedule, InterpolatedSchedule)):
