@@ -358,14 +358,16 @@ class Space(Value):
 
     def encode(self, encoder: Encoder) -> Call:
         """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7), if every release loads the kind."""
+        state = self._write_state(encoder)
+        state["_shape"] = None if self.shape is None else own_tuple(self.shape)
+        state["dtype"] = None if self.dtype is None else DType(self.dtype).encode(encoder)
         made = Call("NEWOBJ", Global(*self.pair), ())
-        made.updates = [Update("BUILD", made, Dict([*self._write_state(encoder).items(), ("_np_random", None)]))]
+        made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
         return made
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        """Return the attributes of an object of gymnasium."""
-        made: dict[str, Any] = super().encode(encoder)  # it refuses
-        return made
+        """Return its own attributes of an object of gymnasium."""
+        return super().encode(encoder)  # type: ignore[no-any-return]  # it refuses
 
     def make_hints(self) -> dict[str, Any]:
         """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
@@ -405,7 +407,6 @@ class Box(Space):
 
     @property
     def bounds(self) -> Bounds:
-        """``low`` and ``high``."""
         return self.low, self.high
 
     def is_image(self, *, is_normalized: bool = False) -> bool:
@@ -483,7 +484,7 @@ class Box(Space):
             "bounded_above": self.bounded_above or _flags(self.high, lambda high: high < math.inf),
         }  # gymnasium derives low_repr and high_repr
         arrays = {name: encoder.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return {"dtype": DType(self.dtype).encode(encoder), "_shape": own_tuple(self.shape), **arrays}
+        return {"dtype": None, "_shape": None, **arrays}  # gymnasium sets these two first
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -509,7 +510,6 @@ class Discrete(Space):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one element: ``()``."""
         return ()
 
     def choices(self) -> tuple[int, ...]:
@@ -548,8 +548,8 @@ class Discrete(Space):
         state.check_shape(())
         return {"n": to_int(state.get("n"), "n of a Discrete"), "start": start, "dtype": state.dtype(_INT64, _WHOLE)}
 
-    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        return {"n": self.n, "start": self.start, "_shape": (), "dtype": DType(self.dtype).encode(encoder)}
+    def _write_state(self, _: Encoder) -> dict[str, Any]:
+        return {"n": self.n, "start": self.start}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -575,7 +575,6 @@ class MultiDiscrete(Space):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one element: that of ``nvec``."""
         return self.nvec.shape
 
     def choices(self) -> tuple[int, ...]:
@@ -631,10 +630,7 @@ class MultiDiscrete(Space):
         nvec, start = self.nvec, self.start
         if start is None:
             start = ArrayInfo(nvec.dtype, nvec.shape, "C", bytes(len(nvec.buffer)), is_scalar=False)
-        return {
-            "nvec": encoder.tree(nvec), "start": encoder.tree(start), "_shape": own_tuple(nvec.shape),
-            "dtype": DType(self.dtype).encode(encoder),
-        }  # fmt: skip
+        return {"nvec": encoder.tree(nvec), "start": encoder.tree(start)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -682,9 +678,8 @@ class MultiBinary(Space):
         state.check_shape(shape)
         return {"shape": shape, "dtype": state.dtype("|i1", _WHOLE)}
 
-    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        n = self.shape[0] if len(self.shape) == 1 else own_tuple(self.shape)
-        return {"n": n, "_shape": own_tuple(self.shape), "dtype": DType(self.dtype).encode(encoder)}
+    def _write_state(self, _: Encoder) -> dict[str, Any]:
+        return {"n": self.shape[0] if len(self.shape) == 1 else own_tuple(self.shape)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -713,7 +708,6 @@ class DictSpace(Space):
         return self.spaces[key]
 
     def parts(self) -> Mapping[Any, Space]:
-        """Return the space of each key."""
         return self.spaces
 
     def contains(self, value: Any) -> bool:
@@ -742,7 +736,7 @@ class DictSpace(Space):
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         spaces = encoder.ordered_dict(OrderedDict(self.spaces))  # SB3 before 2.4 accepts nothing else
-        return {"spaces": spaces, "sort_keys": self.sort_keys, "_shape": None, "dtype": None}
+        return {"spaces": spaces, "sort_keys": self.sort_keys}
 
     @classmethod
     def _read_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> dict[str, Any]:
@@ -796,7 +790,7 @@ class TupleSpace(_Several):
         return tuple(space.draw(rng) for space in self.spaces)
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        return {"spaces": tuple(encoder.tree(space) for space in self.spaces), "_shape": None, "dtype": None}
+        return {"spaces": tuple(encoder.tree(space) for space in self.spaces)}
 
 
 class OneOf(_Several):
@@ -1045,9 +1039,8 @@ def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
 
 
 def _dtype_name(code: str) -> str:
-    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
-    kind = kinds.get(code[1:2])
-    return code if kind is None else kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
+    kind = {"f": "float", "i": "int", "u": "uint"}.get(code[1:2])
+    return f"{kind}{int(code[2:]) * 8}" if kind else "bool" if code[1:2] == "b" else code
 
 
 # -- rows ----------------------------------------------------------------------------------------------
