@@ -55,8 +55,11 @@ class Encoder:
         if known is not None:
             return known[0]
         write = _ENCODERS.get(type(value))
+        if isinstance(value, Node):
+            func = value.func if isinstance(value, Call) else value
+            refuse(f"{quote(str(func), 200) if isinstance(func, Global) else 'its constructor'} is not known")
         if write is None and not isinstance(value, Value):
-            refuse(_why_not(value))
+            refuse(f"a {type(value).__name__} has no form without code that every release loads")
         self._depth += 1
         if self._depth > _DEEPEST:
             refuse(f"a value is nested more than {_DEEPEST} levels deep")
@@ -123,17 +126,6 @@ def _members(values: Iterable[object]) -> list[object]:
     if any(type(value) not in _LEAVES for value in made):
         refuse("expected numbers and text in a set")
     return sorted(made, key=lambda value: (type(value).__name__, 0 if value is None else value))
-
-
-def _why_not(value: object) -> str:
-    if isinstance(value, Node):
-        return f"{quote(_name_of(value), 200)} is not known" if _name_of(value) else "its constructor is not known"
-    return f"a {type(value).__name__} has no form without code that every release loads"
-
-
-def _name_of(node: Node) -> str:
-    func = node.func if isinstance(node, Call) else node
-    return str(func) if isinstance(func, Global) else ""
 
 
 def encode_array(info: ArrayInfo) -> Call:

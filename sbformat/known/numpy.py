@@ -9,7 +9,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.known.rows import find, known, known_in_pth, reject
+from sbformat.known.rows import find, is_name, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
 from sbformat.pkl.numpy import (
     ArrayInfo,
@@ -55,7 +55,6 @@ _PICKLE: Final = "numpy.random._pickle"
 _GYM_GENERATOR: Final = Described(
     "getattr", (Reference("gym.utils.seeding", "RandomNumberGenerator"), "_generator_ctor")
 )
-_BIT_GENERATOR_CONSTRUCTOR: Final = Global(_PICKLE, "__bit_generator_ctor")
 
 
 def decode_dtype(_: NodeContext, node: Call) -> DType:
@@ -76,7 +75,8 @@ def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
 
 def decode_portable_array(context: NodeContext, node: Call) -> ArrayInfo:
     """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.known.encoder` writes."""
-    if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
+    args: Any = node.args
+    if len(args) != 1 or not is_empty_shape(args[0]):
         reject("expected an array constructed with the shape (0,)")
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     stand_in.updates = node.updates
@@ -92,15 +92,9 @@ def _checked(context: NodeContext, call: Call) -> ArrayInfo:
 
 def _object_array(context: NodeContext, node: Call) -> ObjectArray:
     args: Any = node.args
-    if (
-        len(args) != 3
-        or not isinstance(args[0], Global)
-        or args[0].pair != NUMPY_NDARRAY
-        or args[0].updates
-        or not is_empty_shape(args[1])
-        or isinstance(args[2], bytearray)
-        or encoded_bytes(args[2]) != b"b"
-    ):
+    if len(args) != 3 or not is_name(args[0], NUMPY_NDARRAY) or not is_empty_shape(args[1]):
+        reject("an array of objects is not reconstructed as numpy does")
+    if isinstance(args[2], bytearray) or encoded_bytes(args[2]) != b"b":
         reject("an array of objects is not reconstructed as numpy does")
     version, shape, _, is_fortran, _ = context.read_state(node)
     if type(version) is not int or version != 1 or not is_flag(is_fortran):
@@ -155,7 +149,7 @@ def decode_generator(context: NodeContext, node: Call, kind: GeneratorKind = "Ge
     inner = _bit_generator_of(context, args[0], kind) if args else "MT19937"
     is_named = isinstance(inner, str)
     if len(args) > (2 if is_named and kind != "BitGenerator" else 1) or any(
-        not isinstance(arg, Global) or arg != _BIT_GENERATOR_CONSTRUCTOR or arg.updates for arg in args[1:]
+        not is_name(arg, (_PICKLE, "__bit_generator_ctor")) for arg in args[1:]
     ):
         reject("a random generator has unknown arguments")
     given = context.read_state(node) if node.updates else None
@@ -195,7 +189,7 @@ def _comparable(value: object) -> object:
 def _bit_generator_of(context: NodeContext, value: object, kind: str) -> str | RandomState:
     if type(value) is str and value in _BIT_GENERATORS:
         return value
-    if isinstance(value, Global) and not value.updates and kind == "BitGenerator" and value.pair in _BIT_CLASSES:
+    if kind == "BitGenerator" and is_name(value, *_BIT_CLASSES):
         return value.name
     made = context.value(value) if isinstance(value, Call) and kind != "BitGenerator" else None
     if not isinstance(made, RandomState) or made.kind != "BitGenerator":
@@ -206,7 +200,9 @@ def _bit_generator_of(context: NodeContext, value: object, kind: str) -> str | R
 def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
     """Check every number of a bit generator's state: numpy reads outside its arrays when a position is too large."""
     if type(state) is tuple and kind == "RandomState":  # before numpy 1.17
-        state = _from_legacy(*state) if len(state) in (3, 5) else None
+        legacy = [*state, 0, 0.0][:5] if len(state) in (3, 5) else [None] * 5
+        state = dict(zip(("bit_generator", "state", "pos", "has_gauss", "gauss"), legacy))
+        state["state"] = {"key": state["state"], "pos": state.pop("pos")}
     if type(state) is not dict or state.get("bit_generator") != name:
         reject("the state of a random generator names another bit generator")
     _, outer, within = _BIT_GENERATORS[name]
@@ -223,7 +219,7 @@ def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
 
 
 def _is_within(value: object, allowed: object) -> bool:
-    """Return whether a part of a state is what :data:`_STATES` allows; a float where it has None."""
+    """Return whether a part of a state is what :data:`_BIT_GENERATORS` allows; a float where it has None."""
     if isinstance(allowed, tuple):
         return isinstance(value, ArrayInfo) and (value.dtype[1:], value.shape) == (allowed[0], (allowed[1],))
     if allowed is None:
@@ -231,23 +227,10 @@ def _is_within(value: object, allowed: object) -> bool:
     return type(value) is int and 0 <= value <= allowed  # type: ignore[operator]
 
 
-def _from_legacy(
-    name: object, key: object, pos: object, has_gauss: object = 0, gauss: object = 0.0
-) -> dict[str, object]:
-    """Return a state before numpy 1.17 in the form of later releases."""
-    return {"bit_generator": name, "state": {"key": key, "pos": pos}, "has_gauss": has_gauss, "gauss": gauss}
-
-
 def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
     """Decode ``__pyx_unpickle_SeedSequence(class, checksum, state)``, which Cython writes."""
     args: Any = node.args
-    if (
-        len(args) != 3
-        or not isinstance(args[0], Global)
-        or args[0].updates
-        or args[0].pair not in _SEED_SEQUENCES
-        or args[1] not in _CHECKSUMS
-    ):
+    if len(args) != 3 or not is_name(args[0], *_SEED_SEQUENCES) or args[1] not in _CHECKSUMS:
         reject("a SeedSequence has unknown arguments")
     state = context.value(args[2]) if args[2] is not None else context.read_state(node)
     if type(state) is not tuple or len(state) != 5 or (args[2] is not None and node.updates):

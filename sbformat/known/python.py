@@ -9,9 +9,19 @@ cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.known.rows import Unaccepted, describe_node, find, known, known_in_pth, later, plain_arguments, reject
+from sbformat.known.rows import (
+    Unaccepted,
+    describe_node,
+    find,
+    known,
+    known_in_pth,
+    later,
+    plain_arguments,
+    reject,
+    reject_with,
+)
 from sbformat.known.schedules import decode_interpolation
 from sbformat.known.torch import decode_tensor
 from sbformat.known.types import (
@@ -151,16 +161,13 @@ def decode_ordered_dict(context: NodeContext, node: Call) -> object:
             reject("expected pairs in an OrderedDict")
         pairs = [(item[0], item[1]) for item in items]
     for update in node.updates or ():
+        state: Any = update.value
         if update.how == "SETITEMS":
-            pairs.extend(update.value)  # type: ignore[arg-type]
-        elif update.how != "BUILD" or not _is_metadata(update.value):
+            pairs.extend(state)
+        elif update.how != "BUILD" or type(state) is not Dict or [key for key, _ in state] != [_METADATA]:
             reject("an OrderedDict has attributes")
     made = context.make_dict(pairs)
     return made if isinstance(made, Dict) else OrderedDict(made)
-
-
-def _is_metadata(state: object) -> bool:
-    return type(state) is Dict and len(state) == 1 and state[0][0] == _METADATA
 
 
 def decode_deque(context: NodeContext, node: Call) -> deque[object]:
@@ -245,7 +252,11 @@ def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSc
     function, given, keywords, attributes = state
     if isinstance(function, Global) and "interpolates" in find(function.pair).uses:
         return decode_interpolation(context, node, state)
-    if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
+    kinds = (Reference, Function, CarriedClass, CarriedObject)  # a class that is checked below, or pickled by value
+    is_callable = isinstance(function, kinds) or (isinstance(function, Described) and function.kind == "method")
+    if not is_callable or type(given) is not tuple or type(keywords) not in (dict, type(None)):
+        reject("a partial calls something unknown")
+    if any(type(key) is not str for key in keywords or ()):
         reject("a partial calls something unknown")
     if isinstance(function, Reference) and "layer" not in find(function.pair).uses:
         reject("expected a layer or optimizer in a partial")
@@ -254,16 +265,6 @@ def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSc
     if attributes not in (None, {}) or not is_same:
         reject("a partial has attributes, or two functions")
     return Partial(function, given, keywords or {})
-
-
-def _is_callable(value: object) -> bool:
-    """Return whether a partial may call a value: a class that is checked further, or something pickled by value."""
-    is_method = isinstance(value, Described) and value.kind == "method"
-    return is_method or isinstance(value, (Reference, Function, CarriedClass, CarriedObject))
-
-
-def _is_keywords(value: object) -> bool:
-    return value is None or (type(value) is dict and all(type(key) is str for key in value))
 
 
 def decode_getattr(context: NodeContext, node: Call) -> object:
@@ -287,11 +288,6 @@ def decode_getattr(context: NodeContext, node: Call) -> object:
     else:
         reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return made
-
-
-def reject_dill_attribute(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
-    """Reject a name that dill looks up, unless it is one of numpy that is called at once."""
-    reject("dill looks up a name that is not one of numpy, or that is not called")
 
 
 # -- dates and paths ----------------------------------------------------------------------------------
@@ -405,5 +401,7 @@ ROWS: Final = [
     *known("functools", "partial", "reaches", role="partial", call=decode_partial),
     *known("copyreg", "_reconstructor", "reaches", role="reconstructor", call=decode_reconstructed),
     *known("builtins", "getattr", "reaches", role="attribute", call=decode_getattr),
-    *known("dill._dill", "_get_attr", "reaches", role="dill_attribute", call=reject_dill_attribute),
-]
+    # cloudpickle writes numpy's functions so while dill is imported: NodeContext replaces those calls
+    *known("dill._dill", "_get_attr", "reaches", role="dill_attribute",
+           call=reject_with("dill looks up a name that is not one of numpy, or that is not called")),
+]  # fmt: skip

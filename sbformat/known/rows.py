@@ -12,7 +12,7 @@ them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeGuard
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
@@ -232,6 +232,16 @@ class Unaccepted(Record):
 def reject(message: str) -> NoReturn:
     """Raise :class:`UnrecognizedError`."""
     raise UnrecognizedError(message)
+
+
+def reject_with(message: str) -> NodeDecoder:
+    """Return a decoder of what is known, and has no value."""
+    return lambda _context, _node: reject(message)
+
+
+def is_name(part: object, *pairs: Pair) -> TypeGuard[Global]:
+    """Return whether a part of the tree is one of these names, unchanged."""
+    return isinstance(part, Global) and not part.updates and part.pair in pairs
 
 
 def plain_arguments(context: NodeContext, node: Call, what: str) -> tuple[Any, ...]:

@@ -6,10 +6,10 @@ file is decoded as any other; the constructors are those of a ``.pth``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import FormatError
-from sbformat.known.rows import find_role, known, known_in_pth, reject
+from sbformat.known.rows import find_role, known, known_in_pth, reject, reject_with
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import (
     DTYPES,
@@ -64,11 +64,6 @@ def _storage(context: NodeContext, raw: object) -> Storage:
         return storages.storage(value)
     except FormatError as error:
         reject(f"expected a torch file as the argument of _load_from_bytes: {error.message}")
-
-
-def reject_tensor(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
-    """Reject a tensor whose constructor is known, and that has no value here."""
-    reject("a tensor of a kind that cannot be read")
 
 
 def decode_tensor(context: NodeContext, node: Call) -> object:
@@ -150,7 +145,7 @@ ROWS: Final = [
         "torch._utils",
         "_rebuild_nested_tensor _rebuild_device_tensor_from_numpy _rebuild_device_tensor_from_cpu_tensor "
         "_rebuild_xla_tensor",
-        role="unread_tensor", call=reject_tensor,
+        role="unread_tensor", call=reject_with("a tensor of a kind that cannot be read"),
     ),
     *known("torch.storage", "_load_from_bytes", "reaches, built", role="load_from_bytes", call=decode_storage),
     *(row for pair in TENSOR_CLASSES for row in known(*pair, "value")),
