@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sbformat.known.rows import find, is_name, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
-from sbformat.pkl.numpy import (
-    ArrayInfo,
-    array_info,
-    checked_numel,
-    encoded_bytes,
-    is_empty_shape,
-    is_flag,
-    is_object_array,
-    is_object_dtype,
-    wide_dtype,
-)
+from sbformat.pkl import numpy as arrays
+from sbformat.pkl.numpy import ArrayInfo, is_empty_shape, is_flag
 from sbformat.pkl.tree import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME, Call, Global, Update
 
 if TYPE_CHECKING:
@@ -59,13 +50,13 @@ _GYM_GENERATOR: Final = Described(
 
 def decode_dtype(_: NodeContext, node: Call) -> DType:
     """Decode ``numpy.dtype("f4", False, True)`` with its byte order."""
-    return DType("|O8", ()) if is_object_dtype(node) else DType(*wide_dtype(node))
+    return DType("|O8", ()) if arrays.is_object_dtype(node) else DType(*arrays.wide_dtype(node))
 
 
 def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
     """Decode an array or scalar; the call of its dtype is a part of it."""
     name = node.func.name if isinstance(node.func, Global) else ""
-    if name == "_reconstruct" and is_object_array(node):
+    if name == "_reconstruct" and arrays.is_object_array(node):
         return _object_array(context, node)
     info = _checked(context, node)
     if name == "_reconstruct":
@@ -84,7 +75,7 @@ def decode_portable_array(context: NodeContext, node: Call) -> ArrayInfo:
 
 
 def _checked(context: NodeContext, call: Call) -> ArrayInfo:
-    info = array_info(call, is_wide=True)
+    info = arrays.array_info(call, is_wide=True)
     if context.checks_unread:
         info.check()
     return info
@@ -94,7 +85,7 @@ def _object_array(context: NodeContext, node: Call) -> ObjectArray:
     args: Any = node.args
     if len(args) != 3 or not is_name(args[0], NUMPY_NDARRAY) or not is_empty_shape(args[1]):
         reject("an array of objects is not reconstructed as numpy does")
-    if isinstance(args[2], bytearray) or encoded_bytes(args[2]) != b"b":
+    if isinstance(args[2], bytearray) or arrays.encoded_bytes(args[2]) != b"b":
         reject("an array of objects is not reconstructed as numpy does")
     version, shape, _, is_fortran, _ = context.read_state(node)
     if type(version) is not int or version != 1 or not is_flag(is_fortran):
@@ -102,7 +93,7 @@ def _object_array(context: NodeContext, node: Call) -> ObjectArray:
     items = context.value(node.updates[0].value[4])  # type: ignore[index]
     if type(items) is not list:
         reject("expected a list of the items of an array of objects")
-    numel = checked_numel(shape, 8)
+    numel = arrays.checked_numel(shape, 8)
     if numel != len(items):
         reject(f"expected {numel} items in an array of objects of shape {shape}, got {len(items)}")
     context.accept(args[0])

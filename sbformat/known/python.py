@@ -11,29 +11,11 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.known.rows import (
-    Unaccepted,
-    describe_node,
-    find,
-    known,
-    known_in_pth,
-    later,
-    plain_arguments,
-    reject,
-    reject_with,
-)
+from sbformat.known import rows, types
+from sbformat.known.rows import describe_node, find, known, known_in_pth, later, plain_arguments, reject
 from sbformat.known.schedules import decode_interpolation
 from sbformat.known.torch import decode_tensor
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    DefaultDict,
-    Described,
-    Function,
-    InterpolatedSchedule,
-    Partial,
-    Reference,
-)
+from sbformat.known.types import DefaultDict, Described, InterpolatedSchedule, Partial, Reference
 from sbformat.pkl.numpy import latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global
 
@@ -42,18 +24,15 @@ if TYPE_CHECKING:
     import pathlib
 
     from sbformat.known.context import NodeContext
-    from sbformat.known.rows import Known
 
 
 BUILTIN_TYPES: Final = frozenset(
-    {
-        "AsyncGeneratorType", "BuiltinFunctionType", "BuiltinMethodType", "CapsuleType", "CellType",
-        "ClassMethodDescriptorType", "CodeType", "CoroutineType", "DynamicClassAttribute", "EllipsisType", "FrameType",
-        "FunctionType", "GeneratorType", "GenericAlias", "GetSetDescriptorType", "LambdaType", "MappingProxyType",
-        "MemberDescriptorType", "MethodDescriptorType", "MethodType", "MethodWrapperType", "ModuleType", "NoneType",
-        "NotImplementedType", "SimpleNamespace", "TracebackType", "UnionType", "WrapperDescriptorType",
-    }
-)  # fmt: skip
+    "AsyncGeneratorType BuiltinFunctionType BuiltinMethodType CapsuleType CellType ClassMethodDescriptorType CodeType "
+    "CoroutineType DynamicClassAttribute EllipsisType FrameType FunctionType GeneratorType GenericAlias "
+    "GetSetDescriptorType LambdaType MappingProxyType MemberDescriptorType MethodDescriptorType MethodType "
+    "MethodWrapperType ModuleType NoneType NotImplementedType SimpleNamespace TracebackType UnionType "
+    "WrapperDescriptorType".split()
+)
 """The classes in ``types``, without its functions. ``_builtin_type`` looks a name up there."""
 
 _CLOUDPICKLE: Final = ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
@@ -75,7 +54,7 @@ _SLOTS: Final = later("decode_slot_object")
 _CARRIES: Final = "reaches, carries"
 
 
-def _of_cloudpickle(name: str, uses: str, role: str, decoder: str = "") -> list[Known]:
+def _of_cloudpickle(name: str, uses: str, role: str, decoder: str = "") -> list[rows.Known]:
     return known(_CLOUDPICKLE, name, uses, role=role, call=later(decoder) if decoder else None)
 
 
@@ -252,7 +231,7 @@ def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSc
     function, given, keywords, attributes = state
     if isinstance(function, Global) and "interpolates" in find(function.pair).uses:
         return decode_interpolation(context, node, state)
-    kinds = (Reference, Function, CarriedClass, CarriedObject)  # a class that is checked below, or pickled by value
+    kinds = (Reference, types.Function, types.CarriedClass, types.CarriedObject)  # a Reference is checked below
     is_callable = isinstance(function, kinds) or (isinstance(function, Described) and function.kind == "method")
     if not is_callable or type(given) is not tuple or type(keywords) not in (dict, type(None)):
         reject("a partial calls something unknown")
@@ -284,7 +263,7 @@ def decode_getattr(context: NodeContext, node: Call) -> object:
         context.accept_if_by_value(node)
         context.accept(cls)
     elif find((cls.module, f"{cls.name}.{args[1]}")).role:
-        return Unaccepted(made)
+        return rows.Unaccepted(made)
     else:
         reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return made
@@ -403,5 +382,5 @@ ROWS: Final = [
     *known("builtins", "getattr", "reaches", role="attribute", call=decode_getattr),
     # cloudpickle writes numpy's functions so while dill is imported: NodeContext replaces those calls
     *known("dill._dill", "_get_attr", "reaches", role="dill_attribute",
-           call=reject_with("dill looks up a name that is not one of numpy, or that is not called")),
+           call=rows.reject_with("dill looks up a name that is not one of numpy, or that is not called")),
 ]  # fmt: skip

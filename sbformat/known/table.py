@@ -42,8 +42,7 @@ def find_node_decoder(node: Call) -> NodeDecoder | None:
     if type(func) is Call:
         if find_role(func) in _CLASSES:
             return _OBJECT_OF_CLASS if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
-        if node.how == "REDUCE":
-            return _find_for_computed(func)
+        return _find_for_computed(func) if node.how == "REDUCE" else None
     if type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
     row = find(func.pair)

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import FormatError
 from sbformat.known.rows import find_role, known, known_in_pth, reject, reject_with
+from sbformat.pkl import tree
 from sbformat.pkl.numpy import encoded_bytes
-from sbformat.pkl.tree import (
-    DTYPES,
-    MEMORY_FORMATS,
-    QUANTIZATION_SCHEMES,
-    STORAGES,
-    TENSOR_CLASSES,
-    Call,
-    Global,
-    Persistent,
-)
+from sbformat.pkl.tree import Call, Global, Persistent
 from sbformat.pth.constructors import CONSTRUCTORS
 from sbformat.pth.decode import open_pth
 from sbformat.pth.values import StorageId
@@ -58,7 +50,7 @@ def _storage(context: NodeContext, raw: object) -> Storage:
     try:
         pickle, storages = open_pth(memoryview(data), context.budget)
         value = pickle.value
-        names = [type(node) is Global and not node.updates and node.pair in STORAGES for node in pickle.log]
+        names = [type(node) is Global and not node.updates and node.pair in tree.STORAGES for node in pickle.log]
         if type(value) is not Persistent or pickle.flags or not all(names):
             reject("expected a storage in the bytes of _load_from_bytes")
         return storages.storage(value)
@@ -148,11 +140,11 @@ ROWS: Final = [
         role="unread_tensor", call=reject_with("a tensor of a kind that cannot be read"),
     ),
     *known("torch.storage", "_load_from_bytes", "reaches, built", role="load_from_bytes", call=decode_storage),
-    *(row for pair in TENSOR_CLASSES for row in known(*pair, "value")),
-    *(row for pair in STORAGES for row in known(*pair, "imported")),
-    *(row for pair in DTYPES for row in known(*pair, "value, dtype")),
-    *(row for pair in MEMORY_FORMATS for row in known(*pair, "value")),
-    *(row for pair in QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
+    *(row for pair in tree.TENSOR_CLASSES for row in known(*pair, "value")),
+    *(row for pair in tree.STORAGES for row in known(*pair, "imported")),
+    *(row for pair in tree.DTYPES for row in known(*pair, "value, dtype")),
+    *(row for pair in tree.MEMORY_FORMATS for row in known(*pair, "value")),
+    *(row for pair in tree.QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
     *known("torch.jit._pickle",
            "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
            "program"),
