@@ -57,13 +57,11 @@ _ENUM_RUNS: Final = ("__new__", "__init__", "_generate_next_value_")
 _ANY_OBJECT_MAY_RUN: Final = ("__hash__", "__eq__", "__del__")
 _BUILD_MAY_RUN: Final = ("__getattribute__", "__getattr__")
 _UPDATE_RUNS: Final = {"APPENDS": "extend", "SETITEMS": "__setitem__", "ADDITEMS": "add"}
-_WATCHED: Final = frozenset(
-    {
-        *_META_RUNS, *_META_MAY_RUN, *_ENUM_RUNS, *_ANY_OBJECT_MAY_RUN, *_BUILD_MAY_RUN, *_UPDATE_RUNS.values(),
-        "__init_subclass__", "__set_name__", "__subclasshook__", "__class_getitem__", "__setstate__", "__dict__",
-        "__set__", "__call__", "__getitem__", "_missing_", "append",
-    }
-)  # fmt: skip
+_WATCHED: Final = frozenset({
+    *_META_RUNS, *_META_MAY_RUN, *_ENUM_RUNS, *_ANY_OBJECT_MAY_RUN, *_BUILD_MAY_RUN, *_UPDATE_RUNS.values(),
+    "__init_subclass__", "__set_name__", "__subclasshook__", "__class_getitem__", "__setstate__", "__dict__",
+    "__set__", "__call__", "__getitem__", "_missing_", "append",
+})  # fmt: skip
 _CLASS_ROLES: Final = ("carried_class", "carried_enum")
 _MOST_NAMES: Final = 8
 _MOST_HOOKS: Final = 32
@@ -892,11 +890,12 @@ def decode_module(context: NodeContext, node: Call) -> types.Module:
     return types.Module(name)
 
 
-HARMLESS_MODULES: Final = frozenset(
-    "numpy torch gym gymnasium stable_baselines3 sb3_contrib rl_zoo3 math cmath random collections typing enum "
-    "functools itertools copy warnings time datetime abc dataclasses numbers string statistics decimal fractions bisect "
-    "heapq scipy matplotlib optuna pandas tensorflow jax".split()
-)
+HARMLESS_MODULES: Final = frozenset({
+    "numpy", "torch", "gym", "gymnasium", "stable_baselines3", "sb3_contrib", "rl_zoo3", "math", "cmath", "random",
+    "collections", "typing", "enum", "functools", "itertools", "copy", "warnings", "time", "datetime", "abc",
+    "dataclasses", "numbers", "string", "statistics", "decimal", "fractions", "bisect", "heapq", "scipy",
+    "matplotlib", "optuna", "pandas", "tensorflow", "jax",
+})  # fmt: skip
 """Packages whose import only defines names: a function in a file may use them, and has an issue of its own."""
 
 _PYTHON_MODULES: Final = frozenset({"_thread", "builtins", "types"})

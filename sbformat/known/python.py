@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from sbformat.known.context import NodeContext
 
 
-BUILTIN_TYPES: Final = frozenset(
-    "AsyncGeneratorType BuiltinFunctionType BuiltinMethodType CapsuleType CellType ClassMethodDescriptorType CodeType "
-    "CoroutineType DynamicClassAttribute EllipsisType FrameType FunctionType GeneratorType GenericAlias "
-    "GetSetDescriptorType LambdaType MappingProxyType MemberDescriptorType MethodDescriptorType MethodType "
-    "MethodWrapperType ModuleType NoneType NotImplementedType SimpleNamespace TracebackType UnionType "
-    "WrapperDescriptorType".split()
-)
+BUILTIN_TYPES: Final = frozenset({
+    "AsyncGeneratorType", "BuiltinFunctionType", "BuiltinMethodType", "CapsuleType", "CellType",
+    "ClassMethodDescriptorType", "CodeType", "CoroutineType", "DynamicClassAttribute", "EllipsisType", "FrameType",
+    "FunctionType", "GeneratorType", "GenericAlias", "GetSetDescriptorType", "LambdaType", "MappingProxyType",
+    "MemberDescriptorType", "MethodDescriptorType", "MethodType", "MethodWrapperType", "ModuleType", "NoneType",
+    "NotImplementedType", "SimpleNamespace", "TracebackType", "UnionType", "WrapperDescriptorType",
+})  # fmt: skip
 """The classes in ``types``, without its functions. ``_builtin_type`` looks a name up there."""
 
 _CLOUDPICKLE: Final = ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
