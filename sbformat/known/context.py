@@ -266,18 +266,14 @@ class NodeContext:
 
     def accept(self, *nodes: object) -> None:
         """Record nodes as understood, with the names that they call and what changed them; no changed name."""
-        understood = self.understood
         for node in nodes:
-            if not isinstance(node, Node):
-                understood.add(id(node))
-                continue
-            if node.updates:
+            if isinstance(node, Node) and node.updates:
                 if type(node) is Global:
                     continue
-                understood.update(map(id, node.updates))
-            understood.add(id(node))
+                self.understood.update(map(id, node.updates))
+            self.understood.add(id(node))
             if type(node) is Call and type(node.func) is Global and not node.func.updates:
-                understood.add(id(node.func))
+                self.understood.add(id(node.func))
 
     def accept_if_by_value(self, *nodes: Node) -> None:
         """Record nodes as understood where something is pickled by value, and as unknown in any other pickle."""

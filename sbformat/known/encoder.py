@@ -13,7 +13,6 @@ from sbformat.errors import quote
 from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.known.table import find
 from sbformat.known.types import Value, own_tuple, refuse
-from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, dtype_tree
 from sbformat.pkl.tree import NUMPY_NDARRAY, Call, Dict, FrozenSet, Global, Node, Set, Update
 
@@ -23,25 +22,14 @@ if TYPE_CHECKING:
     from sbformat.known.changes import Release
     from sbformat.pkl.tree import Pair
 
-_PROTOCOL: Final = 4
 _DEEPEST: Final = 60
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
-def encode_value(value: object, target: Release, foreign: frozenset[Pair]) -> bytes:
-    """Return a pickle of a value; see :func:`sbformat.values.encode`."""
-    return encode_pickle(Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
-
-
-def make_tree(value: object, target: Release) -> Any:
-    """Return the tree of a value, to be a part of another pickle."""
-    return Encoder(target, frozenset()).tree(value)
-
-
 class Encoder:
-    """Encodes one value; shared parts stay shared."""
+    """Makes the trees of values, for a pickle that a target loads; shared parts stay shared."""
 
-    def __init__(self, target: Release, foreign: frozenset[Pair]) -> None:
+    def __init__(self, target: Release, foreign: frozenset[Pair] = frozenset()) -> None:
         self.target = target
         self.foreign = foreign
         self._made: dict[int, tuple[object, object]] = {}

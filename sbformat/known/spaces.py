@@ -16,13 +16,13 @@ import math
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence as SequenceOf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
-from sbformat.known.types import DType, RandomState, Reference, Value, own_tuple
+from sbformat.known.types import DType, RandomState, Reference, Value, own_tuple, refuse
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 
@@ -51,6 +51,10 @@ FieldKind: TypeAlias = Literal[
 """``flags`` is an optional array of bools that most releases derive from other fields."""
 
 _SPACES: Final = "gymnasium.spaces"
+_MODULES: Final = {"MultiDiscrete": "multi_discrete", "MultiBinary": "multi_binary"}
+"""The modules of spaces whose names are not those of the classes in lower case."""
+_OLD_MODULES: Final = {"Dict": "dict_space", "Tuple": "tuple_space"}
+"""Their modules below ``gym.spaces`` before gym 0.12."""
 _COMMON: Final = frozenset({"shape", "_shape", "dtype", "np_random", "_np_random"})
 _TYPE_CODES: Final = {
     "bool_": "|b1", "int8": "|i1", "uint8": "|u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4",
@@ -164,8 +168,6 @@ class Space(Value):
     """The name of the class in gymnasium."""
     module: ClassVar[str]
     """Its module below ``gymnasium.spaces``."""
-    old_module: ClassVar[str] = ""
-    """Its module below ``gym.spaces`` before gym 0.12, if that had another name."""
     plain_fields: ClassVar[Mapping[str, FieldKind]]
     """The fields that define the space, in order: the JSON of a bundle has exactly these, reports leave out ``flags``,
     and statistics keep only these. The others are random generators, and what gymnasium derives."""
@@ -199,6 +201,8 @@ class Space(Value):
 
     def __init_subclass__(cls) -> None:
         cls._fields = ("library", *cls.__annotations__)
+        cls.class_name = cls.__name__.removesuffix("Space")
+        cls.module = _MODULES.get(cls.class_name, cls.class_name.lower())
 
     @property
     def bounds(self) -> Bounds | None:
@@ -271,7 +275,7 @@ class Space(Value):
 
         Source: gymnasium ``spaces/``, 1.4.
         """
-        raise self._elements_error()
+        self._refuse_elements()
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Return a random element, drawn as gymnasium 1.4 does.
@@ -289,8 +293,7 @@ class Space(Value):
         Source: gymnasium ``spaces/``, 1.4.
         """
         if self.count_items({}) > _MOST_ITEMS:
-            message = f"an element of this {self.class_name} space has more than {_MOST_ITEMS:,} items"
-            raise UnsupportedError(message)
+            refuse(f"an element of this {self.class_name} space has more than {_MOST_ITEMS:,} items")
         try:
             return self.draw(rng)
         except (ValueError, OverflowError, ZeroDivisionError) as error:
@@ -299,7 +302,7 @@ class Space(Value):
 
     def draw(self, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- of other kinds
         """Return a random element, whatever its size, or raise an error of numpy: for :meth:`sample`."""
-        raise self._elements_error()
+        self._refuse_elements()
 
     def count_items(self, counts: dict[int, int]) -> int:
         """Return how many items an element has or is likely to have; shared spaces count wherever they are used."""
@@ -312,9 +315,8 @@ class Space(Value):
     def _own_items(self) -> int:
         return math.prod(self.shape or ())
 
-    def _elements_error(self) -> UnsupportedError:
-        message = f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first"
-        return UnsupportedError(message)
+    def _refuse_elements(self) -> NoReturn:
+        refuse(f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first")
 
     def to_gymnasium(self) -> Any:
         """Return the space as a ``gymnasium.Space``, which equals the one that was saved.
@@ -394,8 +396,6 @@ class Box(Space):
     """Where the lower bound applies; None in the oldest releases. Integers have no infinity to say that it does not."""
     bounded_above: ArrayInfo | None = None
 
-    class_name = "Box"
-    module = "box"
     plain_fields = {
         "shape": "shape", "dtype": "dtype", "low": "array", "high": "array", "bounded_below": "flags",
         "bounded_above": "flags",
@@ -501,8 +501,6 @@ class Discrete(Space):
     dtype: str
     random: RandomState | None
 
-    class_name = "Discrete"
-    module = "discrete"
     plain_fields = {"n": "int", "start": "int", "dtype": "dtype"}
     saved = ("n", "start")
     observed = "one-hot"
@@ -566,8 +564,6 @@ class MultiDiscrete(Space):
     dtype: str
     random: RandomState | None
 
-    class_name = "MultiDiscrete"
-    module = "multi_discrete"
     plain_fields = {"nvec": "array", "start": "optional array", "dtype": "dtype"}
     saved = ("nvec", "start")
     observed = "one-hot"
@@ -584,8 +580,7 @@ class MultiDiscrete(Space):
         """
         counts = unpack_items(self.nvec) if self.nvec.dtype[1:2] in ("f", *_WHOLE) else (math.nan,)
         if any(count % 1 != 0 for count in counts):
-            message = "expected whole numbers as nvec of a MultiDiscrete"
-            raise UnsupportedError(message)
+            refuse("expected whole numbers as nvec of a MultiDiscrete")
         return tuple(map(int, counts))
 
     def find_problem(self) -> str:
@@ -646,8 +641,6 @@ class MultiBinary(Space):
     dtype: str
     random: RandomState | None
 
-    class_name = "MultiBinary"
-    module = "multi_binary"
     plain_fields = {"shape": "shape", "dtype": "dtype"}
     saved = ("n",)
     observed = "numbers"
@@ -697,9 +690,6 @@ class DictSpace(Space):
     sort_keys: bool = True
     """Whether gymnasium >= 1.4 sorts the names when it makes a space from it; earlier releases always did."""
 
-    class_name = "Dict"
-    module = "dict"
-    old_module = "dict_space"
     plain_fields = {"spaces": "named spaces", "sort_keys": "bool"}
     saved = ("spaces", "sort_keys")
     observed = "by key"
@@ -772,10 +762,6 @@ class TupleSpace(_Several):
     spaces: tuple[Space, ...]
     random: RandomState | None
 
-    class_name = "Tuple"
-    module = "tuple"
-    old_module = "tuple_space"
-
     def __getitem__(self, index: int) -> Space:
         return self.spaces[index]
 
@@ -799,8 +785,6 @@ class OneOf(_Several):
     spaces: tuple[Space, ...]
     random: RandomState | None
 
-    class_name = "OneOf"
-    module = "oneof"
     is_gone = True  # since gymnasium 1.0
 
     def contains(self, value: Any) -> bool:
@@ -824,8 +808,6 @@ class Text(Space):
     characters: str
     random: RandomState | None
 
-    class_name = "Text"
-    module = "text"
     plain_fields = {"min_length": "int", "max_length": "int", "characters": "text"}
     saved = (
         "min_length", "max_length", "_char_index", "_char_list", "_charlist", "_char_set", "charset", "_char_str",
@@ -881,8 +863,6 @@ class Sequence(Space):
     stacked_feature_space: Space | None = None
     """With ``stack``: the space of a sequence in one array, as it was saved."""
 
-    class_name = "Sequence"
-    module = "sequence"
     plain_fields = {"feature_space": "space", "stack": "bool"}
     saved = ("feature_space", "stack", "stacked_feature_space")
 
@@ -892,7 +872,7 @@ class Sequence(Space):
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
-            raise self._elements_error()
+            self._refuse_elements()
         return isinstance(value, tuple) and all(map(self.feature_space.contains, value))
 
     def count_items(self, counts: dict[int, int]) -> int:
@@ -904,7 +884,7 @@ class Sequence(Space):
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
-            raise self._elements_error()
+            self._refuse_elements()
         return tuple(self.feature_space.draw(rng) for _ in range(rng.geometric(0.25)))
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -931,8 +911,6 @@ class Graph(Space):
     """The space of several nodes, as gymnasium 1.4 saves it."""
     batch_edge_space: Space | None = None
 
-    class_name = "Graph"
-    module = "graph"
     plain_fields = {"node_space": "space", "edge_space": "optional space"}
     saved = ("node_space", "edge_space", "batch_node_space", "batch_edge_space")
 
@@ -1050,7 +1028,8 @@ def _rows(kind: type[Space]) -> list[Known]:
     """Return the rows of a space: in gymnasium, and in gym, from which it was taken over."""
     current = (f"{_SPACES}.{kind.module}", kind.class_name)
     uses: dict[str, Any] = {"kind": kind.class_name, "new": kind.decode}
-    olds = [] if kind.is_gone else [f"gym.spaces.{old}" for old in (kind.module, kind.old_module) if old]
+    modules = (kind.module, _OLD_MODULES.get(kind.class_name))
+    olds = [] if kind.is_gone else [f"gym.spaces.{module}" for module in modules if module]
     return [
         *known(*current, "value, built", is_gone=kind.is_gone, **uses),
         *known(olds, kind.class_name, "value, built", current=current, **uses),
