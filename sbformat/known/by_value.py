@@ -329,9 +329,8 @@ def _attributes(context: NodeContext, node: Call) -> dict[str, Any]:
     attributes = read_setter_state(context, setters[0])[0] if setters else {}
     if len(setters) > 1 or type(attributes) is not dict or (setters and find_role(setters[0]) == "function_state"):
         reject("a class has unknown attributes, or is changed twice")
-    if any(name in attributes for name in _REFUSED_ATTRIBUTES) or isinstance(
-        attributes.get("__abstractmethods__"), (CarriedObject, Node)
-    ):
+    is_computed = isinstance(attributes.get("__abstractmethods__"), (CarriedObject, Node))
+    if is_computed or any(name in attributes for name in _REFUSED_ATTRIBUTES):
         reject("the attributes of a class change its bases")
     context.accept(*setters)
     return {key: value for key, value in attributes.items() if type(key) is str}
@@ -342,8 +341,8 @@ def _check_metaclass(context: NodeContext, part: object) -> object:
     value = context.value(part)
     if isinstance(value, CarriedClass) or (isinstance(value, Reference) and "metaclass" in find(value.pair).uses):
         return value
-    if not _is_unknown_name(context, part, "constructs a class that is pickled by value, by code of its own"):
-        reject("expected a class as the metaclass of a class")
+    message = "constructs a class that is pickled by value, by code of its own"
+    _record_unknown(context, part, message, "expected a class as the metaclass of a class")
     return value
 
 
@@ -353,21 +352,17 @@ def _check_bases(context: NodeContext, part: object) -> tuple[object, ...]:
     if type(bases) is not tuple:
         reject("a class has unknown arguments")
     for base, value in zip(part, bases):  # type: ignore[call-overload]
-        if isinstance(value, (CarriedClass, Reference, Described)):
-            continue
-        if not _is_unknown_name(
-            context, base, "is a base of a class pickled by value: its code runs when that is created"
-        ):
-            reject("expected classes as the bases of a class")
+        if not isinstance(value, (CarriedClass, Reference, Described)):
+            message = "is a base of a class pickled by value: its code runs when that is created"
+            _record_unknown(context, base, message, "expected classes as the bases of a class")
     return bases
 
 
-def _is_unknown_name(context: NodeContext, part: object, message: str) -> bool:
-    """Return whether a base or metaclass is a plain name; record that creating the class runs its code."""
+def _record_unknown(context: NodeContext, part: object, message: str, problem: str) -> None:
+    """Record that creating a class runs the code of an unknown base or metaclass, which is a plain name."""
     if not isinstance(part, Global) or part.updates:
-        return False
+        reject(problem)
     context.issues[id(part)] = Issue(part, "base", message)
-    return True
 
 
 # -- objects ------------------------------------------------------------------------------------------
@@ -530,33 +525,26 @@ def decode_generic_alias(context: NodeContext, node: Call) -> Described:
 def decode_union(context: NodeContext, node: Call) -> Described:
     """Decode ``functools.reduce(operator.or_, types)``, as ``X | Y`` is pickled, for types alone."""
     args: Any = node.args
-    operation = args[0] if len(args) == 2 and not node.updates else None
-    parts = context.value(args[1]) if isinstance(operation, Global) and operation.pair in _UNION else None
+    is_or = len(args) == 2 and not node.updates and isinstance(args[0], Global) and args[0].pair in _UNION
+    parts = context.value(args[1]) if is_or else None
     kinds = (Reference, Described, CarriedClass, Cycle, type(None))
     if type(parts) is not tuple or any(not isinstance(part, kinds) for part in parts):
         reject("expected operator.or_ and types as the arguments of reduce")
-    context.accept(operation)
+    context.accept(args[0])
     return Described("types.UnionType", parts)
 
 
-_PLAIN_TYPES: Final[dict[type, str]] = {
-    type(None): "NoneType", type(...): "ellipsis", type(NotImplemented): "NotImplementedType",
-}  # fmt: skip
+_SINGLETONS: Final = ((None, "NoneType"), (..., "ellipsis"), (NotImplemented, "NotImplementedType"))
+_SINGLETON_TYPES: Final = {type(value): Reference("types", name) for value, name in _SINGLETONS}
 
 
 def decode_type_of(context: NodeContext, node: Call) -> Reference:
     """Decode ``type(None)``, as the types of Python's singletons are pickled."""
     args: Any = node.args
-    made = find_singleton_type(context.value(args[0])) if len(args) == 1 and not node.updates else None
+    made = _SINGLETON_TYPES.get(type(context.value(args[0]))) if len(args) == 1 and not node.updates else None
     if made is None:
         reject("expected None, Ellipsis or NotImplemented as the argument of type")
     return made
-
-
-def find_singleton_type(value: object) -> Reference | None:
-    """Return the type of one of Python's singletons, or None for any other value."""
-    name = _PLAIN_TYPES.get(type(value))
-    return Reference("types", name) if name is not None else None
 
 
 def decode_ellipsis(_: NodeContext, node: Call) -> object:
@@ -601,7 +589,7 @@ def decode_builtin_type_call(context: NodeContext, node: Call) -> object:
     elif named == _NAMESPACE and not args:
         made = Described("types.SimpleNamespace", tuple(context.read_attributes(node).items()) if node.updates else ())
     elif named == Reference("builtins", "type") and len(args) == 1:
-        made = find_singleton_type(args[0])
+        made = _SINGLETON_TYPES.get(type(args[0]))
     elif name == "MethodType" and len(args) == 2 and _is_method(args[0]):
         made = Described("method", args)
     elif (name == "MappingProxyType" and len(args) == 1 and type(args[0]) is dict) or (

@@ -275,11 +275,10 @@ class NodeContext:
             if type(node) is Call and type(node.func) is Global and not node.func.updates:
                 self.understood.add(id(node.func))
 
-    def accept_if_by_value(self, *nodes: Node) -> None:
-        """Record nodes as understood where something is pickled by value, and as unknown in any other pickle."""
-        self.accept(*nodes)
-        for node in nodes:
-            self.add_issue(node, "name", "")
+    def accept_if_by_value(self, node: Node) -> None:
+        """Record a node as understood where something is pickled by value, and as unknown in any other pickle."""
+        self.accept(node)
+        self.add_issue(node, "name", "")
 
     def accept_uses(self, *names: Global) -> None:
         """Record that a node decoder accepts one use of each of these names; any other use of it remains unknown."""

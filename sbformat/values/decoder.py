@@ -134,16 +134,13 @@ class Decoder(NodeContext):
                 return tuple(made)
             return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
         if kind is Persistent:
-            return self._decode_persistent(node)  # type: ignore[arg-type]
+            try:
+                return self.tensors.storage(node)  # type: ignore[arg-type]
+            except (TensorError, UnsupportedError) as error:
+                self.add_issue(node, "arguments", f"a persistent reference: {error.message}")  # type: ignore[arg-type]
+                return node
         self.add_issue(node, "unknown", "a copyreg extension code, which only its author can resolve")  # type: ignore[arg-type]
         return node
-
-    def _decode_persistent(self, node: Persistent) -> object:
-        try:
-            return self.tensors.storage(node)
-        except (TensorError, UnsupportedError) as error:
-            self.add_issue(node, "arguments", f"a persistent reference: {error.message}")
-            return node
 
     def _decode_call(self, node: Call, parts: Sequence[object]) -> object:
         decode = find_node_decoder(node)
