@@ -4,23 +4,19 @@ They are described, never created. Input: nodes of the inert tree. Output: value
 :class:`CarriedClass`, :class:`CarriedObject`, ...), and an issue for each function, class and object, whose message
 names the code of the file that loading runs. A published function, unchanged, has no issue.
 
-*Functions* have been written in three forms: ``_fill_function(_make_skel_func(code, ...), state)``;
-``FunctionType(code, globals, ...)`` and ``_make_function(code, globals, ...)``, both followed by
-``_function_setstate(function, state)``, whose result is discarded.
-
+*Functions* have two forms: ``_fill_function(_make_skel_func(code, ...), state)``, and a call of the function type or
+``_make_function(code, globals, ...)`` that ``_function_setstate(function, state)`` follows, whose result is discarded.
 *Classes* are created empty by ``_make_skeleton_class`` or ``_make_skeleton_enum``, and given their attributes by
 ``_class_setstate``, whose result is discarded, or by ``_rehydrate_skeleton_class`` (before 1.6), whose result is the
 class; objects refer to either. An *object* is made by NEWOBJ or NEWOBJ_EX, by a call of its class, or by
-``copyreg._reconstructor`` (protocols 0 and 1).
+``copyreg._reconstructor`` (protocols 0 and 1). A class is described when its attributes are known: an object of the
+class may be among them, and waits until then.
 
 *Hooks*: CPython and cloudpickle run a method because of its name. Creating a class runs its metaclass and
-``__init_subclass__`` of its bases, creating an object runs ``__new__``, BUILD runs ``__setstate__``. Example, for
-``class A: def __init_subclass__(cls): ...`` and an object of ``class B(A): def __del__(self): ...``:
+``__init_subclass__`` of its bases, creating an object runs ``__new__``, BUILD runs ``__setstate__``::
 
     the class 'B' is pickled by value: loading creates it from code in the file, and runs A.__init_subclass__
     an object of the class 'B', which is pickled by value, is created: loading may run B.__del__
-
-A class is described when its attributes are known. An object of the class may be among them, and waits until then.
 
 Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1; CPython ``Modules/_pickle.c``
 (``load_build``, ``do_append``), ``Objects/typeobject.c`` (``type_new``), ``Lib/enum.py``, ``Lib/types.py``

@@ -1,15 +1,13 @@
 """Code objects that were pickled by value, and the digest that identifies published code (VALUES.md 13.5).
 
-They are read as data: no code object is ever created.
+They are read as data: no code object is ever created. The digest leaves the line table out, because patch releases of
+CPython write different tables for the same bytecode. CPython trusts a table when it formats a traceback: one that
+covers more than the bytecode makes it write past a buffer, and numbers that overflow are undefined. So it is parsed.
 
-The digest leaves the line table out, because patch releases of CPython write different tables for the same bytecode.
-CPython trusts a table when it formats a traceback and when a debugger sets a line: one that covers more than the
-bytecode makes it write past a buffer, and numbers that overflow are undefined. So a table is parsed here.
-
-Two formats have been in use. CPython 3.6 to 3.10 has pairs of bytes: a difference of offsets, unsigned, and one of
-lines, signed; in ``co_lnotab`` a pair begins a range, in 3.10's ``co_linetable`` it ends one, and a difference of -128
-says that a range has no line. CPython >= 3.11 has entries: a byte with its high bit set, four bits for the kind and
-three for the number of code units less one, and bytes without the high bit, whose number depends on the kind.
+CPython 3.6 to 3.10 has pairs of bytes: a difference of offsets, unsigned, and one of lines, signed; in ``co_lnotab`` a
+pair begins a range, in 3.10's ``co_linetable`` it ends one, and a difference of -128 says that a range has no line.
+CPython >= 3.11 has entries: a byte with its high bit set, four bits for the kind and three for the number of code units
+less one, and bytes without the high bit, whose number depends on the kind.
 Sources: CPython ``Objects/lnotab_notes.txt`` of 3.6 to 3.10, ``Objects/locations.md`` of 3.11.
 """
 

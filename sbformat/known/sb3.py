@@ -4,13 +4,9 @@ Policies, buffers, noise, settings of training; the attributes of agents that St
 purpose: functions of SB3; vectorised environments, wrappers and ``Monitor`` (processes, ``CloudpickleWrapper``, files);
 loggers, callbacks and data sets (files). Spaces and schedules have modules of their own.
 
-Sources: SB3 0.6 to 2.9, sb3-contrib 0.9 to 2.9, imitation 0.2 to 1.0. Stable Baselines 2 (SB2.md): 2.0 to 2.10; its
-functions of a number and TensorFlow's functions of a tensor may be values. SBX (SBX.md 22): its pickled policy contains
-functions of jax by value, and around them objects of jax that only store what they are given: jax ``_src/array.py``
-(before 0.4 ``_src/device_array.py``), flax ``core/frozen_dict.py`` and ``training/train_state.py``, optax
-``_src/base.py``, ``_src/transform.py``, ``schedules/_inject.py``. None of their constructors calls, imports or opens
-anything. Attributes: every attribute of ``self``, method and class attribute in the algorithm classes
-(``common/*_algorithm.py``, ``common/base_class.py`` and the module of each algorithm).
+Sources: SB3 0.6 to 2.9, sb3-contrib 0.9 to 2.9, imitation 0.2 to 1.0, Stable Baselines 2.0 to 2.10 (SB2.md). SBX
+(SBX.md 22) pickles objects of jax, flax and optax that only store what they are given: no constructor of them calls,
+imports or opens anything. Attributes: all of the algorithm classes, in ``common/`` and the module of each algorithm.
 """
 
 from __future__ import annotations
