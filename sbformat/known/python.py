@@ -173,9 +173,7 @@ def decode_default_dict(context: NodeContext, node: Call) -> DefaultDict:
         reject("a defaultdict has unknown arguments or a state")
     if factory is not None and not (isinstance(factory, Reference) and factory.module == "builtins"):
         reject("expected a built-in type as the factory of a defaultdict")
-    pairs: list[tuple[object, object]] = []
-    for update in node.updates or ():
-        pairs.extend(update.value)  # type: ignore[arg-type]
+    pairs: list[Any] = [pair for update in node.updates or () for pair in update.value]  # type: ignore[attr-defined]
     return DefaultDict(factory, context.make_dict(pairs))  # type: ignore[arg-type]
 
 

@@ -162,19 +162,13 @@ def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -
         return "it names another line"
     if not has_valid_line_table(code):
         return "its line table does not fit its bytecode"
-    if (
-        get("__qualname__") not in (row.qualname, None)
-        or get("__module__") != row.module
-        or get("__name__") != code.name
-    ):
+    is_named = get("__qualname__") in (row.qualname, None) and get("__name__") == code.name
+    if not is_named or get("__module__") != row.module:
         return "it has another name or module"
     if not _is_plain_globals(parts.base_globals, row) or get("__globals__") not in (None, {}):
         return "global names that it uses are bound to something else"
-    if (
-        get("__defaults__") not in (None, ())
-        or get("__kwdefaults__") not in (None, {})
-        or get("__dict__") not in (None, {})
-    ):
+    empty: dict[str, Any] = {"__defaults__": (), "__kwdefaults__": {}, "__dict__": {}}
+    if any(get(name) not in (None, value) for name, value in empty.items()):
         return "it has defaults or attributes"
     doc, annotations = get("__doc__"), get("__annotations__")
     is_own_doc = doc is None or (type(doc) is str and doc == code.constants[0])  # where the compiler puts it

@@ -48,11 +48,8 @@ class Value:
         kind = type(self)
         given = {**dict(zip(self._fields, values)), **named}
         own = {name: given[name] if name in given else vars(kind).get(name, _ABSENT) for name in self._fields}
-        if (
-            len(values) + len(named) != len(given)
-            or len(given.keys() - own.keys())
-            or any(value is _ABSENT for value in own.values())
-        ):
+        is_whole = len(values) + len(named) == len(given) and given.keys() <= own.keys()
+        if not is_whole or any(value is _ABSENT for value in own.values()):
             message = f"expected the fields {', '.join(self._fields)} of {kind.__name__}, got {', '.join(given)}"
             raise TypeError(message)
         self.__dict__.update(own)
@@ -134,11 +131,8 @@ def _render(value: object, depth: int) -> str:
             return f"{type(value).__name__}(...)"
         parts = [f"{name}={_render(part, depth + 1)}" for name, part in vars(value).items()]
         return f"{type(value).__name__}({', '.join(parts)})"
-    if (
-        value is None
-        or isinstance(value, (bool, float))
-        or (isinstance(value, int) and value.bit_length() <= _MOST_ITEMS)
-    ):
+    is_short = isinstance(value, int) and value.bit_length() <= _MOST_ITEMS
+    if is_short or value is None or isinstance(value, (bool, float)):
         return repr(value)
     if isinstance(value, str):
         return repr(value[:_MOST_ITEMS])

@@ -79,11 +79,7 @@ def _others(keys: Iterable[object]) -> list[object]:
 
 
 class _Costs:
-    """Count of the parts that are hashed, over all tables of a pickle.
-
-    :param most: parts
-    :param deepest: tuples within tuples: hashing them recurses, in C
-    """
+    """Count of the parts that are hashed, over all tables of a pickle; hashing tuples in tuples recurses, in C."""
 
     def __init__(self, most: int, deepest: int) -> None:
         self.most = most
@@ -120,8 +116,7 @@ class _Costs:
             if waiting:
                 todo.extend(waiting)
                 continue
-            for item in part:
-                fault = fault or _unhashable(item)
+            fault = next((found for found in map(_unhashable, part) if found is not None), None)
             if fault is not None:
                 return fault
             self._costs[id(part)] = 1 + sum(self._costs.get(id(item), 1) for item in part)
