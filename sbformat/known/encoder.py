@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.known.changes import Release
-    from sbformat.pkl.tree import Pair
+    from sbformat.pkl.tree import How, Pair, UpdateHow
 
 _DEEPEST: Final = 60
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
@@ -65,16 +65,11 @@ class Encoder:
         return Dict([(self.tree(key), self.tree(part)) for key, part in value.items()])
 
     def ordered_dict(self, value: OrderedDict[object, object]) -> Call:
-        made = Call("REDUCE", Global("collections", "OrderedDict"), ())
-        if value:
-            made.updates = [Update("SETITEMS", made, self.pairs(value))]
-        return made
+        return make_call("REDUCE", Global("collections", "OrderedDict"), (), "SETITEMS", self.pairs(value) or None)
 
     def deque(self, value: deque[object]) -> Call:
-        made = Call("REDUCE", Global("collections", "deque"), ((), value.maxlen))
-        if value:
-            made.updates = [Update("APPENDS", made, self.trees(value))]
-        return made
+        func, items = Global("collections", "deque"), self.trees(value) or None
+        return make_call("REDUCE", func, ((), value.maxlen), "APPENDS", items)
 
     # -- arrays (13.2) --------------------------------------------------------------------------------
 
@@ -97,15 +92,20 @@ class Encoder:
 
     def make(self, cls: Global, state: dict[str, Any]) -> Call:
         """Return an object that is given its attributes, which are encoded."""
-        made = Call("NEWOBJ", cls, ())
-        made.updates = [Update("BUILD", made, self.pairs(state))]
-        return made
+        return make_call("NEWOBJ", cls, (), "BUILD", self.pairs(state))
 
     def partial(self, function: Global, args: tuple[Any, ...], keywords: Dict) -> Call:
         """Return a ``functools.partial``."""
-        made = Call("REDUCE", Global("functools", "partial"), (function,))
-        made.updates = [Update("BUILD", made, (function, args, keywords, None))]
-        return made
+        state = (function, args, keywords, None)
+        return make_call("REDUCE", Global("functools", "partial"), (function,), "BUILD", state)
+
+
+def make_call(how: How, func: Global, args: tuple[Any, ...], change: UpdateHow, value: Any) -> Call:
+    """Return the tree of a call, and of one change of what it makes unless its value is None."""
+    made = Call(how, func, args)
+    if value is not None:
+        made.updates = [Update(change, made, value)]
+    return made
 
 
 def _members(values: Iterable[object]) -> list[object]:
@@ -118,10 +118,8 @@ def _members(values: Iterable[object]) -> list[object]:
 
 def encode_array(info: ArrayInfo) -> Call:
     """Return the form of an array that numpy 1 and 2 load without a warning: ``ndarray.__new__`` with a state."""
-    array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
     state = (1, own_tuple(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
-    array.updates = [Update("BUILD", array, state)]
-    return array
+    return make_call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),), "BUILD", state)
 
 
 def _number(info: ArrayInfo) -> bool | int | float:

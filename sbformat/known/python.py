@@ -277,15 +277,14 @@ def decode_date(context: NodeContext, node: Call) -> dt.date | dt.datetime | dt.
     name = describe_node(node).rpartition(".")[2]
     args = plain_arguments(context, node, "a date")
     raw = args[0] if args else None
-    sizes = {"datetime": 10, "date": 4, "time": 6}
+    kind, size = {"datetime": (dt.datetime, 10), "date": (dt.date, 4), "time": (dt.time, 6)}[name]
     if type(raw) is str:  # bytes of Python 2
         raw = latin1_bytes(raw, "latin1")
-    if type(raw) is not bytes or len(raw) != sizes[name] or len(args) > 1 + (name != "date"):
-        reject(f"expected {sizes[name]} bytes as the argument of a {name}")
+    if type(raw) is not bytes or len(raw) != size or len(args) > 1 + (name != "date"):
+        reject(f"expected {size} bytes as the argument of a {name}")
     zone = args[1] if len(args) == 2 else None
     if zone is not None and not isinstance(zone, dt.timezone):
         reject("expected datetime.timezone as the time zone of a date")
-    kind = {"datetime": dt.datetime, "date": dt.date, "time": dt.time}[name]
     try:
         return _from_bytes(kind, name, raw, zone)  # type: ignore[no-any-return]
     except ValueError:

@@ -135,7 +135,7 @@ class Decoder(NodeContext):
             return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
         if kind is Persistent:
             try:
-                return self.tensors.storage(node)  # type: ignore[arg-type]
+                return self.tensors.storage(node)
             except (TensorError, UnsupportedError) as error:
                 self.add_issue(node, "arguments", f"a persistent reference: {error.message}")  # type: ignore[arg-type]
                 return node
