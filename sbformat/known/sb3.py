@@ -201,11 +201,8 @@ ROWS: Final = [
     *(found for row in ALGORITHMS.values() for found in known(row.module, row.name, "algorithm")),
     *known(*HER, "algorithm"),
     # policies and their networks
-    *(
-        found
-        for row in POLICY_CLASSES
-        for found in known(row.module, f"{row.names} {row.others}", "value", since=row.since)
-    ),
+    *(found for row in POLICY_CLASSES
+      for found in known(row.module, f"{row.names} {row.others}", "value", since=row.since)),
     *known("stable_baselines3.ppo.policies", "PPOPolicy", "value", current=(_POLICIES, "ActorCriticPolicy")),  # 0.6
     *known("stable_baselines3.ppo.policies", "CnnPolicy", "value", current=(_POLICIES, "ActorCriticCnnPolicy")),  # 0.6
     *known(("stable_baselines3.sac.policies", "stable_baselines3.td3.policies"), "Critic", "value", is_gone=True),
@@ -218,10 +215,8 @@ ROWS: Final = [
     *known(_LAYERS, "CombinedExtractor", "value, layer", place=_EXTRACTOR,
            arguments={"cnn_output_dim": 256, "normalized_image": None}),
     *known(_LAYERS, "BaseFeaturesExtractor MlpExtractor", "value, layer"),
-    *(
-        row._replace(current=(_LAYERS, row.name))
-        for row in known(_POLICIES, "BaseFeaturesExtractor FlattenExtractor MlpExtractor NatureCNN", "value")
-    ),
+    *(row._replace(current=(_LAYERS, row.name))
+      for row in known(_POLICIES, "BaseFeaturesExtractor FlattenExtractor MlpExtractor NatureCNN", "value")),
     *known("sb3_contrib.common.torch_layers", "BatchRenorm BatchRenorm1d", "value", since=BATCH_RENORM),
     *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer", **RMSPROP),
     # distributions
@@ -437,8 +432,6 @@ SBX_ROWS: Final = [
     *known("jax._src.tree_util", "default_registry dispatch_registry none_leaf_registry", "beside code"),
     *known("optax._src.base", "init_empty_state", "beside code"),
     *known("jax._src.numpy.array_methods", _INDEX_UPDATE, "beside code", looked_up=("array",)),
-    *known(
-        "jax._src.numpy.array_methods",
-        " ".join(f"{_INDEX_UPDATE}.{method}" for method in ("__getitem__", "__init__", "__repr__")), "beside code",
-    ),
+    *known("jax._src.numpy.array_methods",
+           " ".join(f"{_INDEX_UPDATE}.{method}" for method in ("__getitem__", "__init__", "__repr__")), "beside code"),
 ]  # fmt: skip

@@ -114,10 +114,8 @@ def _optimizer(name: str, stores: Mapping[str, str], flags: Mapping[str, None], 
     :param flags: its arguments that are flags
     :param defaults: the others except ``lr``: ``step`` reads these options, and torch does not add them by itself
     """
-    return known(
-        f"torch.optim.{name.lower()}", name, "value, layer",
-        place=RMSPROP["place"], arguments={**flags, **defaults}, stores=stores,
-    )  # fmt: skip
+    row = {"place": RMSPROP["place"], "arguments": {**flags, **defaults}, "stores": stores}
+    return known(f"torch.optim.{name.lower()}", name, "value, layer", **row)
 
 
 _USES: Final = {
@@ -127,12 +125,8 @@ _OF_PYTHON: Final = frozenset({"ordered_dict", "set", "frozenset", "bytearray", 
 
 ROWS: Final = [
     # tensors
-    *(
-        row
-        for role in CONSTRUCTORS
-        if role not in _OF_PYTHON
-        for row in known_in_pth(role, _USES.get(role, ""), call=decode_tensor)
-    ),
+    *(row for role in CONSTRUCTORS if role not in _OF_PYTHON
+      for row in known_in_pth(role, _USES.get(role, ""), call=decode_tensor)),
     *known(  # their tensors have no value here
         "torch._utils",
         "_rebuild_nested_tensor _rebuild_device_tensor_from_numpy _rebuild_device_tensor_from_cpu_tensor "
