@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.known.rows import find, is_name, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from sbformat.known.context import NodeContext
     from sbformat.known.rows import Known
-
-GeneratorKind: TypeAlias = Literal["RandomState", "Generator", "BitGenerator"]
+    from sbformat.known.types import GeneratorKind
 
 _EXACT_BITS: Final = 53
 """Bits of an integer that a float holds exactly."""

@@ -161,7 +161,7 @@ TABLE: Final[dict[Pair, Known]] = {}
 
 def known(modules: str | Iterable[str], names: str, uses: str = "", **fields: Any) -> list[Known]:
     """Return rows for what is alike: names separated by spaces, in each of the modules, uses separated by commas."""
-    words = frozenset(uses.split(", ")) if uses else _NO_USES
+    words = frozenset(uses.split(", ") if uses else ())
     listed = (modules,) if isinstance(modules, str) else modules
     return [Known(module, name, words, **fields) for module in listed for name in names.split()]
 
@@ -184,8 +184,7 @@ def later(name: str) -> NodeDecoder:
     return decode
 
 
-_NO_USES: Final[frozenset[str]] = frozenset()
-NOTHING: Final = Known("", "", _NO_USES)
+NOTHING: Final = Known("", "", frozenset())
 
 
 def find(pair: Pair) -> Known:

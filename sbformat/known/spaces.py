@@ -149,9 +149,6 @@ class _State:
             reject("expected a space within a space")
         return tuple(values)
 
-    def optional_space(self, name: str) -> Space | None:
-        return None if self.get(name) is None else self.space(name)
-
     def space(self, name: str) -> Space:
         return self.spaces([self.get(name)])[0]
 
@@ -308,12 +305,9 @@ class Space(Value):
         """Return how many items an element has or is likely to have; shared spaces count wherever they are used."""
         if id(self) not in counts:
             inner = self.inner_spaces()
-            own = sum(space.count_items(counts) for space in inner) if inner else self._own_items()
-            counts[id(self)] = own
+            own = math.prod(self.shape or ())
+            counts[id(self)] = sum(space.count_items(counts) for space in inner) if inner else own
         return counts[id(self)]
-
-    def _own_items(self) -> int:
-        return math.prod(self.shape or ())
 
     def _refuse_elements(self) -> NoReturn:
         refuse(f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first")
@@ -373,7 +367,11 @@ class Space(Value):
 
     def make_hints(self) -> dict[str, Any]:
         """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
-        return {} if self.shape is None else {"dtype": _dtype_name(self.dtype), "_shape": list(self.shape)}
+        if self.shape is None:
+            return {}
+        kind = {"f": "float", "i": "int", "u": "uint"}.get(self.dtype[1:2])
+        name = f"{kind}{int(self.dtype[2:]) * 8}" if kind else "bool" if self.dtype[1:2] == "b" else self.dtype
+        return {"dtype": name, "_shape": list(self.shape)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Callable[[Any, str], Space]) -> dict[str, Any]:
@@ -819,7 +817,7 @@ class Text(Space):
         is_sized = isinstance(value, str) and self.min_length <= len(value) <= self.max_length
         return is_sized and set(self.characters).issuperset(value)
 
-    def _own_items(self) -> int:
+    def count_items(self, _: dict[int, int]) -> int:
         return self.max_length
 
     def draw(self, rng: np.random.Generator) -> Any:
@@ -923,7 +921,7 @@ class Graph(Space):
         nodes = state.space("node_space")
         if "edge_space" not in state.attributes:
             reject("a Graph has no edge_space, be it None")
-        others = {name: state.optional_space(name) for name in cls.saved[1:]}
+        others = {name: state.space(name) if state.get(name) is not None else None for name in cls.saved[1:]}
         state.check_composite()
         return {"node_space": nodes, **others}
 
@@ -1014,11 +1012,6 @@ def _promote(value: Any) -> Any:
 def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
     """Return the flags that gym saves with the bounds of a Box since 0.13."""
     return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
-
-
-def _dtype_name(code: str) -> str:
-    kind = {"f": "float", "i": "int", "u": "uint"}.get(code[1:2])
-    return f"{kind}{int(code[2:]) * 8}" if kind else "bool" if code[1:2] == "b" else code
 
 
 # -- rows ----------------------------------------------------------------------------------------------

@@ -32,11 +32,11 @@ def decode_storage(context: NodeContext, node: Call) -> Storage:
     args: Any = node.args
     if len(args) != 1 or node.updates:
         reject("_load_from_bytes has unknown arguments")
-    seen = context.storages
-    if id(args[0]) not in seen:
-        seen[id(args[0])] = None
-        seen[id(args[0])] = _storage(context, args[0])
-    storage = copy(seen[id(args[0])])  # loading the same bytes again makes another storage
+    seen, key = context.storages, id(args[0])
+    if key not in seen:
+        seen[key] = None  # while it is read, and when that fails
+        seen[key] = _storage(context, args[0])
+    storage = copy(seen[key])  # loading the same bytes again makes another storage
     if storage is None:
         reject("expected a storage in the bytes of _load_from_bytes")
     context.substitutes[id(node)] = Persistent(StorageId(storage))

@@ -177,10 +177,13 @@ class Cycle(Value):
     """The place where a value contains itself."""
 
 
+GeneratorKind: TypeAlias = Literal["RandomState", "Generator", "BitGenerator"]
+
+
 class RandomState(Value):
     """A random number generator of numpy, or its bit generator alone."""
 
-    kind: Literal["RandomState", "Generator", "BitGenerator"]
+    kind: GeneratorKind
     bit_generator: str
     """``MT19937``, ``PCG64``, ..."""
     state: object

@@ -122,12 +122,11 @@ def _items(value: Any, parts: Iterator[int], depth: int) -> Any:
 
 def _mapping(value: Any, parts: Iterator[int], depth: int) -> Any:
     pairs = value.items() if isinstance(value, dict) else value
-    shown = {_key(key): _json(item, parts, depth + 1) for (key, item), _ in zip(pairs, range(_ITEMS))}
+    shown = {}
+    for (key, item), _ in zip(pairs, range(_ITEMS)):
+        name = escape(key if isinstance(key, str) else render_line(key), _CHARACTERS)
+        shown[name] = _json(item, parts, depth + 1)
     return shown if len(value) <= _ITEMS else {"kind": "dict", "length": len(value), "items": shown}
-
-
-def _key(key: object) -> str:
-    return escape(key if isinstance(key, str) else render_line(key), _CHARACTERS)
 
 
 def _fields(value: Any, parts: Iterator[int], depth: int) -> dict[str, Any]:
