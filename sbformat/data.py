@@ -194,10 +194,6 @@ def _pieces(data: memoryview) -> Iterator[bytes]:
 class _Counts:
     """Running counts over a JSON text."""
 
-    __slots__ = (
-        "colons", "commas", "containers", "deepest", "depth", "digits", "escapes", "in_string", "longest", "width",
-    )  # fmt: skip
-
     def __init__(self) -> None:
         self.commas = self.colons = self.containers = self.escapes = 0
         self.depth = self.deepest = 0
@@ -209,8 +205,9 @@ class _Counts:
 
     def add(self, piece: bytes, digits_allowed: int) -> None:
         """Count the next piece: without escapes, every second part between quotation marks is outside strings."""
-        if not piece.isascii():
-            self.width = max(self.width, _width(piece))
+        if not piece.isascii():  # Python stores each character as wide as the widest one
+            highest = max(piece)
+            self.width = max(self.width, 4 if highest >= _FOUR_BYTES else 2 if highest >= _TWO_BYTES else 1)
         if b"\\" in piece:
             self.escapes += piece.count(b"\\")
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -223,22 +220,13 @@ class _Counts:
         for bracket in re.findall(rb"[\[\]{}]", outside):
             self.depth += 1 if bracket in b"[{" else -1
             self.deepest = max(self.deepest, self.depth)
-        self._add_digits(outside, digits_allowed)
-
-    def _add_digits(self, outside: bytes, allowed: int) -> None:
         rest = outside.lstrip(_DIGITS)
         self.digits += len(outside) - len(rest)
-        if not rest:
-            return
-        runs = re.findall(b"(?<![0-9])[0-9]{%d,}" % (allowed + 1), rest) if len(rest) > allowed else ()
-        self.longest = max(self.longest, self.digits, *map(len, runs))
-        self.digits = len(rest) - len(rest.rstrip(_DIGITS))
-
-
-def _width(text: bytes) -> int:
-    """Return the bytes per character that Python needs for a text in UTF-8: those of its widest character."""
-    highest = max(text)
-    return 4 if highest >= _FOUR_BYTES else 2 if highest >= _TWO_BYTES else 1
+        if rest:
+            is_long = len(rest) > digits_allowed
+            runs = re.findall(b"(?<![0-9])[0-9]{%d,}" % (digits_allowed + 1), rest) if is_long else ()
+            self.longest = max(self.longest, self.digits, *map(len, runs))
+            self.digits = len(rest) - len(rest.rstrip(_DIGITS))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -288,7 +276,12 @@ def _check_value(key: object, value: object) -> None:
     if not isinstance(key, str):
         _refuse(f"expected a string as key, got {quote(key)}")
     if isinstance(value, Serialized):
-        _check_text(key, value)
+        try:
+            is_same = value.is_canonical or binascii.a2b_base64(value.text.encode("utf-8")) == value.pickle
+        except (binascii.Error, UnicodeEncodeError):
+            is_same = False
+        if not is_same:  # the file would contain another value
+            _refuse(f"{quote(key)}: expected the base64 of its pickle as its text")
         value = value.to_json()
     todo: list[tuple[object, int]] = [(value, 0)]
     for _ in range(_LARGEST_WALK):
@@ -308,16 +301,6 @@ def _check_value(key: object, value: object) -> None:
         elif part is not None and not isinstance(part, (bool, int, float, str)):
             _refuse(f"expected a JSON value in {quote(key)}, got a {type(part).__name__}")
     _refuse(f"{quote(key)} is too large, or contains itself")
-
-
-def _check_text(key: str, value: Serialized) -> None:
-    """Refuse base64 that does not decode to the pickle: the file would contain another value."""
-    try:
-        is_same = value.is_canonical or binascii.a2b_base64(value.text.encode("utf-8")) == value.pickle
-    except (binascii.Error, UnicodeEncodeError):
-        is_same = False
-    if not is_same:
-        _refuse(f"{quote(key)}: expected the base64 of its pickle as its text")
 
 
 def to_json(data: Mapping[str, Any]) -> dict[str, Any]:

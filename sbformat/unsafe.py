@@ -233,7 +233,8 @@ def _unpickle(serialized: Serialized, allow: frozenset[Pair], limits: Limits) ->
     names = [str(step) for step in decoded.log if isinstance(step, Global) and step.pair not in allow]
     reasons = [reason for step in decoded.log if (reason := _find_refusal(step)) is not None]
     if not names and not reasons:
-        reasons = [*_iter_unrecognized(decoded, budget), *_iter_key_faults(decoded, limits)]
+        fault = find_key_fault(walk([decoded.value, *decoded.log, *decoded.discarded]), limits)
+        reasons = [*_iter_unrecognized(decoded, budget), *([] if fault is None else [fault])]
         reasons += [f"in it {flag}" for flag in decoded.flags]
         if any(line.name in _DROPPING for line in opcodes(serialized.pickle)):
             reasons.append("it creates a value and discards it")
@@ -299,13 +300,6 @@ def _is_plain(call: Call) -> bool:
         and len(call.updates or ()) == len(states) <= 1
         and all(isinstance(state, Dict) and all(isinstance(key, str) for key, _ in state) for state in states)
     )
-
-
-def _iter_key_faults(decoded: Pickle, limits: Limits) -> Iterator[str]:
-    """Yield what is wrong with the keys of dicts and the members of sets, which the unpickler hashes."""
-    fault = find_key_fault(walk([decoded.value, *decoded.log, *decoded.discarded]), limits)
-    if fault is not None:
-        yield fault
 
 
 # -- execution -----------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ Json: TypeAlias = dict[str, Any]
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JSON_NAME: Final = "schema/published_functions.json"
 TABLE_NAME: Final = "sbformat/known/published.py"
+LINE_LENGTH: Final = 120
 CHILD: Final = os.path.join(ROOT, "schema", "dump_code.py")
 
 
@@ -292,14 +293,17 @@ class Published(Record):
 
     role: Role
     qualname: str
-    paths: tuple[str, ...]
+    path: str
     """How the file name must end, with slashes."""
-    modules: tuple[str, ...]
-    """What its module may be; ``__package__`` is this without the last part."""
     first_lines: tuple[int, int]
     """The least and greatest line on which a version has it."""
     cells: tuple[str, ...]
     """The free variables, in order."""
+
+    @property
+    def module(self) -> str:
+        """The module in that file; ``__package__`` is this without the last part."""
+        return self.path.removesuffix(".py").replace("/", ".")
 
 
 '''
@@ -333,22 +337,15 @@ def _names(functions: list[Json]) -> list[str]:
 
 def _row(name: str, function: Json) -> str:
     """Format one function as ruff does."""
-    path = function["path"]
     least, greatest = function["first_lines"]
-    fields = (
-        json.dumps(function["role"]),
-        json.dumps(function["qualname"]),
-        _strings(path),
-        _strings(path.removesuffix(".py").replace("/", ".")),
-        f"({least}, {greatest})",
-        _strings(*function["cells"]),
-    )
-    return f"{name}: Final = Published(\n" + "".join(f"    {field},\n" for field in fields) + ")"
-
-
-def _strings(*items: str) -> str:
-    """Format a tuple of strings."""
-    return "(" + ", ".join(json.dumps(item) for item in items) + ("," if len(items) == 1 else "") + ")"
+    cells = json.dumps(function["cells"])[1:-1] + ("," if len(function["cells"]) == 1 else "")
+    fields = [json.dumps(function[key]) for key in ("role", "qualname", "path")]
+    fields += [f"({least}, {greatest})", f"({cells})"]
+    row, call = ", ".join(fields), f"{name}: Final = Published"
+    if len(f"{call}({row})") <= LINE_LENGTH:
+        return f"{call}({row})"
+    lines = [row] if len(f"    {row}") <= LINE_LENGTH else [f"{field}," for field in fields]
+    return "\n".join([f"{call}(", *(f"    {line}" for line in lines), ")"])
 
 
 def main(argv: list[str] | None = None) -> int:

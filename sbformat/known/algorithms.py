@@ -145,73 +145,43 @@ _Q: Final[Mapping[str, Any]] = {
 # -- algorithms ---------------------------------------------------------------------------------------
 
 _ROWS: Final = (
-    KnownAlgorithm(
-        "PPO", "stable_baselines3.ppo.ppo", ACTOR_CRITIC, 3e-4, _ON_POLICY,
-        keys=(("n_epochs",),), older_packages=("stable_baselines3.ppo.policies",),  # SB3 0.6
-    ),
-    KnownAlgorithm(
-        "A2C", "stable_baselines3.a2c.a2c", ACTOR_CRITIC, 7e-4,
-        {**_ON_POLICY, "n_steps": 5, "gae_lambda": 1.0, "normalize_advantage": False},
-        keys=(("n_steps", "gae_lambda", "vf_coef"),), like="PPO",
-        older_packages=("stable_baselines3.a2c.policies",),
-    ),
-    KnownAlgorithm(
-        "TRPO", "sb3_contrib.trpo.trpo", ACTOR_CRITIC, 1e-3,
-        {
-            **_ON_POLICY, "batch_size": 128, "ent_coef": 0.0, "vf_coef": 0.0, "max_grad_norm": 0.0, "target_kl": 0.01,
-            "cg_max_steps": 15, "cg_damping": 0.1, "line_search_shrinking_factor": 0.8, "line_search_max_iter": 10,
-            "n_critic_updates": 10, "sub_sampling_factor": 1,
-        },
-        keys=(("cg_max_steps",),), precedence=3, like="PPO", older_packages=("sb3_contrib.trpo.policies",),
-    ),
-    KnownAlgorithm(
-        "MaskablePPO", "sb3_contrib.ppo_mask.ppo_mask", _MASKABLE, 3e-4, _ON_POLICY,
-        like="PPO", older_packages=("sb3_contrib.ppo_mask.policies",),
-    ),
-    KnownAlgorithm(
-        "RecurrentPPO", "sb3_contrib.ppo_recurrent.ppo_recurrent", _RECURRENT, 3e-4,
-        {**_ON_POLICY, "n_steps": 128, "batch_size": 128},
-        like="PPO", older_packages=("sb3_contrib.ppo_recurrent.policies",),
-    ),
-    KnownAlgorithm(
-        "DQN", "stable_baselines3.dqn.dqn", _DQN, 1e-4,
-        {**_Q, "exploration_fraction": 0.1, "exploration_final_eps": 0.05, "max_grad_norm": 10},
-        keys=(("exploration_fraction",),), precedence=2,
-    ),
-    KnownAlgorithm(
-        "QRDQN", "sb3_contrib.qrdqn.qrdqn", _QRDQN, 5e-5,
-        {**_Q, "exploration_fraction": 0.005, "exploration_final_eps": 0.01, "max_grad_norm": None},
-        keys=(("n_quantiles",),), precedence=3,
-    ),
-    KnownAlgorithm(
-        "SAC", "stable_baselines3.sac.sac", _SAC, 3e-4, _ENTROPY, keys=(("target_entropy", "ent_coef"),), precedence=1
-    ),
-    KnownAlgorithm(
-        "TD3", "stable_baselines3.td3.td3", _TD3, 1e-3,
-        {**_OFF_POLICY, "policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5},
-        keys=(("policy_delay", "target_policy_noise"),), precedence=1,
-    ),
-    KnownAlgorithm(
-        "DDPG", "stable_baselines3.ddpg.ddpg", _TD3, 1e-3,  # a TD3 without its tricks
-        {**_OFF_POLICY, "policy_delay": 1, "target_policy_noise": 0.1, "target_noise_clip": 0.0},
-        like="TD3", fixes=("policy_delay", "target_noise_clip"), policy_kwargs={"n_critics": 1},
-    ),
-    KnownAlgorithm(
-        "TQC", "sb3_contrib.tqc.tqc", _TQC, 3e-4, {**_ENTROPY, "top_quantiles_to_drop_per_net": 2},
-        keys=(("top_quantiles_to_drop_per_net",),), precedence=4, like="SAC",
-    ),
-    KnownAlgorithm(
-        "CrossQ", "sb3_contrib.crossq.crossq", _CROSSQ, 1e-3, {**_ENTROPY, "policy_delay": 3},
-        keys=(("target_entropy", "policy_delay"),), precedence=2, like="SAC",
-    ),
-    KnownAlgorithm(
-        "ARS", "sb3_contrib.ars.ars", _ARS, 2e-2,
-        {
-            **_COMMON, "n_delta": 8, "delta_std": 0.05, "zero_policy": True, "alive_bonus_offset": 0,
-            "n_eval_episodes": 1,
-        },
-        keys=(("n_delta", "delta_std"), ("n_delta", "pop_size")), precedence=6,
-    ),
+    KnownAlgorithm("PPO", "stable_baselines3.ppo.ppo", ACTOR_CRITIC, 3e-4, _ON_POLICY, keys=(("n_epochs",),),
+                   older_packages=("stable_baselines3.ppo.policies",)),  # SB3 0.6
+    KnownAlgorithm("A2C", "stable_baselines3.a2c.a2c", ACTOR_CRITIC, 7e-4,
+                   {**_ON_POLICY, "n_steps": 5, "gae_lambda": 1.0, "normalize_advantage": False},
+                   keys=(("n_steps", "gae_lambda", "vf_coef"),), like="PPO",
+                   older_packages=("stable_baselines3.a2c.policies",)),
+    KnownAlgorithm("TRPO", "sb3_contrib.trpo.trpo", ACTOR_CRITIC, 1e-3, {
+        **_ON_POLICY, "batch_size": 128, "ent_coef": 0.0, "vf_coef": 0.0, "max_grad_norm": 0.0, "target_kl": 0.01,
+        "cg_max_steps": 15, "cg_damping": 0.1, "line_search_shrinking_factor": 0.8, "line_search_max_iter": 10,
+        "n_critic_updates": 10, "sub_sampling_factor": 1,
+    }, keys=(("cg_max_steps",),), precedence=3, like="PPO", older_packages=("sb3_contrib.trpo.policies",)),
+    KnownAlgorithm("MaskablePPO", "sb3_contrib.ppo_mask.ppo_mask", _MASKABLE, 3e-4, _ON_POLICY, like="PPO",
+                   older_packages=("sb3_contrib.ppo_mask.policies",)),
+    KnownAlgorithm("RecurrentPPO", "sb3_contrib.ppo_recurrent.ppo_recurrent", _RECURRENT, 3e-4,
+                   {**_ON_POLICY, "n_steps": 128, "batch_size": 128}, like="PPO",
+                   older_packages=("sb3_contrib.ppo_recurrent.policies",)),
+    KnownAlgorithm("DQN", "stable_baselines3.dqn.dqn", _DQN, 1e-4,
+                   {**_Q, "exploration_fraction": 0.1, "exploration_final_eps": 0.05, "max_grad_norm": 10},
+                   keys=(("exploration_fraction",),), precedence=2),
+    KnownAlgorithm("QRDQN", "sb3_contrib.qrdqn.qrdqn", _QRDQN, 5e-5,
+                   {**_Q, "exploration_fraction": 0.005, "exploration_final_eps": 0.01, "max_grad_norm": None},
+                   keys=(("n_quantiles",),), precedence=3),
+    KnownAlgorithm("SAC", "stable_baselines3.sac.sac", _SAC, 3e-4, _ENTROPY, keys=(("target_entropy", "ent_coef"),),
+                   precedence=1),
+    KnownAlgorithm("TD3", "stable_baselines3.td3.td3", _TD3, 1e-3,
+                   {**_OFF_POLICY, "policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5},
+                   keys=(("policy_delay", "target_policy_noise"),), precedence=1),
+    KnownAlgorithm("DDPG", "stable_baselines3.ddpg.ddpg", _TD3, 1e-3,  # a TD3 without its tricks
+                   {**_OFF_POLICY, "policy_delay": 1, "target_policy_noise": 0.1, "target_noise_clip": 0.0},
+                   like="TD3", fixes=("policy_delay", "target_noise_clip"), policy_kwargs={"n_critics": 1}),
+    KnownAlgorithm("TQC", "sb3_contrib.tqc.tqc", _TQC, 3e-4, {**_ENTROPY, "top_quantiles_to_drop_per_net": 2},
+                   keys=(("top_quantiles_to_drop_per_net",),), precedence=4, like="SAC"),
+    KnownAlgorithm("CrossQ", "sb3_contrib.crossq.crossq", _CROSSQ, 1e-3, {**_ENTROPY, "policy_delay": 3},
+                   keys=(("target_entropy", "policy_delay"),), precedence=2, like="SAC"),
+    KnownAlgorithm("ARS", "sb3_contrib.ars.ars", _ARS, 2e-2, {
+        **_COMMON, "n_delta": 8, "delta_std": 0.05, "zero_policy": True, "alive_bonus_offset": 0, "n_eval_episodes": 1,
+    }, keys=(("n_delta", "delta_std"), ("n_delta", "pop_size")), precedence=6),
 )  # fmt: skip
 ALGORITHMS: Final = {row.name: row for row in _ROWS}
 """The algorithms by name."""

@@ -4,23 +4,19 @@ They are described, never created. Input: nodes of the inert tree. Output: value
 :class:`CarriedClass`, :class:`CarriedObject`, ...), and an issue for each function, class and object, whose message
 names the code of the file that loading runs. A published function, unchanged, has no issue.
 
-*Functions* have been written in three forms: ``_fill_function(_make_skel_func(code, ...), state)``;
-``FunctionType(code, globals, ...)`` and ``_make_function(code, globals, ...)``, both followed by
-``_function_setstate(function, state)``, whose result is discarded.
-
+*Functions* have two forms: ``_fill_function(_make_skel_func(code, ...), state)``, and a call of the function type or
+``_make_function(code, globals, ...)`` that ``_function_setstate(function, state)`` follows, whose result is discarded.
 *Classes* are created empty by ``_make_skeleton_class`` or ``_make_skeleton_enum``, and given their attributes by
 ``_class_setstate``, whose result is discarded, or by ``_rehydrate_skeleton_class`` (before 1.6), whose result is the
 class; objects refer to either. An *object* is made by NEWOBJ or NEWOBJ_EX, by a call of its class, or by
-``copyreg._reconstructor`` (protocols 0 and 1).
+``copyreg._reconstructor`` (protocols 0 and 1). A class is described when its attributes are known: an object of the
+class may be among them, and waits until then.
 
 *Hooks*: CPython and cloudpickle run a method because of its name. Creating a class runs its metaclass and
-``__init_subclass__`` of its bases, creating an object runs ``__new__``, BUILD runs ``__setstate__``. Example, for
-``class A: def __init_subclass__(cls): ...`` and an object of ``class B(A): def __del__(self): ...``:
+``__init_subclass__`` of its bases, creating an object runs ``__new__``, BUILD runs ``__setstate__``::
 
     the class 'B' is pickled by value: loading creates it from code in the file, and runs A.__init_subclass__
     an object of the class 'B', which is pickled by value, is created: loading may run B.__del__
-
-A class is described when its attributes are known. An object of the class may be among them, and waits until then.
 
 Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1; CPython ``Modules/_pickle.c``
 (``load_build``, ``do_append``), ``Objects/typeobject.c`` (``type_new``), ``Lib/enum.py``, ``Lib/types.py``
@@ -33,23 +29,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
+from sbformat.known import types
 from sbformat.known.code import Code, FunctionParts, make_code
-from sbformat.known.context import RUNS_WHEN_CALLED, Hook, Issue, Lineage, find_globals, find_maker
+from sbformat.known.context import RUNS_WHEN_CALLED, Hook, Issue, Lineage, find_base_globals, find_globals, find_maker
 from sbformat.known.dangerous import explain_danger
 from sbformat.known.python import BUILTIN_TYPES
-from sbformat.known.rows import describe_node, find, find_called, find_role, reject
+from sbformat.known.rows import Unaccepted, describe_node, find, find_called, find_role, reject
 from sbformat.known.schedules import find_schedule
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    Contradiction,
-    Cycle,
-    Described,
-    EnumMember,
-    Function,
-    Module,
-    Reference,
-)
+from sbformat.known.types import CarriedClass, CarriedObject, Cycle, Described, Function, Reference
 from sbformat.pkl.tree import LEAVES, Call, Dict, Global, Node, children, walk
 
 if TYPE_CHECKING:
@@ -66,13 +53,11 @@ _ENUM_RUNS: Final = ("__new__", "__init__", "_generate_next_value_")
 _ANY_OBJECT_MAY_RUN: Final = ("__hash__", "__eq__", "__del__")
 _BUILD_MAY_RUN: Final = ("__getattribute__", "__getattr__")
 _UPDATE_RUNS: Final = {"APPENDS": "extend", "SETITEMS": "__setitem__", "ADDITEMS": "add"}
-_WATCHED: Final = frozenset(
-    {
-        *_META_RUNS, *_META_MAY_RUN, *_ENUM_RUNS, *_ANY_OBJECT_MAY_RUN, *_BUILD_MAY_RUN, *_UPDATE_RUNS.values(),
-        "__init_subclass__", "__set_name__", "__subclasshook__", "__class_getitem__", "__setstate__", "__dict__",
-        "__set__", "__call__", "__getitem__", "_missing_", "append",
-    }
-)  # fmt: skip
+_WATCHED: Final = frozenset({
+    *_META_RUNS, *_META_MAY_RUN, *_ENUM_RUNS, *_ANY_OBJECT_MAY_RUN, *_BUILD_MAY_RUN, *_UPDATE_RUNS.values(),
+    "__init_subclass__", "__set_name__", "__subclasshook__", "__class_getitem__", "__setstate__", "__dict__",
+    "__set__", "__call__", "__getitem__", "_missing_", "append",
+})  # fmt: skip
 _CLASS_ROLES: Final = ("carried_class", "carried_enum")
 _MOST_NAMES: Final = 8
 _MOST_HOOKS: Final = 32
@@ -102,8 +87,12 @@ class _Ran:
         runs, may_run = _list(self.runs), _list(self.may_run.keys() - self.runs.keys())
         return " and ".join([*([f"runs {runs}"] if runs else []), *([f"may run {may_run}"] if may_run else [])])
 
-    def mark(self, context: NodeContext) -> None:
-        """Change the issues of the functions themselves: loading runs them."""
+    def report(
+        self, context: NodeContext, subject: Node, message: str, joint: str = ": loading ", rest: str = ""
+    ) -> None:
+        """Add an issue with the hooks, or with ``rest`` without any, and change those of the functions: they run."""
+        text = self.describe()
+        context.add_issue(subject, "class", message + (joint + text if text else rest))
         for found, text in ((self.runs, _RUNS), (self.may_run, _MAY_RUN)):
             for hook in found.values():
                 for node in _functions(context, hook.node):
@@ -119,7 +108,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(found[:_MOST_NAMES]) + more
 
 
-def find_skeleton(node: object) -> Call | None:
+def _find_skeleton(node: object) -> Call | None:
     """Return the call that creates a class pickled by value, given it or the call that fills it; None for others."""
     if isinstance(node, Call) and find_role(node) == "filled_class":
         args: Any = node.args
@@ -127,7 +116,7 @@ def find_skeleton(node: object) -> Call | None:
     return node if isinstance(node, Call) and find_role(node) in _CLASS_ROLES else None
 
 
-def name_of(skeleton: Call) -> str:
+def _name_of(skeleton: Call) -> str:
     """Return the name of a class pickled by value, quoted, escaped and bounded."""
     args: Any = skeleton.args
     name = args[1] if len(args) > 1 else None
@@ -154,7 +143,7 @@ def _iter_attributes(context: NodeContext, skeleton: Call) -> Iterator[tuple[obj
 # -- hooks of classes ---------------------------------------------------------------------------------
 
 
-def describe_class(context: NodeContext, skeleton: Call) -> None:
+def _describe_class(context: NodeContext, skeleton: Call) -> None:
     """Add an issue for a class pickled by value, and for its objects that were decoded before it was complete."""
     lineage = _lineage(context, skeleton)
     context.lineages[id(skeleton)] = lineage
@@ -168,21 +157,23 @@ def describe_class(context: NodeContext, skeleton: Call) -> None:
             ran.add(made.hooks, ("__set_name__",), (*_BUILD_MAY_RUN, *_ANY_OBJECT_MAY_RUN))
     if any(key == "_abc_impl" and value not in ((), []) for key, value in _iter_attributes(context, skeleton)):
         ran.add(lineage.hooks, ("__subclasshook__",))
-    text = ran.describe()
     kind = "enumeration" if lineage.is_enum else "class"
-    message = f"the {kind} {name_of(skeleton)} is pickled by value: loading creates it from code in the file"
-    ran.mark(context)
-    context.add_issue(skeleton, "class", f"{message}, and {text}" if text else message)
+    message = f"the {kind} {_name_of(skeleton)} is pickled by value: loading creates it from code in the file"
+    ran.report(context, skeleton, message, ", and ")
     for waiting in context.waiting.pop(id(skeleton), []):
         _describe_object(context, waiting, lineage)
 
 
 def _lineage(context: NodeContext, skeleton: Call) -> Lineage:
-    name = name_of(skeleton)[1:-1]
+    name = _name_of(skeleton)[1:-1]
     hooks: dict[str, Hook] = {}
     for key, value in _iter_attributes(context, skeleton):
-        if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
-            hooks[key] = Hook(name, value if _may_run_code(value) else None)
+        role = find_role(value) if isinstance(value, Call) else None
+        # setting an attribute of an object runs a descriptor of that name
+        is_descriptor = isinstance(value, Call) and (role == "descriptor" or _find_skeleton(value.func) is not None)
+        if key in _WATCHED or (is_descriptor and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
+            # a plain value, a name or a method of a library runs no code of the file
+            hooks[key] = Hook(name, value if isinstance(value, Call) and role != "attribute" else None)
     bases = list(_bases(context, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():
@@ -205,22 +196,12 @@ def _bases(context: NodeContext, skeleton: Call) -> Iterator[Lineage]:
 
 
 def _known_lineage(context: NodeContext, node: object) -> Lineage | None:
-    skeleton = find_skeleton(node)
+    skeleton = _find_skeleton(node)
     return context.lineages.get(id(skeleton)) if skeleton is not None else None
 
 
 def _lineage_of_object(context: NodeContext, node: object) -> Lineage | None:
     return _known_lineage(context, node.func) if isinstance(node, Call) else None
-
-
-def _may_run_code(value: object) -> bool:
-    """Return whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
-    return isinstance(value, Call) and find_role(value) != "attribute"
-
-
-def _is_descriptor(value: object) -> bool:
-    """Return whether an attribute of a class may run code when an attribute of an object is set."""
-    return isinstance(value, Call) and (find_role(value) == "descriptor" or find_skeleton(value.func) is not None)
 
 
 def _functions(context: NodeContext, node: object) -> Iterator[object]:
@@ -232,28 +213,6 @@ def _functions(context: NodeContext, node: object) -> Iterator[object]:
 
 
 # -- hooks of objects ---------------------------------------------------------------------------------
-
-
-def describe_object(context: NodeContext, node: Call, skeleton: Call) -> None:
-    """Add an issue for an object of a class pickled by value, now or when its class is complete."""
-    lineage = context.lineages.get(id(skeleton))
-    if lineage is None:
-        context.waiting.setdefault(id(skeleton), []).append(node)
-    else:
-        _describe_object(context, node, lineage)
-
-
-def describe_item(context: NodeContext, node: Call, skeleton: Call) -> None:
-    """Add an issue for a parametrized class pickled by value: ``operator.getitem(Class, parameters)``."""
-    lineage = context.lineages.get(id(skeleton))
-    ran = _Ran()
-    if lineage is not None:
-        ran.add(lineage.hooks, ("__class_getitem__",))
-        ran.add(lineage.meta, (), ("__getitem__",))
-        ran.mark(context)
-    text = ran.describe()
-    message = f"parameters are given to the class {name_of(skeleton)}, which is pickled by value"
-    context.add_issue(node, "class", f"{message}: loading {text}" if text else message)
 
 
 def _describe_object(context: NodeContext, node: Call, lineage: Lineage) -> None:
@@ -272,19 +231,12 @@ def _describe_object(context: NodeContext, node: Call, lineage: Lineage) -> None
             _add_build(context, ran, lineage, update.value)
         else:
             ran.add(lineage.hooks, (_UPDATE_RUNS[update.how],), ("append",) if update.how == "APPENDS" else ())
-    ran.mark(context)
-    text = ran.describe()
-    message = f"an object of the class '{lineage.name}', which is pickled by value, is created: "
-    context.add_issue(
-        node, "class", f"{message}loading {text}" if text else f"{message}its methods run when it is used"
-    )
+    message = f"an object of the class '{lineage.name}', which is pickled by value, is created"
+    ran.report(context, node, message, rest=": its methods run when it is used")
 
 
 def _add_build(context: NodeContext, ran: _Ran, lineage: Lineage, state: object) -> None:
-    """Add what BUILD runs: ``__setstate__``, or what setting attributes runs.
-
-    Of a state ``(attributes, slots)`` the slots are set by ``setattr``, the attributes put into ``__dict__``.
-    """
+    """Add what BUILD runs: ``__setstate__``, or what setting attributes runs; slots are set by ``setattr``."""
     hooks = lineage.hooks
     ran.add(hooks, (), ("__getattribute__",))
     if "__setstate__" in hooks:
@@ -307,6 +259,7 @@ def _add_build(context: NodeContext, ran: _Ran, lineage: Lineage, state: object)
 
 
 _TEXT: Final = {str}
+_UNION: Final = (("_operator", "or_"), ("operator", "or_"))
 _REFUSED_ATTRIBUTES: Final = ("__bases__", "__class__", "__mro__")
 """Attributes that would change what the class inherits, after it was created."""
 
@@ -337,7 +290,7 @@ def decode_class(context: NodeContext, node: Call) -> CarriedClass:
     bases = _check_bases(context, args[2])
     attributes = {**{key: value for key, value in keywords.items() if type(key) is str}, **_attributes(context, node)}
     module = attributes.get("__module__")
-    describe_class(context, node)
+    _describe_class(context, node)
     return CarriedClass(module if type(module) is str else None, name, bases, attributes, metaclass)
 
 
@@ -351,19 +304,19 @@ def decode_enum_class(context: NodeContext, node: Call) -> CarriedClass:
         reject("an enumeration has unknown arguments")
     bases = _check_bases(context, args[0])
     _attributes(context, node)
-    describe_class(context, node)
+    _describe_class(context, node)
     reference = Reference(module, name)
-    values: dict[str, object] = {key: EnumMember(reference, value) for key, value in members.items()}
+    values: dict[str, object] = {key: types.EnumMember(reference, value) for key, value in members.items()}
     return CarriedClass(module, name, bases, values, Reference("enum", "EnumMeta"))
 
 
 def decode_filled_class(context: NodeContext, node: Call) -> object:
     """Decode ``_rehydrate_skeleton_class(class, attributes)``, which returns the class that it is given."""
-    skeleton = find_skeleton(node)
+    skeleton = _find_skeleton(node)
     made = context.value(skeleton) if skeleton is not None else None
     if not isinstance(made, (CarriedClass, Cycle)) or node.updates:
         reject("expected a skeleton class as the argument of _rehydrate_skeleton_class")
-    return made
+    return Unaccepted(made)
 
 
 def _attributes(context: NodeContext, node: Call) -> dict[str, Any]:
@@ -372,11 +325,10 @@ def _attributes(context: NodeContext, node: Call) -> dict[str, Any]:
     attributes = read_setter_state(context, setters[0])[0] if setters else {}
     if len(setters) > 1 or type(attributes) is not dict or (setters and find_role(setters[0]) == "function_state"):
         reject("a class has unknown attributes, or is changed twice")
-    if any(name in attributes for name in _REFUSED_ATTRIBUTES) or isinstance(
-        attributes.get("__abstractmethods__"), (CarriedObject, Node)
-    ):
+    is_computed = isinstance(attributes.get("__abstractmethods__"), (CarriedObject, Node))
+    if is_computed or any(name in attributes for name in _REFUSED_ATTRIBUTES):
         reject("the attributes of a class change its bases")
-    context.accept(node, *setters)
+    context.accept(*setters)
     return {key: value for key, value in attributes.items() if type(key) is str}
 
 
@@ -385,8 +337,8 @@ def _check_metaclass(context: NodeContext, part: object) -> object:
     value = context.value(part)
     if isinstance(value, CarriedClass) or (isinstance(value, Reference) and "metaclass" in find(value.pair).uses):
         return value
-    if not _is_unknown_name(context, part, "constructs a class that is pickled by value, by code of its own"):
-        reject("expected a class as the metaclass of a class")
+    message = "constructs a class that is pickled by value, by code of its own"
+    _record_unknown(context, part, message, "expected a class as the metaclass of a class")
     return value
 
 
@@ -396,29 +348,20 @@ def _check_bases(context: NodeContext, part: object) -> tuple[object, ...]:
     if type(bases) is not tuple:
         reject("a class has unknown arguments")
     for base, value in zip(part, bases):  # type: ignore[call-overload]
-        if isinstance(value, (CarriedClass, Reference, Described)):
-            continue
-        if not _is_unknown_name(
-            context, base, "is a base of a class pickled by value: its code runs when that is created"
-        ):
-            reject("expected classes as the bases of a class")
+        if not isinstance(value, (CarriedClass, Reference, Described)):
+            message = "is a base of a class pickled by value: its code runs when that is created"
+            _record_unknown(context, base, message, "expected classes as the bases of a class")
     return bases
 
 
-def _is_unknown_name(context: NodeContext, part: object, message: str) -> bool:
-    """Return whether a base or metaclass is a plain name; record that creating the class runs its code."""
+def _record_unknown(context: NodeContext, part: object, message: str, problem: str) -> None:
+    """Record that creating a class runs the code of an unknown base or metaclass, which is a plain name."""
     if not isinstance(part, Global) or part.updates:
-        return False
+        reject(problem)
     context.issues[id(part)] = Issue(part, "base", message)
-    return True
 
 
 # -- objects ------------------------------------------------------------------------------------------
-
-
-def decode_object(context: NodeContext, node: Call) -> object:
-    """Decode an object of a class pickled by value, with its arguments, state and items."""
-    return _object(context, node, node.func, node.args)
 
 
 def decode_reconstructed_object(context: NodeContext, node: Call) -> object:
@@ -432,35 +375,36 @@ def decode_reconstructed_object(context: NodeContext, node: Call) -> object:
     return _object(context, node, args[0], () if args[2] is None else (args[2],))
 
 
+def decode_object(context: NodeContext, node: Call) -> object:
+    """Decode an object of a class pickled by value, with its arguments, state and items."""
+    return _object(context, node, node.func, node.args)
+
+
 def _object(context: NodeContext, node: Call, cls: object, args: object) -> object:
-    skeleton = find_skeleton(cls)
-    if skeleton is None or not isinstance(context.value(cls), (CarriedClass, Cycle)):
+    skeleton, carried = _find_skeleton(cls), context.value(cls)
+    if skeleton is None or not isinstance(carried, (CarriedClass, Cycle)):
         reject("the class of an object is not understood")
-    updates = node.updates or ()
-    if type(args) is not tuple or sum(update.how == "BUILD" for update in updates) > 1:
+    if type(args) is not tuple or sum(update.how == "BUILD" for update in node.updates or ()) > 1:
         reject("an object of a class pickled by value has computed arguments, or two states")
-    given = tuple(context.value(arg) for arg in args)
+    given = tuple(map(context.value, args))
     keywords = context.value(node.kwargs) if node.kwargs is not None else {}
     if type(keywords) is not dict:
         reject("an object of a class pickled by value has computed arguments")
-    made = _class_name(context, cls, skeleton)
+    if isinstance(carried, CarriedClass):
+        reference = Reference(carried.module or "__main__", carried.name)
+    else:  # its class is not complete
+        name: Any = skeleton.args[1]  # type: ignore[index]
+        reference = Reference("__main__", name if isinstance(name, str) else "?")
     attributes, state, items = _read_contents(context, node)
-    context.accept(node)
-    describe_object(context, node, skeleton)
+    lineage = context.lineages.get(id(skeleton))
+    if lineage is None:
+        context.waiting.setdefault(id(skeleton), []).append(node)
+    else:
+        _describe_object(context, node, lineage)
     if find_role(skeleton) == "carried_enum" and len(given) == 1:
-        return EnumMember(made, given[0])
-    carried: Any = context.value(cls)
-    values = (*given, *keywords.values())
-    return CarriedObject(made, values, attributes, state, items, carried, node.how == "REDUCE" and node.func is cls)
-
-
-def _class_name(context: NodeContext, cls: object, skeleton: Call) -> Reference:
-    """Return the name of a class pickled by value, complete or not."""
-    value = context.value(cls)
-    if isinstance(value, CarriedClass):
-        return Reference(value.module or "__main__", value.name)
-    name: Any = skeleton.args[1]  # type: ignore[index]
-    return Reference("__main__", name if isinstance(name, str) else "?")
+        return types.EnumMember(reference, given[0])
+    is_called = node.how == "REDUCE" and node.func is cls
+    return CarriedObject(reference, (*given, *keywords.values()), attributes, state, items, carried, is_called)
 
 
 def _read_contents(context: NodeContext, node: Call) -> tuple[dict[str, Any], object, tuple[object, ...]]:
@@ -500,25 +444,24 @@ def reject_called_function(context: NodeContext, node: Call) -> object:
     """Report a call of a function that is pickled by value, whose code runs when the file is loaded."""
     context.value(node.func)
     context.add_issue(node, "called", "a function that is pickled by value is called: loading the file runs its code")
-    return node
+    return Unaccepted(node)
 
 
 # -- objects of Python that they refer to -------------------------------------------------------------
 
 
-def decode_builtin_type(context: NodeContext, node: Call) -> Reference:
+def decode_builtin_type(_: NodeContext, node: Call) -> Reference:
     """Decode ``_builtin_type(name)``: a class in ``types``, or ``type`` by its name in Python 2."""
     args: Any = node.args
     name = args[0] if len(args) == 1 and not node.updates else None
     if type(name) is not str or (name not in BUILTIN_TYPES and name != "ClassType"):
         reject("expected the name of a type as the argument of _builtin_type")
-    context.accept(node)
     return Reference("builtins", "type") if name == "ClassType" else Reference("types", name)
 
 
 def decode_plain_call(context: NodeContext, node: Call) -> Described:
     """Decode a call that only stores its arguments: texts, numbers, and for a ``WeakSet`` a list of classes."""
-    parts = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    parts = context.arguments(node)
     flat = [item for part in parts for item in (part if type(part) is list else [part])]
     if node.updates or any(not isinstance(part, (str, int, Reference, CarriedClass, Cycle)) for part in flat):
         reject("expected texts and numbers as its arguments")
@@ -532,29 +475,26 @@ def decode_forward_reference(context: NodeContext, node: Call) -> Described:
     slots = state[1] if type(state) is tuple and len(state) == 2 and state[0] is None else None
     if node.args != () or type(slots) is not dict or type(slots.get("__forward_arg__")) is not str:
         reject("expected the slots of a forward reference as its state")
-    context.accept(node)
     context.add_issue(node, "function", "a forward reference has code in the file, which runs when it is evaluated")
     return Described("typing.ForwardRef", (slots["__forward_arg__"],))
 
 
 def decode_descriptor(context: NodeContext, node: Call) -> Described:
     """Decode ``property``, ``staticmethod`` and ``classmethod`` in a class that is pickled by value."""
-    if node.updates or type(node.args) is not tuple:
+    if node.updates:
         reject("a property or method has computed arguments")
-    parts = tuple(context.value(arg) for arg in node.args)
+    parts = context.arguments(node)
     kinds = (Function, Reference, Described, CarriedObject, Cycle, str, type(None))
     if any(not isinstance(part, kinds) for part in parts):
         reject("expected functions as the arguments of a property or method")
-    context.accept(node)
     return Described(describe_node(node), parts)
 
 
 def decode_type_variable(context: NodeContext, node: Call) -> Described:
     """Decode ``_make_typevar(name, bound, constraints, covariant, contravariant, id)``."""
-    parts = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    parts = context.arguments(node)
     if node.updates or not parts or any(isinstance(part, Node) for part in parts):
         reject("a TypeVar has unknown arguments")
-    context.accept(node)
     return Described("typing.TypeVar", parts)
 
 
@@ -562,58 +502,51 @@ def decode_generic_alias(context: NodeContext, node: Call) -> Described:
     """Decode ``operator.getitem(typing.Union, (...))``, as annotations are pickled."""
     args: Any = node.args
     origin = args[0] if len(args) == 2 else None
-    skeleton = find_skeleton(origin)
+    skeleton = _find_skeleton(origin)
     if skeleton is not None and not node.updates:
         cls, parts = context.value(origin), context.value(args[1])
-        context.accept(node)
-        describe_item(context, node, skeleton)
+        ran, lineage = _Ran(), context.lineages.get(id(skeleton))
+        if lineage is not None:
+            ran.add(lineage.hooks, ("__class_getitem__",))
+            ran.add(lineage.meta, (), ("__getitem__",))
+        ran.report(context, node, f"parameters are given to the class {_name_of(skeleton)}, which is pickled by value")
         return Described("typing alias", (cls, parts))
     if not isinstance(origin, Global) or origin.updates or "generic" not in find(origin.pair).uses or node.updates:
         reject("expected a generic type as the argument of getitem")
     parts = context.value(args[1])
-    context.accept(node, origin)
+    context.accept(origin)
     return Described(str(origin), parts if type(parts) is tuple else (parts,))
 
 
 def decode_union(context: NodeContext, node: Call) -> Described:
     """Decode ``functools.reduce(operator.or_, types)``, as ``X | Y`` is pickled, for types alone."""
     args: Any = node.args
-    operation = args[0] if len(args) == 2 and not node.updates else None
-    parts = context.value(args[1]) if isinstance(operation, Global) and operation.pair in _OR else None
+    is_or = len(args) == 2 and not node.updates and isinstance(args[0], Global) and args[0].pair in _UNION
+    parts = context.value(args[1]) if is_or else None
     kinds = (Reference, Described, CarriedClass, Cycle, type(None))
     if type(parts) is not tuple or any(not isinstance(part, kinds) for part in parts):
         reject("expected operator.or_ and types as the arguments of reduce")
-    context.accept(node, operation)
+    context.accept(args[0])
     return Described("types.UnionType", parts)
 
 
-_OR: Final = (("_operator", "or_"), ("operator", "or_"))
-_PLAIN_TYPES: Final[dict[type, str]] = {
-    type(None): "NoneType", type(...): "ellipsis", type(NotImplemented): "NotImplementedType",
-}  # fmt: skip
+_SINGLETONS: Final = ((None, "NoneType"), (..., "ellipsis"), (NotImplemented, "NotImplementedType"))
+_SINGLETON_TYPES: Final = {type(value): Reference("types", name) for value, name in _SINGLETONS}
 
 
 def decode_type_of(context: NodeContext, node: Call) -> Reference:
     """Decode ``type(None)``, as the types of Python's singletons are pickled."""
     args: Any = node.args
-    made = find_singleton_type(context.value(args[0])) if len(args) == 1 and not node.updates else None
+    made = _SINGLETON_TYPES.get(type(context.value(args[0]))) if len(args) == 1 and not node.updates else None
     if made is None:
         reject("expected None, Ellipsis or NotImplemented as the argument of type")
-    context.accept(node)
     return made
 
 
-def find_singleton_type(value: object) -> Reference | None:
-    """Return the type of one of Python's singletons, or None for any other value."""
-    name = _PLAIN_TYPES.get(type(value))
-    return Reference("types", name) if name is not None else None
-
-
-def decode_ellipsis(context: NodeContext, node: Call) -> object:
+def decode_ellipsis(_: NodeContext, node: Call) -> object:
     """Decode ``_gen_ellipsis()``."""
     if node.args != () or node.updates:
         reject("_gen_ellipsis has arguments")
-    context.accept(node)
     return ...
 
 
@@ -645,14 +578,14 @@ def decode_builtin_type_call(context: NodeContext, node: Call) -> object:
     name = named.name if isinstance(named, Reference) else None
     if name in _FUNCTION_TYPES:
         return decode_function(context, node)
-    args = tuple(context.value(arg) for arg in node.args)
+    args = context.arguments(node)
     made: object = None
     if name == _CODE_TYPE:
         made = make_code(args)
     elif named == _NAMESPACE and not args:
         made = Described("types.SimpleNamespace", tuple(context.read_attributes(node).items()) if node.updates else ())
     elif named == Reference("builtins", "type") and len(args) == 1:
-        made = find_singleton_type(args[0])
+        made = _SINGLETON_TYPES.get(type(args[0]))
     elif name == "MethodType" and len(args) == 2 and _is_method(args[0]):
         made = Described("method", args)
     elif (name == "MappingProxyType" and len(args) == 1 and type(args[0]) is dict) or (
@@ -661,7 +594,6 @@ def decode_builtin_type_call(context: NodeContext, node: Call) -> object:
         made = Described(f"types.{name}", args)
     if made is None:
         reject("a built-in type has arguments that no pickler writes")
-    context.accept(node)
     if name == _CODE_TYPE and not context.sharing:  # SB3 may pass it to FunctionType under another key
         context.add_issue(node, "function", "a code object is stored without a function: its code is in the file")
     return made
@@ -674,18 +606,14 @@ def _is_method(value: object) -> bool:
 
 def decode_cell(context: NodeContext, node: Call) -> Cell:
     """Decode ``_make_cell(value)``, or ``_make_empty_cell()``."""
-    args = node.args
-    if type(args) is not tuple or len(args) > 1 or node.updates:
+    args: Any = node.args
+    if len(args) > 1 or node.updates:
         reject("expected one value in a cell")
-    context.accept(node)
-    return Cell(_content(context, args[0]) if args else _Empty())
-
-
-def _content(context: NodeContext, value: object) -> object:
+    value = args[0] if args else None
     if isinstance(value, Global) and find(value.pair).role == "empty_cell_value":
         context.accept(value)
-        return _Empty()
-    return context.value(value)
+        return Cell(_Empty())
+    return Cell(context.value(value) if args else _Empty())
 
 
 # -- functions ----------------------------------------------------------------------------------------
@@ -699,166 +627,117 @@ def decode_function(context: NodeContext, node: Call) -> Function:
         reject("a function has unknown arguments")
     if len(setters) > 1:
         reject("a function is changed twice")
-    code, base, name, defaults, cells = (*(context.value(arg) for arg in args), None, None, None)[:5]
-    state: dict[str, Any] = {}
-    attributes: Any = {}
-    if setters:
-        attributes, state = read_setter_state(context, setters[0])
+    code, base, name, defaults, cells = (*map(context.value, args), None, None, None)[:5]
+    attributes, state = read_setter_state(context, setters[0]) if setters else ({}, {})
     if set(state) - _FUNCTION_STATE or type(name) not in (str, type(None)) or defaults not in (None, ()):
         reject("a function has a state that cloudpickle never writes")
     closure = state.get("__closure__", cells)
     _claim_cells(context, args[4] if len(args) == 5 else None, closure)
-    parts = FunctionParts(
-        code if isinstance(code, Code) else None,
-        base,
-        state.get("__name__", name),
-        state.get("__qualname__", name),
-        state.get("__module__"),
-        _read_cells(() if closure is None else closure),
-        state.get("__defaults__", defaults),
-        state.get("__kwdefaults__"),
-        state.get("__globals__", {}),
-        attributes,
-        state.get("__annotations__"),
-        state.get("__doc__"),
-        state.get("_cloudpickle_submodules"),
-    )
-    made = _describe_function(context, node, parts, node)
-    context.accept(node, *setters)
+    if type(closure) not in (tuple, type(None)) or any(not isinstance(item, (Cell, Cycle)) for item in closure or ()):
+        reject("expected cells in the closure of a function")
+    contents = [item.content if isinstance(item, Cell) else item for item in closure or ()]  # a cycle refers to itself
+    state = {"__name__": name, "__qualname__": name, "__defaults__": defaults, **state, "__dict__": attributes}
+    made = _describe_function(context, node, FunctionParts(_as_code(code), base, tuple(contents), state), node)
+    context.accept(*setters)
     return made
 
 
-def _claim_cells(context: NodeContext, cells: object, closure: object) -> None:
-    """Check that no two functions share a cell, which the state of the last one would overwrite.
+def _as_code(value: object) -> Code | None:
+    return value if isinstance(value, Code) else None
 
-    :param cells: of the function
-    :param closure: the cells that its state copies into them; others may copy the same, unless they are of a function
-    """
+
+def _claim_cells(context: NodeContext, cells: object, closure: object) -> None:
+    """Check that no other function has the cells of a function, or those that its state copies into them."""
     own = cells if type(cells) is tuple else ()
-    for cell_of in own:
-        if id(cell_of) in context.claimed or ~id(cell_of) in context.claimed:
-            reject("two functions share a cell")
-    for cell_of in closure if closure is not cells and type(closure) is tuple else ():
+    copied = closure if closure is not cells and type(closure) is tuple else ()
+    if not context.claimed.isdisjoint([mark for cell_of in own for mark in (id(cell_of), ~id(cell_of))]):
+        reject("two functions share a cell")
+    for cell_of in copied:
         if id(cell_of) in context.claimed:
             reject("two functions share a cell")
         context.claimed.add(~id(cell_of))
     context.claimed.update(map(id, own))
 
 
-_FUNCTION_STATE: Final = frozenset(
-    {
-        "__name__", "__qualname__", "__annotations__", "__kwdefaults__", "__defaults__", "__module__", "__doc__",
-        "__closure__", "_cloudpickle_submodules", "__globals__", "__type_params__",
-    }
-)  # fmt: skip
-_FILLED_STATE: Final = frozenset(
-    {
-        "globals", "defaults", "dict", "closure_values", "module", "name", "doc", "_cloudpickle_submodules",
-        "annotations", "qualname", "kwdefaults", "type_params",
-    }
-)  # fmt: skip
-
-
-def _read_cells(closure: object) -> tuple[object, ...]:
-    """Return the contents of cells; a cycle for a cell whose content refers to itself."""
-    if type(closure) is not tuple or any(not isinstance(item, (Cell, Cycle)) for item in closure):
-        reject("expected cells in the closure of a function")
-    return tuple(item.content if isinstance(item, Cell) else item for item in closure)
+_OLD_NAMES: Final = {
+    "closure_values": "__closure__", "_cloudpickle_submodules": "_cloudpickle_submodules",
+    **{
+        name: f"__{name}__"
+        for name in (
+            "globals", "defaults", "dict", "module", "name", "doc", "annotations", "qualname", "kwdefaults",
+            "type_params",
+        )
+    },
+}  # fmt: skip
+"""The parts of a state of cloudpickle < 1.6, with the attributes of a function that they become."""
+_OLDEST_STATE: Final = ("globals", "defaults", "dict", "module", "closure_values")
+"""The arguments that were the state before 0.5.3."""
+_FUNCTION_STATE: Final = frozenset(_OLD_NAMES.values()) - {"__dict__"}
 
 
 def decode_filled_function(context: NodeContext, node: Call) -> object:
     """Decode ``_fill_function(skeleton, state)`` of cloudpickle < 1.6, which returns the function that it is given."""
-    args: Any = node.args
-    skeleton = args[0] if args else None
+    skeleton = node.args[0] if node.args else None  # type: ignore[index]
     is_skeleton = isinstance(skeleton, Call) and find_role(skeleton) == "skeleton_function"
     made = context.value(skeleton) if is_skeleton else None
     if not isinstance(made, (Function, Cycle)) or node.updates:
         reject("expected a skeleton function as the argument of _fill_function")
-    return made
+    return Unaccepted(made)
 
 
 def decode_skeleton_function(context: NodeContext, node: Call) -> Function:
     """Decode ``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
     fillers = context.state_setters(node)
-    made_of: Any = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    made_of = context.arguments(node)
     if node.updates or len(fillers) != 1 or find_role(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
         reject("a skeleton function has unknown arguments, or is not filled exactly once")
-    base = made_of[2] if len(made_of) == 3 else None
-    state = _filled_state(context, fillers[0])
-    closure = state.get("closure_values")
+    filler = fillers[0]
+    if filler.updates:
+        reject("a function is changed after it was created")
+    given: Any = tuple(map(context.value, filler.args[1:]))  # type: ignore[index]
+    state = given[0] if len(given) == 1 else dict(zip(_OLDEST_STATE, given)) if len(given) == 5 else None
+    if type(state) is not dict or set(state) - _OLD_NAMES.keys():
+        reject("a function has an unknown state")
+    state = {_OLD_NAMES[name]: part for name, part in state.items()}
+    closure = state.get("__closure__")
     if type(closure) not in (list, tuple, type(None)):
         reject("expected a list of values as the closure of a function")
-    parts = FunctionParts(
-        made_of[0] if isinstance(made_of[0], Code) else None,
-        base,
-        state.get("name"),
-        state.get("qualname"),
-        state.get("module"),
-        () if closure is None else tuple(closure),
-        state.get("defaults"),
-        state.get("kwdefaults"),
-        state.get("globals"),
-        state.get("dict"),
-        state.get("annotations"),
-        state.get("doc"),
-        state.get("_cloudpickle_submodules"),
-    )
-    made = _describe_function(context, fillers[0], parts, node)
-    context.accept(node, *fillers)
+    base = made_of[2] if len(made_of) == 3 else None
+    parts = FunctionParts(_as_code(made_of[0]), base, tuple(closure or ()), state)
+    made = _describe_function(context, filler, parts, node)
+    context.accept(*fillers)
     return made
 
 
-def _filled_state(context: NodeContext, filler: Call) -> dict[str, Any]:
-    args: Any = filler.args
-    if filler.updates:
-        reject("a function is changed after it was created")
-    if len(args) == 2:
-        state = context.value(args[1])
-    else:  # cloudpickle < 0.5.3
-        names = ("globals", "defaults", "dict", "module", "closure_values")
-        state = dict(zip(names, (context.value(arg) for arg in args[1:]))) if len(args) == 6 else None
-    if type(state) is not dict or set(state) - _FILLED_STATE:
-        reject("a function has an unknown state")
-    return state
-
-
 def _describe_function(context: NodeContext, node: Call, parts: FunctionParts, skeleton: Call) -> Function:
-    """Describe a function, and add an issue unless it is a published function, unchanged.
-
-    :param skeleton: the call that creates it
-    """
-    code = parts.code
-    names = code.freevars if code is not None else ()
-    closure = dict(zip(names, parts.closure))
+    """Describe a function that a call creates (``skeleton``); a published one, unchanged, has no issue."""
+    code, state = parts.code, parts.state
+    module, qualname = state.get("__module__"), state.get("__qualname__")
+    defaults, keyword_defaults = state.get("__defaults__"), state.get("__kwdefaults__")
     schedule, why = find_schedule(parts)
-    qualname = parts.qualname if type(parts.qualname) is str else code.name if code is not None else "?"
     if why:
         context.add_issue(node, "function", why)
-    own = {**_own_globals(parts.base_globals), **_own_globals(parts.globals)}
+    both = (parts.base_globals, state.get("__globals__"))
+    own = {**_own_globals(both[0]), **_own_globals(both[1])}
     unclear = _list_unclear_names(context, skeleton, code, own)
     if schedule is not None and unclear:
         schedule = None
         context.add_issue(node, "function", "another function of the file gives its global names a meaning")
-    return Function(
-        qualname=qualname,
-        module=parts.module if type(parts.module) is str else None,
-        code=code,
-        closure=closure,
-        defaults=parts.defaults if type(parts.defaults) is tuple else (),
-        globals={**own, **dict.fromkeys(unclear, Contradiction())},
-        schedule=schedule,
-        keyword_defaults=parts.keyword_defaults if type(parts.keyword_defaults) is dict else {},
-        is_changed=not _has_plain_globals(parts) or _may_be_changed(context),
+    # its names are those that it uses only in plain dicts; cloudpickle < 1.2 stored the name of a module instead
+    is_plain = all(
+        values is None or (type(values) is dict and all(type(key) is str for key in values))
+        for values in (None if type(both[0]) is str else both[0], both[1])
     )
-
-
-def _has_plain_globals(parts: FunctionParts) -> bool:
-    """Return whether the globals of a function are plain dicts, whose names are those that it uses."""
-    return all(
-        own is None
-        or (own is parts.base_globals and type(own) is str)
-        or (type(own) is dict and all(type(key) is str for key in own))
-        for own in (parts.base_globals, parts.globals)
+    return Function(
+        qualname=qualname if type(qualname) is str else code.name if code is not None else "?",
+        module=module if type(module) is str else None,
+        code=code,
+        closure=dict(zip(code.freevars if code is not None else (), parts.closure)),
+        defaults=defaults if type(defaults) is tuple else (),
+        globals={**own, **dict.fromkeys(unclear, types.Contradiction())},
+        schedule=schedule,
+        keyword_defaults=keyword_defaults if type(keyword_defaults) is dict else {},
+        is_changed=not is_plain or _may_be_changed(context),
     )
 
 
@@ -878,7 +757,7 @@ def _may_be_changed(context: NodeContext) -> bool:
                     if id(part) in own:
                         own[id(part)] += 1
         for nodes in context.sharing.values():  # they share their globals
-            base = _get_base(nodes[0])
+            base = find_base_globals(nodes[0])
             own[id(base)] = own.get(id(base), 0) - len({id(node.args) for node in nodes if id(node) in reached}) + 1
         states = {id(update.value) for node in calls for update in node.updates or ()}
         states |= {id(part) for node in calls if _only_completes(node) for part in _list_state(node)}
@@ -895,7 +774,7 @@ def _list_own_parts(node: Call) -> list[object]:
     if find_maker(node) not in ("function", "skeleton_function"):
         return []
     cells = node.args[4] if type(node.args) is tuple and len(node.args) > 4 else ()
-    base = _get_base(node)
+    base = find_base_globals(node)
     return [*([base] if isinstance(base, Dict) else []), *(cells if type(cells) is tuple else ())]
 
 
@@ -923,10 +802,7 @@ def _makes_by_value(node: Call) -> bool:
 
 
 def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own: dict[str, object]) -> list[str]:
-    """Return the global names of a function that others define in the same globals, unless as the same value.
-
-    cloudpickle gives all functions of a module one dict, which the state of each function updates.
-    """
+    """Return the global names of a function that others define in the same dict, unless as the same value."""
     key = find_globals(node)
     sharing = context.sharing.get(key, ())
     if key is None or len(sharing) < 2 or code is None:
@@ -934,7 +810,7 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
     shared = context.shared_globals.get(id(sharing))
     if shared is None:
         shared = context.shared_globals[id(sharing)] = {}
-        base = _get_base(node)
+        base = find_base_globals(node)
         for name, part in base if isinstance(base, Dict) else ():
             if name not in _MODULE_GLOBALS:
                 shared[name] = part  # type: ignore[index]
@@ -942,7 +818,7 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
             for name, part in _find_given_globals(context, other).items():
                 first = shared.setdefault(name, part)
                 if first is not part and (type(part) not in LEAVES or repr(first) != repr(part)):
-                    shared[name] = Contradiction()
+                    shared[name] = types.Contradiction()
     names: list[str] = []
     todo: list[object] = [code]
     while todo:
@@ -951,13 +827,9 @@ def _list_unclear_names(context: NodeContext, node: Call, code: Code | None, own
             names += part.names
             todo += part.constants
     context.charge_items(len(names))
-    return [name for name in names if name in shared and (name not in own or isinstance(shared[name], Contradiction))]
-
-
-def _get_base(node: Call) -> object:
-    """Return the part of the tree that becomes the globals of a function, before its state is set."""
-    index = 2 if find_maker(node) == "skeleton_function" else 1
-    return node.args[index] if type(node.args) is tuple and len(node.args) > index else None
+    return [
+        name for name in names if name in shared and (name not in own or isinstance(shared[name], types.Contradiction))
+    ]
 
 
 def _find_given_globals(context: NodeContext, node: Call) -> dict[str, object]:
@@ -990,26 +862,24 @@ _MODULE_GLOBALS: Final = frozenset({"__package__", "__name__", "__file__", "__pa
 # -- modules ------------------------------------------------------------------------------------------
 
 
-def decode_module(context: NodeContext, node: Call) -> Module:
+def decode_module(context: NodeContext, node: Call) -> types.Module:
     """Decode ``subimport(name)``, which imports a module by its name."""
-    (name,) = node.args if type(node.args) is tuple and len(node.args) == 1 else (None,)
+    args: Any = node.args
+    name = args[0] if len(args) == 1 else None
     if type(name) is not str or node.updates:
         reject("expected the name of a module as the argument of subimport")
-    context.accept(node)
     is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not explain_danger((name, ""))
     if not is_harmless and name not in _PYTHON_MODULES:
         context.add_issue(node, "module", name)
-    return Module(name)
+    return types.Module(name)
 
 
-HARMLESS_MODULES: Final = frozenset(
-    {
-        "numpy", "torch", "gym", "gymnasium", "stable_baselines3", "sb3_contrib", "rl_zoo3", "math", "cmath", "random",
-        "collections", "typing", "enum", "functools", "itertools", "copy", "warnings", "time", "datetime", "abc",
-        "dataclasses", "numbers", "string", "statistics", "decimal", "fractions", "bisect", "heapq", "scipy",
-        "matplotlib", "optuna", "pandas", "tensorflow", "jax",
-    }
-)  # fmt: skip
+HARMLESS_MODULES: Final = frozenset({
+    "numpy", "torch", "gym", "gymnasium", "stable_baselines3", "sb3_contrib", "rl_zoo3", "math", "cmath", "random",
+    "collections", "typing", "enum", "functools", "itertools", "copy", "warnings", "time", "datetime", "abc",
+    "dataclasses", "numbers", "string", "statistics", "decimal", "fractions", "bisect", "heapq", "scipy",
+    "matplotlib", "optuna", "pandas", "tensorflow", "jax",
+})  # fmt: skip
 """Packages whose import only defines names: a function in a file may use them, and has an issue of its own."""
 
 _PYTHON_MODULES: Final = frozenset({"_thread", "builtins", "types"})

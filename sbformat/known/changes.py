@@ -137,13 +137,11 @@ ARS_SQUASHES_IF_ASKED: Final = Release(1, 7)  # and scales then; before, ARSPoli
 ARS_BIAS: Final = Release(1, 7)  # with_bias of ARSPolicy: ars/policies.py
 ARS_SEQUENCE: Final = Release(1, 7)  # action_net.0 instead of action_net in ARSLinearPolicy: ars/policies.py
 
-_NETWORKS: Final = frozenset(
-    {
-        NUMBERED_CRITICS, WIDE_CNN, OWN_EXTRACTORS, PI_AND_QF, LAYERS_AFTER_CNN, UNSHARED_EXTRACTORS, NO_NOISE_LAYERS,
-        NO_NOISE_ARGUMENT, BRANCH_EXTRACTORS, NORMALIZED_IMAGES, PI_AND_VF, NO_SHARED_LAYERS, SQUASH_NEEDS_GSDE,
-        ARS_SQUASHES_IF_ASKED, ARS_BIAS, ARS_SEQUENCE,
-    }
-)  # fmt: skip
+_NETWORKS: Final = frozenset({
+    NUMBERED_CRITICS, WIDE_CNN, OWN_EXTRACTORS, PI_AND_QF, LAYERS_AFTER_CNN, UNSHARED_EXTRACTORS, NO_NOISE_LAYERS,
+    NO_NOISE_ARGUMENT, BRANCH_EXTRACTORS, NORMALIZED_IMAGES, PI_AND_VF, NO_SHARED_LAYERS, SQUASH_NEEDS_GSDE,
+    ARS_SQUASHES_IF_ASKED, ARS_BIAS, ARS_SEQUENCE,
+})  # fmt: skip
 """The releases that made other networks; with Dict spaces came new ones alone."""
 ERAS: Final = (NEWEST, *(release.before for release in sorted(_NETWORKS, reverse=True)))
 """One release for each group of releases with equal networks, the newest first."""

@@ -1,15 +1,13 @@
 """Code objects that were pickled by value, and the digest that identifies published code (VALUES.md 13.5).
 
-They are read as data: no code object is ever created.
+They are read as data: no code object is ever created. The digest leaves the line table out, because patch releases of
+CPython write different tables for the same bytecode. CPython trusts a table when it formats a traceback: one that
+covers more than the bytecode makes it write past a buffer, and numbers that overflow are undefined. So it is parsed.
 
-The digest leaves the line table out, because patch releases of CPython write different tables for the same bytecode.
-CPython trusts a table when it formats a traceback and when a debugger sets a line: one that covers more than the
-bytecode makes it write past a buffer, and numbers that overflow are undefined. So a table is parsed here.
-
-Two formats have been in use. CPython 3.6 to 3.10 has pairs of bytes: a difference of offsets, unsigned, and one of
-lines, signed; in ``co_lnotab`` a pair begins a range, in 3.10's ``co_linetable`` it ends one, and a difference of -128
-says that a range has no line. CPython >= 3.11 has entries: a byte with its high bit set, four bits for the kind and
-three for the number of code units less one, and bytes without the high bit, whose number depends on the kind.
+CPython 3.6 to 3.10 has pairs of bytes: a difference of offsets, unsigned, and one of lines, signed; in ``co_lnotab`` a
+pair begins a range, in 3.10's ``co_linetable`` it ends one, and a difference of -128 says that a range has no line.
+CPython >= 3.11 has entries: a byte with its high bit set, four bits for the kind and three for the number of code units
+less one, and bytes without the high bit, whose number depends on the kind.
 Sources: CPython ``Objects/lnotab_notes.txt`` of 3.6 to 3.10, ``Objects/locations.md`` of 3.11.
 """
 
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.immutable import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 _NOT_EXECUTED: Final = frozenset({"filename", "firstlineno", "linetable"})
@@ -34,29 +32,19 @@ _BITS: Final = 31
 
 _TEXTS: Final = ("names", "varnames", "freevars", "cellvars")
 
-_LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
-    15: (  # CPython <= 3.7
-        "argcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants", "names", "varnames",
-        "filename", "name", "firstlineno", "linetable", "freevars", "cellvars",
-    ),
-    16: (  # CPython 3.8 to 3.10
-        "argcount", "posonlyargcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants",
-        "names", "varnames", "filename", "name", "firstlineno", "linetable", "freevars", "cellvars",
-    ),
-    18: (  # CPython >= 3.11
-        "argcount", "posonlyargcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants",
-        "names", "varnames", "filename", "name", "qualname", "firstlineno", "linetable", "exceptiontable", "freevars",
-        "cellvars",
-    ),
-}  # fmt: skip
-"""The arguments of ``types.CodeType`` by their number, as in cloudpickle's ``_code_reduce``."""
-
 _TYPES: Final = {
     "argcount": int, "posonlyargcount": int, "kwonlyargcount": int, "nlocals": int, "stacksize": int, "flags": int,
     "bytecode": bytes, "constants": tuple, "names": tuple, "varnames": tuple, "filename": str, "name": str,
     "qualname": str, "firstlineno": int, "linetable": bytes, "exceptiontable": bytes, "freevars": tuple,
     "cellvars": tuple,
 }  # fmt: skip
+"""The arguments of ``types.CodeType`` of CPython >= 3.11, in order, as in cloudpickle's ``_code_reduce``."""
+_ABSENT: Final[dict[int, dict[str, object]]] = {
+    18: {},
+    16: {"qualname": None, "exceptiontable": b""},  # CPython 3.8 to 3.10
+    15: {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""},  # before
+}
+"""By the number of arguments those that a release does not have, with what is in their place."""
 
 
 class Code(Record):
@@ -94,28 +82,17 @@ class FunctionParts(Record):
     code: Code | None
     base_globals: object
     """``__package__``, ``__name__`` and ``__file__``, or the name of the module (cloudpickle < 1.2)."""
-    name: object
-    qualname: object
-    module: object
     closure: tuple[object, ...]
-    defaults: object
-    keyword_defaults: object
-    globals: object
-    attributes: object
-    annotations: object
-    doc: object
-    submodules: object
+    state: Mapping[str, object]
+    """Its attributes, such as ``__qualname__`` and ``__globals__``, and ``_cloudpickle_submodules``."""
 
 
 def make_code(args: tuple[object, ...]) -> Code | None:
-    """Return the code object of these arguments of ``types.CodeType``, or None when they are not valid.
-
-    :param args: with constants decoded; a nested code object is a :class:`Code`
-    """
-    layout = _LAYOUTS.get(len(args))
-    if layout is None:
+    """Return the code object of decoded arguments of ``types.CodeType``, or None when they are not valid."""
+    absent = _ABSENT.get(len(args))
+    if absent is None:
         return None
-    parts = dict(zip(layout, args))
+    parts = dict(zip([name for name in _TYPES if name not in absent], args))
     if any(type(value) is not _TYPES[name] for name, value in parts.items()):
         return None
     if any(isinstance(value, int) and value.bit_length() > _BITS for value in parts.values()):
@@ -123,7 +100,6 @@ def make_code(args: tuple[object, ...]) -> Code | None:
     if any(type(item) is not str for name in _TEXTS for item in parts[name]):  # type: ignore[attr-defined]
         return None
     digest = _digest([item for name, value in parts.items() if name not in _NOT_EXECUTED for item in (name, value)])
-    absent: dict[str, object] = {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""}
     return Code(**{**absent, **parts}, digest=digest, arguments=len(args))  # type: ignore[arg-type]
 
 
@@ -178,12 +154,7 @@ _SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
 
 
 def has_valid_line_table(code: Code) -> bool:
-    """Return whether the line tables of a code object, and of those nested in it, are valid and fit the bytecode.
-
-    Every line is one that C's ``int`` can hold, and at least 1.
-
-    :param code: whose constants may share code objects
-    """
+    """Return whether the line tables of code and of nested code are valid and fit the bytecode, all lines >= 1."""
     todo = [code]
     seen: set[int] = set()
     while todo:

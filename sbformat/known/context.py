@@ -5,8 +5,9 @@ gives an inert *tree*: each import is a ``Global`` node, each call a ``Call`` no
 imported or called. This package turns that tree into *values* that people know (:mod:`sbformat.known.types`).
 
 For each kind of call there is a *node decoder*: a function ``decode_x(context, node)`` that checks arguments and state,
-and either returns a value and calls ``context.accept(node)``, or raises :class:`UnrecognizedError`. The table
-from constructor to node decoder is :mod:`sbformat.known.table`; the walk that calls them, children first, is
+and either returns a value, which accepts the node, or raises :class:`UnrecognizedError`. The arguments of a node that
+was found by its name are a tuple. A decoder also accepts the names and nodes that the value consists of. The table from
+constructor to node decoder is :mod:`sbformat.known.table`; the walk that calls them, children first, is
 :mod:`sbformat.values.decoder`.
 
 Input: a decoded pickle, with the log of every import and call in it. Output: the value, and a record of that log:
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError
 from sbformat.immutable import Record
-from sbformat.known.rows import NOTHING, find, find_called, find_role, reject
+from sbformat.known.rows import find, find_called, find_role, reject
 from sbformat.known.types import Cycle, Reference
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.pth.context import DecodeContext
@@ -55,15 +56,8 @@ RUNS_WHEN_CALLED: Final = "its code is in the file and runs when it is called"
 _TEXT: Final = frozenset({str})
 _MOST_ISSUES: Final = 50_000
 _STATE_SETTERS: Final = frozenset({"function_state", "class_state"})
-_FILLERS: Final = frozenset({"filled_function", "filled_class"})
+_SETTERS: Final = _STATE_SETTERS | {"filled_function", "filled_class"}
 _OF_NUMPY: Final = frozenset({"numpy_array", "numpy_scalar", "random_state", "generator", "bit_generator"})
-
-
-def find_globals(node: Call) -> object:
-    """Return what tells the globals of a function pickled by value from others: a dict of the tree, or a module."""
-    index = _GLOBALS_ARGUMENT.get(find_maker(node) or "")
-    base = node.args[index] if index and type(node.args) is tuple and len(node.args) > index else None
-    return base if type(base) is str or base is None else id(base)
 
 
 _FUNCTION_TYPES: Final = (("FunctionType",), ("LambdaType",))
@@ -75,6 +69,18 @@ def find_maker(node: Call) -> str | None:
     func = node.func
     is_made = isinstance(func, Call) and find_role(func) == "builtin_type" and func.args in _FUNCTION_TYPES
     return "function" if is_made else find_role(node)
+
+
+def find_base_globals(node: Call) -> object:
+    """Return the part of the tree that becomes the globals of a function pickled by value, before its state is set."""
+    index = _GLOBALS_ARGUMENT.get(find_maker(node) or "")
+    return node.args[index] if index and type(node.args) is tuple and len(node.args) > index else None
+
+
+def find_globals(node: Call) -> object:
+    """Return what tells the globals of a function pickled by value from others: a dict of the tree, or a module."""
+    base = find_base_globals(node)
+    return base if type(base) is str or base is None else id(base)
 
 
 class Issue(Record):
@@ -114,30 +120,6 @@ class NodeContext:
     :param checks_unread: also check arrays that were left in the file, where their bytes can be invalid
     """
 
-    __slots__ = (
-        "_converted",
-        "_has_code",
-        "_substitutes",
-        "_uses",
-        "_values",
-        "budget",
-        "checks_unread",
-        "claimed",
-        "fillers",
-        "issues",
-        "lineages",
-        "may_be_changed",
-        "names_as_values",
-        "pickle",
-        "setters",
-        "shared_globals",
-        "sharing",
-        "storages",
-        "tensors",
-        "understood",
-        "waiting",
-    )  # fmt: skip
-
     def __init__(
         self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
     ) -> None:
@@ -168,30 +150,27 @@ class NodeContext:
         """What these functions define in their globals, by the ``id()`` of their list."""
         self.may_be_changed: bool | None = None
         """Whether other parts of the pickle may change its functions; None until that is asked."""
+        self.substitutes: dict[int, Node] = {}
+        """Nodes that torch's constructors are given in place of others, by the ``id()`` of these."""
         self._converted = 0
         self._uses: dict[int, int] = {}
         self._values: dict[int, object] = {}
-        self._substitutes: dict[int, Node] = {}
         self._has_code = False
         for node in pickle.log:
-            if isinstance(node, Call) and isinstance(node.func, Call):
+            if not isinstance(node, Call):
+                continue
+            if isinstance(node.func, Call):
                 self._resolve_dill(node, node.func)
-            row = find_called(node) if isinstance(node, Call) else NOTHING
-            role = row.role
-            if role in _STATE_SETTERS and node.args:  # type: ignore[union-attr]
-                self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            elif role in _FILLERS and node.args:  # type: ignore[union-attr]
-                self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            if "by value" in row.uses:
-                self._has_code = True
-            if isinstance(node, Call) and find_maker(node) in _GLOBALS_ARGUMENT:
+            row = find_called(node)
+            if row.role in _SETTERS and node.args:
+                kind = self.setters if row.role in _STATE_SETTERS else self.fillers
+                kind.setdefault(id(node.args[0]), []).append(node)  # type: ignore[index]
+            self._has_code = self._has_code or "by value" in row.uses
+            if find_maker(node) in _GLOBALS_ARGUMENT:
                 self.sharing.setdefault(find_globals(node), []).append(node)
 
     def _resolve_dill(self, node: Call, getter: Call) -> None:
-        """Have a call see the name of numpy that dill looks up for it: ``_get_attr(subimport(module), name)``.
-
-        cloudpickle writes numpy's functions so while dill is imported.
-        """
+        """Replace ``_get_attr(subimport(module), name)`` of dill, as numpy's functions are pickled, by the name."""
         args: Any = getter.args
         if find_role(getter) != "dill_attribute" or getter.updates or len(args) != 2:
             return
@@ -211,8 +190,12 @@ class NodeContext:
         kind = type(part)
         if kind not in COMPOSITES:
             return self._decode_name(part) if kind is Global else part  # type: ignore[arg-type]
-        values = self._values
-        return values[id(part)] if id(part) in values else Cycle()
+        return self._values[id(part)] if id(part) in self._values else Cycle()
+
+    def arguments(self, node: Call) -> tuple[Any, ...]:
+        """Return the values of the arguments of a call, which are a tuple."""
+        args: Any = node.args
+        return tuple(map(self.value, args))
 
     def _decode_name(self, node: Global) -> object:
         if node.updates:
@@ -282,28 +265,20 @@ class NodeContext:
     # -- the record -----------------------------------------------------------------------------------
 
     def accept(self, *nodes: object) -> None:
-        """Record nodes as understood, with the names that they call and everything that changed them.
-
-        A name that was changed is not a known name any more.
-        """
-        understood = self.understood
+        """Record nodes as understood, with the names that they call and what changed them; no changed name."""
         for node in nodes:
-            if not isinstance(node, Node):
-                understood.add(id(node))
-                continue
-            if node.updates:
+            if isinstance(node, Node) and node.updates:
                 if type(node) is Global:
                     continue
-                understood.update(map(id, node.updates))
-            understood.add(id(node))
+                self.understood.update(map(id, node.updates))
+            self.understood.add(id(node))
             if type(node) is Call and type(node.func) is Global and not node.func.updates:
-                understood.add(id(node.func))
+                self.understood.add(id(node.func))
 
-    def accept_if_by_value(self, *nodes: Node) -> None:
-        """Record nodes as understood where something is pickled by value, and as unknown in any other pickle."""
-        self.accept(*nodes)
-        for node in nodes:
-            self.add_issue(node, "name", "")
+    def accept_if_by_value(self, node: Node) -> None:
+        """Record a node as understood where something is pickled by value, and as unknown in any other pickle."""
+        self.accept(node)
+        self.add_issue(node, "name", "")
 
     def accept_uses(self, *names: Global) -> None:
         """Record that a node decoder accepts one use of each of these names; any other use of it remains unknown."""
@@ -320,21 +295,6 @@ class NodeContext:
     def has_examined(self, name: Global) -> bool:
         """Return whether some node decoder looked at a name: it is understood, a value, or has an issue."""
         return id(name) in self.understood or id(name) in self.names_as_values or id(name) in self.issues
-
-    # -- torch's constructors -------------------------------------------------------------------------
-
-    def substitute(self, node: Node, other: Node) -> None:
-        """Have torch's constructors see another node in place of this one."""
-        self._substitutes[id(node)] = other
-
-    @property
-    def has_substitutes(self) -> bool:
-        """Whether any node has a substitute."""
-        return bool(self._substitutes)
-
-    def find_substitute(self, value: object) -> object:
-        """Return the substitute of a node, or the value itself."""
-        return self._substitutes.get(id(value), value)
 
 
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}

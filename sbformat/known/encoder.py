@@ -13,7 +13,6 @@ from sbformat.errors import quote
 from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.known.table import find
 from sbformat.known.types import Value, own_tuple, refuse
-from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, dtype_tree
 from sbformat.pkl.tree import NUMPY_NDARRAY, Call, Dict, FrozenSet, Global, Node, Set, Update
 
@@ -21,27 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.known.changes import Release
-    from sbformat.pkl.tree import Pair
+    from sbformat.pkl.tree import How, Pair, UpdateHow
 
-_PROTOCOL: Final = 4
 _DEEPEST: Final = 60
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
-def encode_value(value: object, target: Release, foreign: frozenset[Pair]) -> bytes:
-    """Return a pickle of a value; see :func:`sbformat.values.encode`."""
-    return encode_pickle(Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
-
-
-def make_tree(value: object, target: Release) -> Any:
-    """Return the tree of a value, to be a part of another pickle."""
-    return Encoder(target, frozenset()).tree(value)
-
-
 class Encoder:
-    """Encodes one value; shared parts stay shared."""
+    """Makes the trees of values, for a pickle that a target loads; shared parts stay shared."""
 
-    def __init__(self, target: Release, foreign: frozenset[Pair]) -> None:
+    def __init__(self, target: Release, foreign: frozenset[Pair] = frozenset()) -> None:
         self.target = target
         self.foreign = foreign
         self._made: dict[int, tuple[object, object]] = {}
@@ -55,8 +43,11 @@ class Encoder:
         if known is not None:
             return known[0]
         write = _ENCODERS.get(type(value))
+        if isinstance(value, Node):
+            func = value.func if isinstance(value, Call) else value
+            refuse(f"{quote(str(func), 200) if isinstance(func, Global) else 'its constructor'} is not known")
         if write is None and not isinstance(value, Value):
-            refuse(_why_not(value))
+            refuse(f"a {type(value).__name__} has no form without code that every release loads")
         self._depth += 1
         if self._depth > _DEEPEST:
             refuse(f"a value is nested more than {_DEEPEST} levels deep")
@@ -74,16 +65,11 @@ class Encoder:
         return Dict([(self.tree(key), self.tree(part)) for key, part in value.items()])
 
     def ordered_dict(self, value: OrderedDict[object, object]) -> Call:
-        made = Call("REDUCE", Global("collections", "OrderedDict"), ())
-        if value:
-            made.updates = [Update("SETITEMS", made, self.pairs(value))]
-        return made
+        return make_call("REDUCE", Global("collections", "OrderedDict"), (), "SETITEMS", self.pairs(value) or None)
 
     def deque(self, value: deque[object]) -> Call:
-        made = Call("REDUCE", Global("collections", "deque"), ((), value.maxlen))
-        if value:
-            made.updates = [Update("APPENDS", made, self.trees(value))]
-        return made
+        func, items = Global("collections", "deque"), self.trees(value) or None
+        return make_call("REDUCE", func, ((), value.maxlen), "APPENDS", items)
 
     # -- arrays (13.2) --------------------------------------------------------------------------------
 
@@ -106,15 +92,20 @@ class Encoder:
 
     def make(self, cls: Global, state: dict[str, Any]) -> Call:
         """Return an object that is given its attributes, which are encoded."""
-        made = Call("NEWOBJ", cls, ())
-        made.updates = [Update("BUILD", made, self.pairs(state))]
-        return made
+        return make_call("NEWOBJ", cls, (), "BUILD", self.pairs(state))
 
     def partial(self, function: Global, args: tuple[Any, ...], keywords: Dict) -> Call:
         """Return a ``functools.partial``."""
-        made = Call("REDUCE", Global("functools", "partial"), (function,))
-        made.updates = [Update("BUILD", made, (function, args, keywords, None))]
-        return made
+        state = (function, args, keywords, None)
+        return make_call("REDUCE", Global("functools", "partial"), (function,), "BUILD", state)
+
+
+def make_call(how: How, func: Global, args: tuple[Any, ...], change: UpdateHow, value: Any) -> Call:
+    """Return the tree of a call, and of one change of what it makes unless its value is None."""
+    made = Call(how, func, args)
+    if value is not None:
+        made.updates = [Update(change, made, value)]
+    return made
 
 
 def _members(values: Iterable[object]) -> list[object]:
@@ -125,26 +116,10 @@ def _members(values: Iterable[object]) -> list[object]:
     return sorted(made, key=lambda value: (type(value).__name__, 0 if value is None else value))
 
 
-def _why_not(value: object) -> str:
-    if isinstance(value, Node):
-        return f"{quote(_name_of(value), 200)} is not known" if _name_of(value) else "its constructor is not known"
-    return f"a {type(value).__name__} has no form without code that every release loads"
-
-
-def _name_of(node: Node) -> str:
-    func = node.func if isinstance(node, Call) else node
-    return str(func) if isinstance(func, Global) else ""
-
-
 def encode_array(info: ArrayInfo) -> Call:
-    """Return the one form of an array that loads without a warning in numpy 1 and 2.
-
-    It is ``numpy.ndarray.__new__`` with a state; numpy itself writes the name of a module that moved in 2.0.
-    """
-    array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
+    """Return the form of an array that numpy 1 and 2 load without a warning: ``ndarray.__new__`` with a state."""
     state = (1, own_tuple(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
-    array.updates = [Update("BUILD", array, state)]
-    return array
+    return make_call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),), "BUILD", state)
 
 
 def _number(info: ArrayInfo) -> bool | int | float:

@@ -6,21 +6,13 @@ Sources: numpy ``_core/src/multiarray/methods.c``, ``_core/numeric.py``, ``rando
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.known.rows import UnrecognizedError, find, known, known_in_pth, reject
+from sbformat.known.rows import find, is_name, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
-from sbformat.pkl.numpy import (
-    ArrayInfo,
-    array_info,
-    checked_numel,
-    encoded_bytes,
-    is_empty_shape,
-    is_flag,
-    is_object_array,
-    is_object_dtype,
-    wide_dtype,
-)
+from sbformat.pkl import numpy as arrays
+from sbformat.pkl.numpy import ArrayInfo, is_empty_shape, is_flag
 from sbformat.pkl.tree import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME, Call, Global, Update
 
 if TYPE_CHECKING:
@@ -28,50 +20,44 @@ if TYPE_CHECKING:
 
     from sbformat.known.context import NodeContext
     from sbformat.known.rows import Known
+    from sbformat.known.types import GeneratorKind
 
 _EXACT_BITS: Final = 53
 """Bits of an integer that a float holds exactly."""
-_BIT_GENERATORS: Final = {
-    "MT19937": "numpy.random._mt19937",
-    "PCG64": "numpy.random._pcg64",
-    "PCG64DXSM": "numpy.random._pcg64",
-    "Philox": "numpy.random._philox",
-    "SFC64": "numpy.random._sfc64",
-}
-"""Each bit generator, with the module of its class."""
 _WIDE: Final = 2**128 - 1
 _BUFFERED: Final[dict[str, object]] = {"has_uint32": 1, "uinteger": 2**32 - 1}
-_STATES: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
-    "MT19937": ({}, {"key": ("u4", 624), "pos": 624}),
-    "PCG64": (_BUFFERED, {"state": _WIDE, "inc": _WIDE}),
-    "PCG64DXSM": (_BUFFERED, {"state": _WIDE, "inc": _WIDE}),
-    "Philox": ({"buffer": ("u8", 4), "buffer_pos": 4, **_BUFFERED}, {"counter": ("u8", 4), "key": ("u8", 2)}),
-    "SFC64": (_BUFFERED, {"state": ("u8", 4)}),
-}
-"""The state of each, at its top level and under ``state``: an array's dtype and length, or the largest integer."""
+_BIT_GENERATORS: Final[dict[str, tuple[str, dict[str, object], dict[str, object]]]] = {
+    "MT19937": ("numpy.random._mt19937", {}, {"key": ("u4", 624), "pos": 624}),
+    "PCG64": ("numpy.random._pcg64", _BUFFERED, {"state": _WIDE, "inc": _WIDE}),
+    "PCG64DXSM": ("numpy.random._pcg64", _BUFFERED, {"state": _WIDE, "inc": _WIDE}),
+    "Philox": (
+        "numpy.random._philox", {"buffer": ("u8", 4), "buffer_pos": 4, **_BUFFERED},
+        {"counter": ("u8", 4), "key": ("u8", 2)},
+    ),
+    "SFC64": ("numpy.random._sfc64", _BUFFERED, {"state": ("u8", 4)}),
+}  # fmt: skip
+"""Each bit generator: the module of its class, and its state at the top level and under ``state``: an array's dtype and
+length, or the largest integer."""
+_BIT_CLASSES: Final = [(module, name) for name, (module, *_) in _BIT_GENERATORS.items()]
 _GAUSS: Final[dict[str, object]] = {"has_gauss": 1, "gauss": None}
 """Further parts of the state of a RandomState."""
 _PICKLE: Final = "numpy.random._pickle"
 _GYM_GENERATOR: Final = Described(
     "getattr", (Reference("gym.utils.seeding", "RandomNumberGenerator"), "_generator_ctor")
 )
-_BIT_GENERATOR_CONSTRUCTOR: Final = Global(_PICKLE, "__bit_generator_ctor")
 
 
-def decode_dtype(context: NodeContext, node: Call) -> DType:
+def decode_dtype(_: NodeContext, node: Call) -> DType:
     """Decode ``numpy.dtype("f4", False, True)`` with its byte order."""
-    code, fields = ("|O8", ()) if is_object_dtype(node) else wide_dtype(node)
-    context.accept(node)
-    return DType(code, fields)
+    return DType("|O8", ()) if arrays.is_object_dtype(node) else DType(*arrays.wide_dtype(node))
 
 
 def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
     """Decode an array or scalar; the call of its dtype is a part of it."""
     name = node.func.name if isinstance(node.func, Global) else ""
-    if name == "_reconstruct" and is_object_array(node):
+    if name == "_reconstruct" and arrays.is_object_array(node):
         return _object_array(context, node)
     info = _checked(context, node)
-    context.accept(node)
     if name == "_reconstruct":
         context.accept(node.args[0])  # type: ignore[index]
     return info
@@ -79,34 +65,26 @@ def decode_array(context: NodeContext, node: Call) -> ArrayInfo | ObjectArray:
 
 def decode_portable_array(context: NodeContext, node: Call) -> ArrayInfo:
     """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.known.encoder` writes."""
-    if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
+    args: Any = node.args
+    if len(args) != 1 or not is_empty_shape(args[0]):
         reject("expected an array constructed with the shape (0,)")
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     stand_in.updates = node.updates
-    info = _checked(context, stand_in)
-    context.accept(node)
-    return info
+    return _checked(context, stand_in)
 
 
 def _checked(context: NodeContext, call: Call) -> ArrayInfo:
-    info = array_info(call, is_wide=True)
+    info = arrays.array_info(call, is_wide=True)
     if context.checks_unread:
         info.check()
     return info
 
 
 def _object_array(context: NodeContext, node: Call) -> ObjectArray:
-    args = node.args
-    if (
-        type(args) is not tuple
-        or len(args) != 3
-        or not isinstance(args[0], Global)
-        or args[0].pair != NUMPY_NDARRAY
-        or args[0].updates
-        or not is_empty_shape(args[1])
-        or isinstance(args[2], bytearray)
-        or encoded_bytes(args[2]) != b"b"
-    ):
+    args: Any = node.args
+    if len(args) != 3 or not is_name(args[0], NUMPY_NDARRAY) or not is_empty_shape(args[1]):
+        reject("an array of objects is not reconstructed as numpy does")
+    if isinstance(args[2], bytearray) or arrays.encoded_bytes(args[2]) != b"b":
         reject("an array of objects is not reconstructed as numpy does")
     version, shape, _, is_fortran, _ = context.read_state(node)
     if type(version) is not int or version != 1 or not is_flag(is_fortran):
@@ -114,10 +92,10 @@ def _object_array(context: NodeContext, node: Call) -> ObjectArray:
     items = context.value(node.updates[0].value[4])  # type: ignore[index]
     if type(items) is not list:
         reject("expected a list of the items of an array of objects")
-    numel = checked_numel(shape, 8)
+    numel = arrays.checked_numel(shape, 8)
     if numel != len(items):
         reject(f"expected {numel} items in an array of objects of shape {shape}, got {len(items)}")
-    context.accept(node, args[0])
+    context.accept(args[0])
     return ObjectArray(shape, "F" if is_fortran else "C", items)
 
 
@@ -138,21 +116,11 @@ def decode_jax_array(context: NodeContext, node: Call) -> ArrayInfo:
     call = Call("REDUCE", function, given)
     call.updates = [Update("BUILD", call, state)]
     info = _checked(context, call)
-    context.accept(node, function, *(part for part in given if isinstance(part, Global)))
+    context.accept(function, *(part for part in given if isinstance(part, Global)))
     return info
 
 
 # -- random generators --------------------------------------------------------------------------------
-
-
-def decode_random_state(context: NodeContext, node: Call) -> RandomState:
-    """Decode ``__randomstate_ctor`` or, before numpy 1.17, ``__RandomState_ctor``."""
-    return _generator(context, node, "RandomState")
-
-
-def decode_generator(context: NodeContext, node: Call) -> RandomState:
-    """Decode ``__generator_ctor`` with a name or, since numpy 2, the bit generator itself."""
-    return _generator(context, node, "Generator")
 
 
 def decode_gym_generator(context: NodeContext, node: Call) -> RandomState:
@@ -160,24 +128,18 @@ def decode_gym_generator(context: NodeContext, node: Call) -> RandomState:
     getter: Any = node.func
     if type(node.args) is not tuple or context.value(getter) != _GYM_GENERATOR:
         reject("an attribute is called that is not a constructor")
-    made = _generator(context, node, "Generator")
+    made = decode_generator(context, node)
     context.accept(getter, getter.args[0])
     return made
 
 
-def decode_bit_generator(context: NodeContext, node: Call) -> RandomState:
-    """Decode ``__bit_generator_ctor`` with a name or, since numpy 2, a class."""
-    return _generator(context, node, "BitGenerator")
-
-
-def _generator(
-    context: NodeContext, node: Call, kind: Literal["RandomState", "Generator", "BitGenerator"]
-) -> RandomState:
+def decode_generator(context: NodeContext, node: Call, kind: GeneratorKind = "Generator") -> RandomState:
+    """Decode a random generator: of the name of a bit generator or, since numpy 2, of that itself or its class."""
     args: tuple[object, ...] = node.args if type(node.args) is tuple else (None, None, None)
     inner = _bit_generator_of(context, args[0], kind) if args else "MT19937"
     is_named = isinstance(inner, str)
     if len(args) > (2 if is_named and kind != "BitGenerator" else 1) or any(
-        not isinstance(arg, Global) or arg != _BIT_GENERATOR_CONSTRUCTOR or arg.updates for arg in args[1:]
+        not is_name(arg, (_PICKLE, "__bit_generator_ctor")) for arg in args[1:]
     ):
         reject("a random generator has unknown arguments")
     given = context.read_state(node) if node.updates else None
@@ -192,13 +154,11 @@ def _generator(
         reject("a random generator has no state: numpy would seed it anew each time")
     else:
         made = RandomState(kind, inner, _checked_state(given, inner, kind), sequence)
-    context.accept(node, *(arg for arg in args if isinstance(arg, Global)))
+    context.accept(*(arg for arg in args if isinstance(arg, Global)))
     return made
 
 
-def _from_bit_generator(
-    inner: RandomState, given: object, kind: Literal["RandomState", "Generator", "BitGenerator"]
-) -> RandomState:
+def _from_bit_generator(inner: RandomState, given: object, kind: GeneratorKind) -> RandomState:
     """Return a generator of numpy 2: its bit generator has the state, which a RandomState repeats and adds to."""
     state = inner.state
     if kind == "RandomState" or given is not None:
@@ -217,27 +177,25 @@ def _comparable(value: object) -> object:
 
 
 def _bit_generator_of(context: NodeContext, value: object, kind: str) -> str | RandomState:
-    if isinstance(value, Global) and not value.updates and kind == "BitGenerator":
-        name = value.name
-        if _BIT_GENERATORS.get(name) == value.module:
-            return name
-    elif type(value) is str and value in _BIT_GENERATORS:
+    if type(value) is str and value in _BIT_GENERATORS:
         return value
-    elif isinstance(value, Call) and kind != "BitGenerator":
-        made = context.value(value)
-        if isinstance(made, RandomState) and made.kind == "BitGenerator":
-            return made
-    message = "expected a bit generator of numpy"
-    raise UnrecognizedError(message)
+    if kind == "BitGenerator" and is_name(value, *_BIT_CLASSES):
+        return value.name
+    made = context.value(value) if isinstance(value, Call) and kind != "BitGenerator" else None
+    if not isinstance(made, RandomState) or made.kind != "BitGenerator":
+        reject("expected a bit generator of numpy")
+    return made
 
 
 def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
     """Check every number of a bit generator's state: numpy reads outside its arrays when a position is too large."""
     if type(state) is tuple and kind == "RandomState":  # before numpy 1.17
-        state = _from_legacy(*state) if len(state) in (3, 5) else None
+        legacy = [*state, 0, 0.0][:5] if len(state) in (3, 5) else [None] * 5
+        state = dict(zip(("bit_generator", "state", "pos", "has_gauss", "gauss"), legacy))
+        state["state"] = {"key": state["state"], "pos": state.pop("pos")}
     if type(state) is not dict or state.get("bit_generator") != name:
         reject("the state of a random generator names another bit generator")
-    outer, within = _STATES[name]
+    _, outer, within = _BIT_GENERATORS[name]
     if kind == "RandomState":
         outer = {**outer, **_GAUSS}
     inner = state["state"] if type(state.get("state")) is dict else {}
@@ -251,7 +209,7 @@ def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
 
 
 def _is_within(value: object, allowed: object) -> bool:
-    """Return whether a part of a state is what :data:`_STATES` allows; a float where it has None."""
+    """Return whether a part of a state is what :data:`_BIT_GENERATORS` allows; a float where it has None."""
     if isinstance(allowed, tuple):
         return isinstance(value, ArrayInfo) and (value.dtype[1:], value.shape) == (allowed[0], (allowed[1],))
     if allowed is None:
@@ -259,23 +217,10 @@ def _is_within(value: object, allowed: object) -> bool:
     return type(value) is int and 0 <= value <= allowed  # type: ignore[operator]
 
 
-def _from_legacy(
-    name: object, key: object, pos: object, has_gauss: object = 0, gauss: object = 0.0
-) -> dict[str, object]:
-    """Return a state before numpy 1.17 in the form of later releases."""
-    return {"bit_generator": name, "state": {"key": key, "pos": pos}, "has_gauss": has_gauss, "gauss": gauss}
-
-
 def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
     """Decode ``__pyx_unpickle_SeedSequence(class, checksum, state)``, which Cython writes."""
-    args = node.args if type(node.args) is tuple else ()
-    if (
-        len(args) != 3
-        or not isinstance(args[0], Global)
-        or args[0].updates
-        or args[0].pair not in _SEED_SEQUENCES
-        or args[1] not in _CHECKSUMS
-    ):
+    args: Any = node.args
+    if len(args) != 3 or not is_name(args[0], *_SEED_SEQUENCES) or args[1] not in _CHECKSUMS:
         reject("a SeedSequence has unknown arguments")
     state = context.value(args[2]) if args[2] is not None else context.read_state(node)
     if type(state) is not tuple or len(state) != 5 or (args[2] is not None and node.updates):
@@ -293,16 +238,16 @@ def decode_seed_sequence(context: NodeContext, node: Call) -> SeedSequence:
         or not all(map(_is_natural, spawn_key))
     ):
         reject("a SeedSequence has an unknown state")
-    context.accept(node, args[0])
+    context.accept(args[0])
     return SeedSequence(entropy, spawn_key, pool_size, children, pool)
 
 
 _MIN_POOL: Final = 4
 _CHECKSUMS: Final = (0x3EAA222, 0xC464C19, 0xF88304A)
 """Checksums of the fields of a SeedSequence, by the release of Cython: numpy refuses any other."""
-_SEED_SEQUENCES: Final = tuple(
-    (f"numpy.random.{module}", "SeedSequence") for module in ("bit_generator", "_bit_generator")
-)
+_SEED_SEQUENCES: Final = (
+    ("numpy.random.bit_generator", "SeedSequence"), ("numpy.random._bit_generator", "SeedSequence"),
+)  # fmt: skip
 
 
 def _is_entropy(value: object) -> bool:
@@ -330,23 +275,16 @@ _BITS: Final = 64
 
 
 def to_number(value: object, what: str) -> int | float:
-    """Return a number; a numpy scalar becomes a Python number.
-
-    :param what: the name of the value, for the message
-    """
+    """Return a number; a numpy scalar becomes a Python number. Messages name it ``what``."""
     if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
         return value
-    if isinstance(value, ArrayInfo) and value.shape == () and value.dtype[1:] in _CODES:
-        return unpack_items(value)[0]
-    message = f"expected a number as {what}"
-    raise UnrecognizedError(message)
+    if not isinstance(value, ArrayInfo) or value.shape != () or value.dtype[1:] not in _CODES:
+        reject(f"expected a number as {what}")
+    return unpack_items(value)[0]
 
 
 def to_float64(value: object, what: str) -> int | float:
-    """Return a number with which Python and numpy compute the same results: a Python number, or float64.
-
-    numpy computes in the dtype of its scalars: float32 rounds differently, and integers overflow.
-    """
+    """Return a Python number or float64: numpy rounds in float32, and its integers overflow."""
     if isinstance(value, ArrayInfo) and value.dtype[1:] != "f8":
         reject(f"expected float64 as {what}, got {value.dtype}: numpy computes in the dtype of its scalars")
     return to_number(value, what)
@@ -386,24 +324,23 @@ ROWS: Final = [
     *known("numpy", "ndarray", "value, built", kind="portable_array", new=decode_portable_array),
     *known("numpy", "dtype", "value, built", role="numpy_dtype", call=decode_dtype),
     *known("numpy", "bool", "value, number", current=("numpy", "bool_")),  # numpy 1.24 to 1.26 lack numpy.bool
-    *known(
-        "numpy",
-        "bool_ bytes_ complex128 complex64 float16 float32 float64 int16 int32 int64 int8 longdouble longlong str_ "
-        "uint16 uint32 uint64 uint8 ulonglong",
-        "value, number",
-    ),
+    *known("numpy", "bool_ bytes_ complex128 complex64 float16 float32 float64 int16 int32 int64 int8 longdouble "
+           "longlong str_ uint16 uint32 uint64 uint8 ulonglong", "value, number"),
     *known(("numpy", "numpy.lib.function_base"), "interp", "interpolates"),  # since 1.16, and before
     # random generators, and gym's of 0.22 to 0.25
-    *known("numpy.random", "__RandomState_ctor", "reaches, built", role="random_state", call=decode_random_state),
-    *known(_PICKLE, "__randomstate_ctor", "reaches, built", role="random_state", call=decode_random_state),
+    *known("numpy.random", "__RandomState_ctor", "reaches, built", role="random_state",  # before 1.17
+           call=partial(decode_generator, kind="RandomState")),
+    *known(_PICKLE, "__randomstate_ctor", "reaches, built", role="random_state",
+           call=partial(decode_generator, kind="RandomState")),
     *known(_PICKLE, "__generator_ctor", "reaches, built", role="generator", call=decode_generator),
-    *known(_PICKLE, "__bit_generator_ctor", "reaches, built", role="bit_generator", call=decode_bit_generator),
+    *known(_PICKLE, "__bit_generator_ctor", "reaches, built", role="bit_generator",
+           call=partial(decode_generator, kind="BitGenerator")),
     *known("gym.utils.seeding", "RandomNumberGenerator._generator_ctor", "reaches", role="generator",
            call=decode_generator),
     *known("numpy.random.bit_generator", _SEEDS, "built", role="seed_sequence", call=decode_seed_sequence),
     *known("numpy.random._bit_generator", _SEEDS, role="seed_sequence", call=decode_seed_sequence),  # before 1.19
     *known("numpy.random._generator", "Generator", "value"),
-    *(row for name, module in _BIT_GENERATORS.items() for row in known(module, name, "value")),
+    *(row for pair in _BIT_CLASSES for row in known(*pair, "value")),
     *known("numpy.random.bit_generator", "SeedSequence", "value"),
     *known("numpy.random.mtrand", "RandomState", "value"),
 ]  # fmt: skip

@@ -19,88 +19,44 @@ class Published(Record):
 
     role: Role
     qualname: str
-    paths: tuple[str, ...]
+    path: str
     """How the file name must end, with slashes."""
-    modules: tuple[str, ...]
-    """What its module may be; ``__package__`` is this without the last part."""
     first_lines: tuple[int, int]
     """The least and greatest line on which a version has it."""
     cells: tuple[str, ...]
     """The free variables, in order."""
 
+    @property
+    def module(self) -> str:
+        """The module in that file; ``__package__`` is this without the last part."""
+        return self.path.removesuffix(".py").replace("/", ".")
+
 
 CONSTANT: Final = Published(
-    "constant",
-    "constant_fn.<locals>.func",
-    ("stable_baselines3/common/utils.py",),
-    ("stable_baselines3.common.utils",),
-    (83, 216),
-    ("val",),
+    "constant", "constant_fn.<locals>.func", "stable_baselines3/common/utils.py", (83, 216), ("val",)
 )
 FLOAT: Final = Published(
-    "float",
-    "get_schedule_fn.<locals>.<lambda>",
-    ("stable_baselines3/common/utils.py",),
-    ("stable_baselines3.common.utils",),
-    (97, 178),
-    ("value_schedule",),
+    "float", "get_schedule_fn.<locals>.<lambda>", "stable_baselines3/common/utils.py", (97, 178), ("value_schedule",)
 )
 LINEAR: Final = Published(
     "linear",
     "get_linear_fn.<locals>.func",
-    ("stable_baselines3/common/utils.py",),
-    ("stable_baselines3.common.utils",),
+    "stable_baselines3/common/utils.py",
     (106, 197),
     ("end", "end_fraction", "start"),
 )
-ZOO3: Final = Published(
-    "initial",
-    "linear_schedule.<locals>.func",
-    ("rl_zoo3/utils.py",),
-    ("rl_zoo3.utils",),
-    (269, 290),
-    ("initial_value",),
-)
+ZOO3: Final = Published("initial", "linear_schedule.<locals>.func", "rl_zoo3/utils.py", (269, 290), ("initial_value",))
 ZOO3_2: Final = Published(
-    "initial",
-    "linear_schedule.<locals>.func",
-    ("rl_zoo3/utils.py",),
-    ("rl_zoo3.utils",),
-    (290, 308),
-    ("initial_value_",),
+    "initial", "linear_schedule.<locals>.func", "rl_zoo3/utils.py", (290, 308), ("initial_value_",)
 )
-ZOO: Final = Published(
-    "initial",
-    "linear_schedule.<locals>.func",
-    ("rl_zoo/utils.py",),
-    ("rl_zoo.utils",),
-    (269, 269),
-    ("initial_value",),
-)
+ZOO: Final = Published("initial", "linear_schedule.<locals>.func", "rl_zoo/utils.py", (269, 269), ("initial_value",))
 CHECKOUT: Final = Published(
-    "initial",
-    "linear_schedule.<locals>.func",
-    ("utils/utils.py",),
-    ("utils.utils",),
-    (140, 297),
-    ("initial_value",),
+    "initial", "linear_schedule.<locals>.func", "utils/utils.py", (140, 297), ("initial_value",)
 )
 SB2: Final = Published(
-    "constant",
-    "constfn.<locals>.func",
-    ("stable_baselines/common/schedules.py",),
-    ("stable_baselines.common.schedules",),
-    (138, 138),
-    ("val",),
+    "constant", "constfn.<locals>.func", "stable_baselines/common/schedules.py", (138, 138), ("val",)
 )
-SB2_PPO2: Final = Published(
-    "constant",
-    "constfn.<locals>.func",
-    ("stable_baselines/ppo2/ppo2.py",),
-    ("stable_baselines.ppo2.ppo2",),
-    (234, 565),
-    ("val",),
-)
+SB2_PPO2: Final = Published("constant", "constfn.<locals>.func", "stable_baselines/ppo2/ppo2.py", (234, 565), ("val",))
 
 PUBLISHED: Final[dict[str, tuple[Published, ...]]] = {
     "7a3bff7da814f92c0859af410c363d0eecff670406da7b852a47e24341c8ef47": (CONSTANT, SB2, SB2_PPO2),

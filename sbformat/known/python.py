@@ -9,21 +9,13 @@ cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.known import rows, types
 from sbformat.known.rows import describe_node, find, known, known_in_pth, later, plain_arguments, reject
 from sbformat.known.schedules import decode_interpolation
 from sbformat.known.torch import decode_tensor
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    DefaultDict,
-    Described,
-    Function,
-    InterpolatedSchedule,
-    Partial,
-    Reference,
-)
+from sbformat.known.types import DefaultDict, Described, InterpolatedSchedule, Partial, Reference
 from sbformat.pkl.numpy import latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global
 
@@ -34,15 +26,13 @@ if TYPE_CHECKING:
     from sbformat.known.context import NodeContext
 
 
-BUILTIN_TYPES: Final = frozenset(
-    {
-        "AsyncGeneratorType", "BuiltinFunctionType", "BuiltinMethodType", "CapsuleType", "CellType",
-        "ClassMethodDescriptorType", "CodeType", "CoroutineType", "DynamicClassAttribute", "EllipsisType", "FrameType",
-        "FunctionType", "GeneratorType", "GenericAlias", "GetSetDescriptorType", "LambdaType", "MappingProxyType",
-        "MemberDescriptorType", "MethodDescriptorType", "MethodType", "MethodWrapperType", "ModuleType", "NoneType",
-        "NotImplementedType", "SimpleNamespace", "TracebackType", "UnionType", "WrapperDescriptorType",
-    }
-)  # fmt: skip
+BUILTIN_TYPES: Final = frozenset({
+    "AsyncGeneratorType", "BuiltinFunctionType", "BuiltinMethodType", "CapsuleType", "CellType",
+    "ClassMethodDescriptorType", "CodeType", "CoroutineType", "DynamicClassAttribute", "EllipsisType", "FrameType",
+    "FunctionType", "GeneratorType", "GenericAlias", "GetSetDescriptorType", "LambdaType", "MappingProxyType",
+    "MemberDescriptorType", "MethodDescriptorType", "MethodType", "MethodWrapperType", "ModuleType", "NoneType",
+    "NotImplementedType", "SimpleNamespace", "TracebackType", "UnionType", "WrapperDescriptorType",
+})  # fmt: skip
 """The classes in ``types``, without its functions. ``_builtin_type`` looks a name up there."""
 
 _CLOUDPICKLE: Final = ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
@@ -61,39 +51,37 @@ _PARAMETERS: Final = (
 _PLAIN_CALL: Final = later("decode_plain_call")
 _SLOTS: Final = later("decode_slot_object")
 
+_CARRIES: Final = "reaches, carries"
+
+
+def _of_cloudpickle(name: str, uses: str, role: str, decoder: str = "") -> list[rows.Known]:
+    return known(_CLOUDPICKLE, name, uses, role=role, call=later(decoder) if decoder else None)
+
+
 BY_VALUE_ROWS: Final = [
     # cloudpickle
-    *known(_CLOUDPICKLE, "_builtin_type", "reaches, by value", role="builtin_type",
-           call=later("decode_builtin_type")),
-    *known(_CLOUDPICKLE, "_make_function", "reaches, by value, carries",
-           role="function", call=later("decode_function")),
-    *known(_CLOUDPICKLE, "_make_skel_func", "reaches, by value, carries", role="skeleton_function",
-           call=later("decode_skeleton_function")),
-    *known(_CLOUDPICKLE, "_fill_function", "reaches, carries", role="filled_function",
-           call=later("decode_filled_function")),
-    *known(_CLOUDPICKLE, "_function_setstate", "reaches, carries", role="function_state"),
-    *known(_CLOUDPICKLE, "_make_cell", "carries", role="cell", call=later("decode_cell")),
-    *known(_CLOUDPICKLE, "_make_empty_cell", "carries", role="empty_cell", call=later("decode_cell")),
+    *_of_cloudpickle("_builtin_type", "reaches, by value", "builtin_type", "decode_builtin_type"),
+    *_of_cloudpickle("_make_function", f"{_CARRIES}, by value", "function", "decode_function"),
+    *_of_cloudpickle("_make_skel_func", f"{_CARRIES}, by value", "skeleton_function", "decode_skeleton_function"),
+    *_of_cloudpickle("_fill_function", _CARRIES, "filled_function", "decode_filled_function"),
+    *_of_cloudpickle("_function_setstate", _CARRIES, "function_state"),
+    *_of_cloudpickle("_make_cell", "carries", "cell", "decode_cell"),
+    *_of_cloudpickle("_make_empty_cell", "carries", "empty_cell", "decode_cell"),
     *known((_CLOUDPICKLE[0], "cloudpickle"), "_empty_cell_value", role="empty_cell_value"),
-    *known(_CLOUDPICKLE, "_make_skeleton_class", "reaches, by value, carries", role="carried_class",
-           call=later("decode_class")),
-    *known(_CLOUDPICKLE, "_make_skeleton_enum", "reaches, by value, carries", role="carried_enum",
-           call=later("decode_enum_class")),
-    *known(_CLOUDPICKLE, "_rehydrate_skeleton_class", "reaches, carries", role="filled_class",
-           call=later("decode_filled_class")),
-    *known(_CLOUDPICKLE, "_class_setstate", "reaches, carries", role="class_state"),
-    *known(_CLOUDPICKLE, "_make_typevar", "carries",
-           role="type_variable", call=later("decode_type_variable")),
-    *known(_CLOUDPICKLE, "_gen_ellipsis", role="ellipsis", call=later("decode_ellipsis")),
-    *known(_CLOUDPICKLE, "_get_dataclass_field_type_sentinel", role="field_kind", call=_PLAIN_CALL),
-    *known(_CLOUDPICKLE, "subimport", "reaches", role="module", call=later("decode_module")),
+    *_of_cloudpickle("_make_skeleton_class", f"{_CARRIES}, by value", "carried_class", "decode_class"),
+    *_of_cloudpickle("_make_skeleton_enum", f"{_CARRIES}, by value", "carried_enum", "decode_enum_class"),
+    *_of_cloudpickle("_rehydrate_skeleton_class", _CARRIES, "filled_class", "decode_filled_class"),
+    *_of_cloudpickle("_class_setstate", _CARRIES, "class_state"),
+    *_of_cloudpickle("_make_typevar", "carries", "type_variable", "decode_type_variable"),
+    *_of_cloudpickle("_gen_ellipsis", "", "ellipsis", "decode_ellipsis"),
+    *_of_cloudpickle("_get_dataclass_field_type_sentinel", "", "field_kind", "decode_plain_call"),
+    *_of_cloudpickle("subimport", "reaches", "module", "decode_module"),
     # calls of Python's library
     *known("builtins", "classmethod property staticmethod", "carries", role="descriptor",
            call=later("decode_descriptor")),
     *known("builtins", "type", "value, generic, metaclass, beside code, reaches", role="type_of",
            call=later("decode_type_of")),
-    *known("_operator", "getitem", "reaches, carries", role="generic_alias",
-           call=later("decode_generic_alias")),
+    *known("_operator", "getitem", "reaches, carries", role="generic_alias", call=later("decode_generic_alias")),
     *known(("_functools", "functools"), "reduce", "reaches", role="union",  # X | Y, since CPython 3.10
            call=later("decode_union")),
     *known(("_collections", "collections"), "_tuplegetter", "reaches", role="tuple_getter", call=_PLAIN_CALL),
@@ -115,30 +103,21 @@ BY_VALUE_ROWS: Final = [
     *known("enum", " ".join(f"{enum}.{method}" for enum in " ".join(_ENUMS).split() for method in _ENUM_METHODS),
            "beside code"),
     *known("builtins", "Exception", "beside code", looked_up=METHODS),
-    *known(
-        "builtins",
-        "ArithmeticError AssertionError AttributeError BaseException IndexError KeyError LookupError "
-        "NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError ValueError Warning UserWarning "
-        "ZeroDivisionError len map zip",
-        "beside code",
-    ),
+    *known("builtins", "ArithmeticError AssertionError AttributeError BaseException IndexError KeyError LookupError "
+           "NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError ValueError Warning "
+           "UserWarning ZeroDivisionError len map zip", "beside code"),
     *known("collections", "ChainMap UserDict UserList UserString", "beside code"),
     *known("dataclasses", "FrozenInstanceError InitVar _dataclass_getstate _dataclass_setstate _replace",
            "beside code"),
     *known("_thread", "get_ident", "beside code"),
     *known("typing", "GenericMeta NamedTupleMeta _ProtocolMeta", "beside code, metaclass"),
-    *known(
-        "typing",
-        "Any Callable ClassVar Collection Dict Generic List Mapping NamedTuple Optional Protocol Sequence Tuple Type "
-        "Union",
-        "beside code, generic",
-    ),
+    *known("typing", "Any Callable ClassVar Collection Dict Generic List Mapping NamedTuple Optional Protocol Sequence "
+           "Tuple Type Union", "beside code, generic"),
     *known("typing", "SupportsFloat TypedDict", "beside code"),
     *known("typing", "DefaultDict Deque FrozenSet Generator Iterable Iterator Literal OrderedDict Set TypeVar",
            "generic"),
     *known("typing", "ForwardRef", "beside code", new=later("decode_forward_reference")),
-    *known("collections.abc", "Callable Iterable Iterator Mapping MutableMapping Sequence Set",
-           "beside code, generic"),
+    *known("collections.abc", "Callable Iterable Iterator Mapping MutableMapping Sequence Set", "beside code, generic"),
     *known("collections.abc", "Collection Hashable MutableSequence Sized", "beside code"),
     *known("collections.abc", "Generator", "generic"),
 ]  # fmt: skip
@@ -161,22 +140,18 @@ def decode_ordered_dict(context: NodeContext, node: Call) -> object:
             reject("expected pairs in an OrderedDict")
         pairs = [(item[0], item[1]) for item in items]
     for update in node.updates or ():
+        state: Any = update.value
         if update.how == "SETITEMS":
-            pairs.extend(update.value)  # type: ignore[arg-type]
-        elif update.how != "BUILD" or not _is_metadata(update.value):
+            pairs.extend(state)
+        elif update.how != "BUILD" or type(state) is not Dict or [key for key, _ in state] != [_METADATA]:
             reject("an OrderedDict has attributes")
-    context.accept(node)
     made = context.make_dict(pairs)
     return made if isinstance(made, Dict) else OrderedDict(made)
 
 
-def _is_metadata(state: object) -> bool:
-    return type(state) is Dict and len(state) == 1 and state[0][0] == _METADATA
-
-
 def decode_deque(context: NodeContext, node: Call) -> deque[object]:
     """Decode ``deque((), maxlen)`` and its items."""
-    args = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    args = context.arguments(node)
     if len(args) > 2 or any(update.how != "APPENDS" for update in node.updates or ()):
         reject("a deque has unknown arguments or a state")
     items = args[0] if args else ()
@@ -187,7 +162,6 @@ def decode_deque(context: NodeContext, node: Call) -> deque[object]:
     made = deque(items, maxlen)
     for update in node.updates or ():
         made.extend(context.value(item) for item in update.value)  # type: ignore[attr-defined]
-    context.accept(node)
     return made
 
 
@@ -199,10 +173,7 @@ def decode_default_dict(context: NodeContext, node: Call) -> DefaultDict:
         reject("a defaultdict has unknown arguments or a state")
     if factory is not None and not (isinstance(factory, Reference) and factory.module == "builtins"):
         reject("expected a built-in type as the factory of a defaultdict")
-    pairs: list[tuple[object, object]] = []
-    for update in node.updates or ():
-        pairs.extend(update.value)  # type: ignore[arg-type]
-    context.accept(node)
+    pairs: list[Any] = [pair for update in node.updates or () for pair in update.value]  # type: ignore[attr-defined]
     return DefaultDict(factory, context.make_dict(pairs))  # type: ignore[arg-type]
 
 
@@ -211,7 +182,6 @@ def decode_set(context: NodeContext, node: Call) -> object:
     args = plain_arguments(context, node, "a set")
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
         reject("expected a list as the argument of a set")
-    context.accept(node)
     return context.make_set(list(args[0]) if args else [], is_frozen=describe_node(node).endswith("frozenset"))
 
 
@@ -222,7 +192,6 @@ def decode_range(context: NodeContext, node: Call) -> Described:
     allowed = (int, type(None)) if name.endswith("slice") else (int,)
     if not 1 <= len(args) <= 3 or any(type(arg) not in allowed for arg in args) or args[2:] == (0,):
         reject("expected integers in a range, and a step other than 0")
-    context.accept(node)
     return Described(name, args)
 
 
@@ -232,7 +201,6 @@ def decode_read_only(context: NodeContext, node: Call) -> object:
     expected = list if describe_node(node).endswith("List") else dict
     if len(args) != 1 or type(args[0]) is not expected:
         reject(f"expected a {expected.__name__} as the argument of a read-only container")
-    context.accept(node)
     return args[0]
 
 
@@ -248,15 +216,12 @@ def decode_reconstructed(context: NodeContext, node: Call) -> object:
     if not isinstance(args[1], Global) or args[1].pair != ("builtins", "object"):
         reject("copyreg constructs an object from another base than object")
     made = row.new(context, stand_in)
-    context.accept(node, cls, args[1])
+    context.accept(cls, args[1])
     return made
 
 
 def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSchedule:
-    """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments.
-
-    That of ``numpy.interp`` is a schedule.
-    """
+    """Decode ``functools.partial`` of a layer, an optimizer, a function pickled by value, or ``numpy.interp``."""
     args: Any = node.args
     state = context.read_state(node)
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
@@ -264,7 +229,11 @@ def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSc
     function, given, keywords, attributes = state
     if isinstance(function, Global) and "interpolates" in find(function.pair).uses:
         return decode_interpolation(context, node, state)
-    if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
+    kinds = (Reference, types.Function, types.CarriedClass, types.CarriedObject)  # a Reference is checked below
+    is_callable = isinstance(function, kinds) or (isinstance(function, Described) and function.kind == "method")
+    if not is_callable or type(given) is not tuple or type(keywords) not in (dict, type(None)):
+        reject("a partial calls something unknown")
+    if any(type(key) is not str for key in keywords or ()):
         reject("a partial calls something unknown")
     if isinstance(function, Reference) and "layer" not in find(function.pair).uses:
         reject("expected a layer or optimizer in a partial")
@@ -272,44 +241,30 @@ def decode_partial(context: NodeContext, node: Call) -> Partial | InterpolatedSc
     is_same = first == function if isinstance(function, Reference) else first is function
     if attributes not in (None, {}) or not is_same:
         reject("a partial has attributes, or two functions")
-    context.accept(node)
     return Partial(function, given, keywords or {})
 
 
-def _is_callable(value: object) -> bool:
-    """Return whether a partial may call a value: a class that is checked further, or something pickled by value."""
-    is_method = isinstance(value, Described) and value.kind == "method"
-    return is_method or isinstance(value, (Reference, Function, CarriedClass, CarriedObject))
-
-
-def _is_keywords(value: object) -> bool:
-    return value is None or (type(value) is dict and all(type(key) is str for key in value))
-
-
-def decode_getattr(context: NodeContext, node: Call) -> Described:
+def decode_getattr(context: NodeContext, node: Call) -> object:
     """Decode ``getattr(class, name)``, which protocol 2 writes for a name in a class.
 
     ``policy.save`` writes a policy's ``_dummy_schedule`` so. For the constructor of gym's random generators, which is
-    written so too, the node is accepted by the decoder of the call of that constructor.
+    written so too, the decoder of the call of that constructor accepts the node.
     """
     args: Any = node.args
     cls = args[0] if len(args) == 2 else None
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
         reject("expected a class and a name as the arguments of getattr")
-    row = find(cls.pair)
+    row, made = find(cls.pair), Described("getattr", (Reference(*cls.pair), args[1]))
     if row.is_reference and args[1] == "_dummy_schedule":
-        context.accept(node, cls)
+        context.accept(cls)
     elif args[1] in row.looked_up:
         context.accept_if_by_value(node)
         context.accept(cls)
-    elif not find((cls.module, f"{cls.name}.{args[1]}")).role:
+    elif find((cls.module, f"{cls.name}.{args[1]}")).role:
+        return rows.Unaccepted(made)
+    else:
         reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
-    return Described("getattr", (Reference(*cls.pair), args[1]))
-
-
-def reject_dill_attribute(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
-    """Reject a name that dill looks up, unless it is one of numpy that is called at once."""
-    reject("dill looks up a name that is not one of numpy, or that is not called")
+    return made
 
 
 # -- dates and paths ----------------------------------------------------------------------------------
@@ -322,21 +277,18 @@ def decode_date(context: NodeContext, node: Call) -> dt.date | dt.datetime | dt.
     name = describe_node(node).rpartition(".")[2]
     args = plain_arguments(context, node, "a date")
     raw = args[0] if args else None
-    sizes = {"datetime": 10, "date": 4, "time": 6}
+    kind, size = {"datetime": (dt.datetime, 10), "date": (dt.date, 4), "time": (dt.time, 6)}[name]
     if type(raw) is str:  # bytes of Python 2
         raw = latin1_bytes(raw, "latin1")
-    if type(raw) is not bytes or len(raw) != sizes[name] or len(args) > 1 + (name != "date"):
-        reject(f"expected {sizes[name]} bytes as the argument of a {name}")
+    if type(raw) is not bytes or len(raw) != size or len(args) > 1 + (name != "date"):
+        reject(f"expected {size} bytes as the argument of a {name}")
     zone = args[1] if len(args) == 2 else None
     if zone is not None and not isinstance(zone, dt.timezone):
         reject("expected datetime.timezone as the time zone of a date")
-    kind = {"datetime": dt.datetime, "date": dt.date, "time": dt.time}[name]
     try:
-        made: dt.date | dt.datetime | dt.time = _from_bytes(kind, name, raw, zone)
+        return _from_bytes(kind, name, raw, zone)  # type: ignore[no-any-return]
     except ValueError:
         reject(f"the bytes of a {name} are out of range")
-    context.accept(node)
-    return made
 
 
 def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
@@ -360,11 +312,9 @@ def decode_timedelta(context: NodeContext, node: Call) -> dt.timedelta:
     if not 1 <= len(args) <= 3 or any(type(arg) is not int for arg in args):
         reject("expected integers in a timedelta")
     try:
-        made = dt.timedelta(*args)
+        return dt.timedelta(*args)
     except (OverflowError, ValueError):
         reject("a timedelta is out of range")
-    context.accept(node)
-    return made
 
 
 def decode_timezone(context: NodeContext, node: Call) -> dt.timezone:
@@ -375,11 +325,9 @@ def decode_timezone(context: NodeContext, node: Call) -> dt.timezone:
     if not 1 <= len(args) <= 2 or type(args[0]) is not dt.timedelta or any(type(arg) is not str for arg in args[1:]):
         reject("expected a timedelta and a name as the arguments of a time zone")
     try:
-        made = dt.timezone(*args)
+        return dt.timezone(*args)
     except ValueError:
         reject("a time zone is out of range")
-    context.accept(node)
-    return made
 
 
 def decode_path(context: NodeContext, node: Call) -> pathlib.PurePath:
@@ -390,7 +338,6 @@ def decode_path(context: NodeContext, node: Call) -> pathlib.PurePath:
     if any(type(arg) is not str for arg in args) or sum(map(len, args)) > _LONGEST_PATH:
         reject("expected text as the arguments of a path, of at most 32,767 characters")
     kind = pathlib.PureWindowsPath if "Windows" in describe_node(node) else pathlib.PurePosixPath
-    context.accept(node)
     return kind(*args)
 
 
@@ -430,5 +377,7 @@ ROWS: Final = [
     *known("functools", "partial", "reaches", role="partial", call=decode_partial),
     *known("copyreg", "_reconstructor", "reaches", role="reconstructor", call=decode_reconstructed),
     *known("builtins", "getattr", "reaches", role="attribute", call=decode_getattr),
-    *known("dill._dill", "_get_attr", "reaches", role="dill_attribute", call=reject_dill_attribute),
-]
+    # cloudpickle writes numpy's functions so while dill is imported: NodeContext replaces those calls
+    *known("dill._dill", "_get_attr", "reaches", role="dill_attribute",
+           call=rows.reject_with("dill looks up a name that is not one of numpy, or that is not called")),
+]  # fmt: skip

@@ -12,7 +12,7 @@ them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeGuard
 
 from sbformat.errors import escape
 from sbformat.immutable import Record
@@ -160,14 +160,8 @@ TABLE: Final[dict[Pair, Known]] = {}
 
 
 def known(modules: str | Iterable[str], names: str, uses: str = "", **fields: Any) -> list[Known]:
-    """Return rows for classes or functions that are alike.
-
-    :param modules: where they are, or were: one module, or several
-    :param names: separated by spaces
-    :param uses: words of :data:`Use`, separated by commas
-    :param fields: the other fields of :class:`Known`
-    """
-    words = frozenset(uses.split(", ")) if uses else _NO_USES
+    """Return rows for what is alike: names separated by spaces, in each of the modules, uses separated by commas."""
+    words = frozenset(uses.split(", ") if uses else ())
     listed = (modules,) if isinstance(modules, str) else modules
     return [Known(module, name, words, **fields) for module in listed for name in names.split()]
 
@@ -190,8 +184,7 @@ def later(name: str) -> NodeDecoder:
     return decode
 
 
-_NO_USES: Final[frozenset[str]] = frozenset()
-NOTHING: Final = Known("", "", _NO_USES)
+NOTHING: Final = Known("", "", frozenset())
 
 
 def find(pair: Pair) -> Known:
@@ -229,16 +222,32 @@ class UnrecognizedError(Exception):
     """A node does not have the shape that its library writes; internal, never raised to a caller of sbformat."""
 
 
+class Unaccepted(Record):
+    """The value of a node that its decoder does not accept: that of another node does, or none."""
+
+    value: object
+
+
 def reject(message: str) -> NoReturn:
     """Raise :class:`UnrecognizedError`."""
     raise UnrecognizedError(message)
+
+
+def reject_with(message: str) -> NodeDecoder:
+    """Return a decoder of what is known, and has no value."""
+    return lambda _context, _node: reject(message)
+
+
+def is_name(part: object, *pairs: Pair) -> TypeGuard[Global]:
+    """Return whether a part of the tree is one of these names, unchanged."""
+    return isinstance(part, Global) and not part.updates and part.pair in pairs
 
 
 def plain_arguments(context: NodeContext, node: Call, what: str) -> tuple[Any, ...]:
     """Return the arguments of a call that nothing changes afterwards."""
     if node.updates or type(node.args) is not tuple:
         reject(f"{what} is changed after it was constructed, or has computed arguments")
-    return tuple(context.value(arg) for arg in node.args)
+    return context.arguments(node)
 
 
 def describe_node(node: object) -> str:

@@ -4,18 +4,14 @@ Policies, buffers, noise, settings of training; the attributes of agents that St
 purpose: functions of SB3; vectorised environments, wrappers and ``Monitor`` (processes, ``CloudpickleWrapper``, files);
 loggers, callbacks and data sets (files). Spaces and schedules have modules of their own.
 
-Sources: SB3 0.6 to 2.9, sb3-contrib 0.9 to 2.9, imitation 0.2 to 1.0. Stable Baselines 2 (SB2.md): 2.0 to 2.10; its
-functions of a number and TensorFlow's functions of a tensor may be values. SBX (SBX.md 22): its pickled policy contains
-functions of jax by value, and around them objects of jax that only store what they are given: jax ``_src/array.py``
-(before 0.4 ``_src/device_array.py``), flax ``core/frozen_dict.py`` and ``training/train_state.py``, optax
-``_src/base.py``, ``_src/transform.py``, ``schedules/_inject.py``. None of their constructors calls, imports or opens
-anything. Attributes: every attribute of ``self``, method and class attribute in the algorithm classes
-(``common/*_algorithm.py``, ``common/base_class.py`` and the module of each algorithm).
+Sources: SB3 0.6 to 2.9, sb3-contrib 0.9 to 2.9, imitation 0.2 to 1.0, Stable Baselines 2.0 to 2.10 (SB2.md). SBX
+(SBX.md 22) pickles objects of jax, flax and optax that only store what they are given: no constructor of them calls,
+imports or opens anything. Attributes: all of the algorithm classes, in ``common/`` and the module of each algorithm.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.known.algorithms import ALGORITHMS, HER, POLICY_CLASSES
@@ -113,10 +109,7 @@ CALLED_SUFFIXES: Final = ("_class", "_kwargs", "_fn", "_schedule", "__")
 
 
 def is_sb3_attribute(key: str) -> bool:
-    """Return whether Stable-Baselines uses the value of a key of ``data``, so that it may call it.
-
-    :param key: of ``data``, or an attribute of the agent
-    """
+    """Return whether Stable-Baselines uses a key of ``data``, or an attribute of the agent: it may call the value."""
     return key in ATTRIBUTES or key.endswith(CALLED_SUFFIXES)
 
 
@@ -129,7 +122,6 @@ def decode_plain_object(context: NodeContext, node: Call) -> Instance:
     unknown = sorted(set(attributes).difference(row.attributes or ()))
     if unknown:
         reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
-    context.accept(node)
     return Instance(Reference(*row.pair), attributes)
 
 
@@ -139,7 +131,6 @@ def decode_enum(context: NodeContext, node: Call) -> EnumMember:
     row = find(node.func.pair)  # type: ignore[attr-defined]
     if len(args) != 1 or type(args[0]) not in (str, int) or args[0] not in row.members:
         reject("an enumeration has no member of that value")
-    context.accept(node)
     return EnumMember(Reference(*row.pair), args[0])
 
 
@@ -148,9 +139,7 @@ def decode_train_freq(context: NodeContext, node: Call) -> TrainFreq:
     args = plain_arguments(context, node, "a TrainFreq")
     if len(args) != 2 or not isinstance(args[1], EnumMember) or args[1].enum.name != "TrainFrequencyUnit":
         reject("expected a number and a unit in a TrainFreq")
-    made = TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
-    context.accept(node)
-    return made
+    return TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
 
 
 def decode_rnn_states(context: NodeContext, node: Call) -> RNNStates:
@@ -158,7 +147,6 @@ def decode_rnn_states(context: NodeContext, node: Call) -> RNNStates:
     args = plain_arguments(context, node, "RNNStates")
     if len(args) != 2 or any(type(arg) is not tuple or any(isinstance(part, Node) for part in arg) for arg in args):
         reject("expected two tuples of tensors in RNNStates")
-    context.accept(node)
     return RNNStates(*args)
 
 
@@ -198,18 +186,23 @@ NSTEP_BUFFER: Final[Pair] = (f"{_COMMON}.buffers", "NStepReplayBuffer")
 _EXTRACTOR: Final = "features_extractor_class"
 _BUFFER: Final = "replay_buffer_class"
 _ROLLOUT: Final = "rollout_buffer_class"
+_NOISE_ROW: Final[dict[str, Any]] = {"uses": "value, built", "kind": "noise"}
 _TIMEOUTS: Final = {"handle_timeout_termination": None}
+
+
+def _plain(modules: str | tuple[str, ...], names: str, attributes: tuple[str, ...], **fields: Any) -> list[Known]:
+    """Return rows for classes whose objects consist of their attributes alone."""
+    row = {"uses": "value", "kind": "plain", "new": decode_plain_object, "attributes": attributes, **fields}
+    return known(modules, names, **row)
+
 
 ROWS: Final = [
     # algorithms
     *(found for row in ALGORITHMS.values() for found in known(row.module, row.name, "algorithm")),
     *known(*HER, "algorithm"),
     # policies and their networks
-    *(
-        found
-        for row in POLICY_CLASSES
-        for found in known(row.module, f"{row.names} {row.others}", "value", since=row.since)
-    ),
+    *(found for row in POLICY_CLASSES
+      for found in known(row.module, f"{row.names} {row.others}", "value", since=row.since)),
     *known("stable_baselines3.ppo.policies", "PPOPolicy", "value", current=(_POLICIES, "ActorCriticPolicy")),  # 0.6
     *known("stable_baselines3.ppo.policies", "CnnPolicy", "value", current=(_POLICIES, "ActorCriticCnnPolicy")),  # 0.6
     *known(("stable_baselines3.sac.policies", "stable_baselines3.td3.policies"), "Critic", "value", is_gone=True),
@@ -222,71 +215,49 @@ ROWS: Final = [
     *known(_LAYERS, "CombinedExtractor", "value, layer", place=_EXTRACTOR,
            arguments={"cnn_output_dim": 256, "normalized_image": None}),
     *known(_LAYERS, "BaseFeaturesExtractor MlpExtractor", "value, layer"),
-    *(
-        row._replace(current=(_LAYERS, row.name))
-        for row in known(_POLICIES, "BaseFeaturesExtractor FlattenExtractor MlpExtractor NatureCNN", "value")
-    ),
+    *(row._replace(current=(_LAYERS, row.name))
+      for row in known(_POLICIES, "BaseFeaturesExtractor FlattenExtractor MlpExtractor NatureCNN", "value")),
     *known("sb3_contrib.common.torch_layers", "BatchRenorm BatchRenorm1d", "value", since=BATCH_RENORM),
     *known(f"{_COMMON}.sb2_compat.rmsprop_tf_like", "RMSpropTFLike", "value, layer", **RMSPROP),
     # distributions
-    *known(
-        f"{_COMMON}.distributions",
-        "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution "
-        "MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution TanhBijector",
-        "value",
-    ),
-    *known(
-        f"{_CONTRIB}.maskable.distributions",
-        "MaskableBernoulliDistribution MaskableCategorical MaskableCategoricalDistribution MaskableDistribution "
-        "MaskableMultiCategoricalDistribution",
-        "value",
-    ),
+    *known(f"{_COMMON}.distributions", "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution "
+           "Distribution MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution "
+           "TanhBijector", "value"),
+    *known(f"{_CONTRIB}.maskable.distributions", "MaskableBernoulliDistribution MaskableCategorical "
+           "MaskableCategoricalDistribution MaskableDistribution MaskableMultiCategoricalDistribution", "value"),
     # noise
     *known(f"{_COMMON}.noise", "ActionNoise", "value"),
-    *known(f"{_COMMON}.noise", "NormalActionNoise", "value, built", kind="noise", new=decode_plain_object,
-           attributes=NOISE),
-    *known(f"{_COMMON}.noise", "OrnsteinUhlenbeckActionNoise", "value, built", kind="noise", new=decode_plain_object,
-           attributes=CORRELATED_NOISE),
-    *known(f"{_COMMON}.noise", "VectorizedActionNoise", "value, built", kind="noise", new=decode_plain_object,
-           attributes=("n_envs", "_n_envs", "_base_noise", "_noises")),
+    *_plain(f"{_COMMON}.noise", "NormalActionNoise", NOISE, **_NOISE_ROW),
+    *_plain(f"{_COMMON}.noise", "OrnsteinUhlenbeckActionNoise", CORRELATED_NOISE, **_NOISE_ROW),
+    *_plain(f"{_COMMON}.noise", "VectorizedActionNoise", ("n_envs", "_n_envs", "_base_noise", "_noises"), **_NOISE_ROW),
     # statistics
-    *known(f"{_COMMON}.running_mean_std", "RunningMeanStd", "value", kind="plain", new=decode_plain_object,
-           attributes=STATISTICS),
-    *known(f"{_COMMON}.vec_env.vec_normalize", "VecNormalize", kind="plain", new=decode_plain_object,
-           attributes=NORMALIZE),
+    *_plain(f"{_COMMON}.running_mean_std", "RunningMeanStd", STATISTICS),
+    *_plain(f"{_COMMON}.vec_env.vec_normalize", "VecNormalize", NORMALIZE, uses=""),
     # buffers
     *known(f"{_COMMON}.buffers", "BaseBuffer", "value"),
     *known(f"{_COMMON}.buffers", "DictRolloutBuffer RolloutBuffer", "value", place=_ROLLOUT),
-    *known(f"{_COMMON}.buffers", "ReplayBuffer DictReplayBuffer", "value", kind="plain", new=decode_plain_object,
-           attributes=_REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
-    *known(f"{_COMMON}.buffers", "NStepReplayBuffer", "value", kind="plain", new=decode_plain_object,
-           attributes=(*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
-           arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=NSTEP_RETURNS),
-    *known(HER_BUFFER[0], HER_BUFFER[1], "value", kind="plain", new=decode_plain_object, attributes=_HER,
-           place=_BUFFER, arguments={**_TIMEOUTS, "n_sampled_goal": 4, "goal_selection_strategy": "future",
-                                     "copy_info_dict": None}),
-    *known(
-        f"{_CONTRIB}.maskable.buffers", "MaskableDictRolloutBufferSamples MaskableRolloutBufferSamples", "value",
-    ),
+    *_plain(f"{_COMMON}.buffers", "ReplayBuffer DictReplayBuffer", _REPLAY, place=_BUFFER, arguments=_TIMEOUTS),
+    *_plain(f"{_COMMON}.buffers", "NStepReplayBuffer", (*_REPLAY, "n_steps", "gamma"), place=_BUFFER,
+            arguments={**_TIMEOUTS, "n_steps": 3, "gamma": 0.99}, since=NSTEP_RETURNS),
+    *_plain(*HER_BUFFER, _HER, place=_BUFFER, arguments={
+        **_TIMEOUTS, "n_sampled_goal": 4, "goal_selection_strategy": "future", "copy_info_dict": None,
+    }),
+    *known(f"{_CONTRIB}.maskable.buffers", "MaskableDictRolloutBufferSamples MaskableRolloutBufferSamples", "value"),
     *known(f"{_CONTRIB}.maskable.buffers", "MaskableDictRolloutBuffer MaskableRolloutBuffer", "value", place=_ROLLOUT),
     *known(f"{_CONTRIB}.recurrent.buffers", "RecurrentDictRolloutBuffer RecurrentRolloutBuffer", "value",
            place=_ROLLOUT),
     # settings and states of training
-    *known(
-        f"{_COMMON}.type_aliases",
-        "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples RolloutReturn",
-        "value",
-    ),
+    *known(f"{_COMMON}.type_aliases",
+           "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples RolloutReturn",
+           "value"),
     *known(*TRAIN_FREQ, "value, built", kind="train_freq", new=decode_train_freq),
     *known(f"{_COMMON}.type_aliases", "TrainFrequencyUnit", "value, built", role="enum", call=decode_enum,
            members=("step", "episode")),
     *known("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy", "value, built", role="enum",
            call=decode_enum, members=(0, 1, 2)),
     *known(f"{_CONTRIB}.recurrent.type_aliases", "RNNStates", "value, built", kind="rnn_states", new=decode_rnn_states),
-    *known(
-        f"{_CONTRIB}.recurrent.type_aliases", "RecurrentDictRolloutBufferSamples RecurrentRolloutBufferSamples",
-        "value",
-    ),
+    *known(f"{_CONTRIB}.recurrent.type_aliases", "RecurrentDictRolloutBufferSamples RecurrentRolloutBufferSamples",
+           "value"),
 ]  # fmt: skip
 
 
@@ -301,12 +272,8 @@ SB2_ROWS: Final = [
     *known(f"{_SB2}.deepq.dqn", "DQN", "algorithm"),
     *known(f"{_SB2}.sac.sac", "SAC", "algorithm"),
     *known(f"{_SB2}.td3.td3", "TD3", "algorithm"),
-    *known(
-        f"{_SB2}.common.policies",
-        "ActorCriticPolicy BasePolicy CnnLnLstmPolicy CnnLstmPolicy CnnPolicy FeedForwardPolicy LstmPolicy "
-        "MlpLnLstmPolicy MlpLstmPolicy MlpPolicy RecurrentActorCriticPolicy",
-        "value",
-    ),
+    *known(f"{_SB2}.common.policies", "ActorCriticPolicy BasePolicy CnnLnLstmPolicy CnnLstmPolicy CnnPolicy "
+           "FeedForwardPolicy LstmPolicy MlpLnLstmPolicy MlpLstmPolicy MlpPolicy RecurrentActorCriticPolicy", "value"),
     *known(f"{_SB2}.ddpg.policies", f"DDPGPolicy {_FEED_FORWARD}", "value"),
     *known(f"{_SB2}.deepq.policies", f"DQNPolicy {_FEED_FORWARD}", "value"),
     *known(f"{_SB2}.sac.policies", f"SACPolicy {_FEED_FORWARD}", "value"),
@@ -315,47 +282,26 @@ SB2_ROWS: Final = [
     *known("tensorflow.python.ops.math_ops", "sigmoid tanh", "value"),
     *known("tensorflow.python.ops.nn_ops", "leaky_relu", "value"),
     *known(_NOISE, "ActionNoise", "value"),
-    *known(
-        _NOISE, "NormalActionNoise OrnsteinUhlenbeckActionNoise", "value", kind="plain", new=decode_plain_object,
-        attributes=CORRELATED_NOISE,
-    ),
-    *known(
-        _NOISE, "AdaptiveParamNoiseSpec", "value", kind="plain", new=decode_plain_object,
-        attributes=("initial_stddev", "desired_action_stddev", "adoption_coefficient", "current_stddev"),
-    ),
+    *_plain(_NOISE, "NormalActionNoise OrnsteinUhlenbeckActionNoise", CORRELATED_NOISE),
+    *_plain(_NOISE, "AdaptiveParamNoiseSpec",
+            ("initial_stddev", "desired_action_stddev", "adoption_coefficient", "current_stddev")),
     *known(_SCHEDULES, "Schedule linear_interpolation", "value"),
     *known((_SCHEDULES, f"{_SB2}.a2c.utils"), _FUNCTIONS, "value"),  # a2c.utils: before 2.10
-    *known(
-        (_SCHEDULES, f"{_SB2}.a2c.utils"), "Scheduler", "value", kind="plain", new=decode_plain_object,
-        attributes=("step", "initial_value", "nvalues", "schedule"),
-    ),
-    *known(
-        _SCHEDULES, "ConstantSchedule", "value", kind="plain", new=decode_plain_object, attributes=("_value",)
-    ),
-    *known(
-        _SCHEDULES, "LinearSchedule", "value", kind="plain", new=decode_plain_object,
-        attributes=("schedule_timesteps", "final_p", "initial_p"),
-    ),
-    *known(
-        _SCHEDULES, "PiecewiseSchedule", "value", kind="plain", new=decode_plain_object,
-        attributes=("_endpoints", "_interpolation", "_outside_value"),
-    ),
-    *known(f"{_SB2}.common.running_mean_std", "RunningMeanStd", kind="plain", new=decode_plain_object,
-           attributes=STATISTICS),
-    *known(f"{_SB2}.common.vec_env.vec_normalize", "VecNormalize", kind="plain", new=decode_plain_object,
-           attributes=NORMALIZE),
+    *_plain((_SCHEDULES, f"{_SB2}.a2c.utils"), "Scheduler", ("step", "initial_value", "nvalues", "schedule")),
+    *_plain(_SCHEDULES, "ConstantSchedule", ("_value",)),
+    *_plain(_SCHEDULES, "LinearSchedule", ("schedule_timesteps", "final_p", "initial_p")),
+    *_plain(_SCHEDULES, "PiecewiseSchedule", ("_endpoints", "_interpolation", "_outside_value")),
+    *_plain(f"{_SB2}.common.running_mean_std", "RunningMeanStd", STATISTICS, uses=""),
+    *_plain(f"{_SB2}.common.vec_env.vec_normalize", "VecNormalize", NORMALIZE, uses=""),
     *known(f"{_SB2}.common.buffers", "PrioritizedReplayBuffer ReplayBuffer", "value"),
     *known(f"{_SB2}.deepq.replay_buffer", "PrioritizedReplayBuffer ReplayBuffer", "value"),
     *known(f"{_SB2}.ddpg.memory", "Memory RingBuffer", "value"),
     *known(f"{_SB2}.her.replay_buffer", "GoalSelectionStrategy", "value", role="enum", call=decode_enum,
            members=(0, 1, 2, 3)),
-    *known(  # its methods load files
-        f"{_SB2}.gail.dataset.dataset", "ExpertDataset", "only described", kind="plain", new=decode_plain_object,
-        attributes=(
-            "observations", "actions", "returns", "avg_ret", "std_ret", "verbose", "num_traj", "num_transition",
-            "randomize", "sequential_preprocessing", "dataloader", "train_loader", "val_loader",
-        ),
-    ),
+    *_plain(f"{_SB2}.gail.dataset.dataset", "ExpertDataset", (
+        "observations", "actions", "returns", "avg_ret", "std_ret", "verbose", "num_traj", "num_transition",
+        "randomize", "sequential_preprocessing", "dataloader", "train_loader", "val_loader",
+    ), uses="only described"),  # its methods load files
 ]  # fmt: skip
 
 
@@ -365,11 +311,9 @@ TRAIN_STATE: Final = "TrainState"
 
 def decode_record(context: NodeContext, node: Call) -> Described:
     """Decode a call of a class of jax or ``inspect`` that only stores its arguments, and a state beside them."""
-    if type(node.args) is not tuple or any(update.how != "BUILD" for update in node.updates or ()):
+    if any(update.how != "BUILD" for update in node.updates or ()):
         reject("expected the arguments of a record, and at most a state")
-    parts = tuple(context.value(arg) for arg in node.args)
-    context.accept(node)
-    return Described(describe_node(node), parts)
+    return Described(describe_node(node), context.arguments(node))
 
 
 def decode_stored_object(context: NodeContext, node: Call) -> Instance:
@@ -380,7 +324,6 @@ def decode_stored_object(context: NodeContext, node: Call) -> Instance:
     state = context.value(updates[0].value) if updates else {}
     if type(state) is dict and any(type(key) is not str for key in state):
         reject("expected texts as the names of attributes")
-    context.accept(node)
     return Instance(Reference(*node.func.pair), state if type(state) is dict else {"state": state})  # type: ignore[attr-defined]
 
 
@@ -391,7 +334,6 @@ def decode_named_tuple(context: NodeContext, node: Call) -> Instance:
     names = row.attributes or ()
     if len(args) != len(names):
         reject(f"expected {len(names)} fields in a named tuple, got {len(args)}")
-    context.accept(node)
     return Instance(Reference(*row.pair), dict(zip(names, args)))
 
 
@@ -423,17 +365,12 @@ def _of_sbx(module: str, names: str) -> list[Known]:
 
 SBX_ROWS: Final = [
     *_of_sbx("common.jax_layers", "BatchRenorm NatureCNN SimbaResidualBlock"),
-    *_of_sbx(
-        "common.policies",
-        "ContinuousCritic Flatten SimbaContinuousCritic SimbaSquashedGaussianActor SimbaVectorCritic "
-        "SquashedGaussianActor VectorCritic",
-    ),
+    *_of_sbx("common.policies", "ContinuousCritic Flatten SimbaContinuousCritic SimbaSquashedGaussianActor "
+             "SimbaVectorCritic SquashedGaussianActor VectorCritic"),
     *_of_sbx("common.type_aliases", "BatchNormTrainState RLTrainState"),
     *_of_sbx("crossq.crossq", "ConstantEntropyCoef EntropyCoef"),
-    *_of_sbx(
-        "crossq.policies",
-        "Actor Critic CrossQPolicy SimbaActor SimbaCritic SimbaCrossQPolicy SimbaVectorCritic VectorCritic",
-    ),
+    *_of_sbx("crossq.policies",
+             "Actor Critic CrossQPolicy SimbaActor SimbaCritic SimbaCrossQPolicy SimbaVectorCritic VectorCritic"),
     *_of_sbx("ddpg.policies", "Actor Critic DDPGPolicy TD3Policy VectorCritic"),
     *_of_sbx("dqn.policies", "CNNPolicy CnnQNetwork DQNPolicy QNetwork"),
     *_of_sbx("ppo.policies", "Actor CnnPolicy Critic PPOPolicy"),
@@ -443,12 +380,8 @@ SBX_ROWS: Final = [
     *_of_sbx("tqc.policies", "Actor Critic SimbaTQCPolicy TQCPolicy"),
     *_of_sbx("tqc.tqc", "ConstantEntropyCoef EntropyCoef"),
     # activations, functions of an array; functions of optax that only make an optimizer
-    *known(
-        "jax._src.nn.functions",
-        "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid "
-        "silu soft_sign softplus swish",
-        "value",
-    ),
+    *known("jax._src.nn.functions", "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid "
+           "mish relu relu6 selu sigmoid silu soft_sign softplus swish", "value"),
     *known("jax._src.numpy.ufuncs", "tanh", "value"),
     *known("optax._src.alias", "adam adamw lion nadam nadamw radam rmsprop sgd", "value"),
     # arrays, and the parameters of flax before 0.7.1, or that a user froze
@@ -459,10 +392,9 @@ SBX_ROWS: Final = [
     *_tuples("optax._src.base", "EmptyState"),
     *_tuples("optax._src.base", "GradientTransformation GradientTransformationExtraArgs", "init", "update"),
     *_tuples("optax._src.transform", "EmptyState"),
-    *_tuples(
-        "optax._src.transform", "ScaleByAdamState ScaleByBeliefState ScaleByNovogradState ScaleByRStdDevWithCountState",
-        "count", "mu", "nu",
-    ),
+    *_tuples("optax._src.transform",
+             "ScaleByAdamState ScaleByBeliefState ScaleByNovogradState ScaleByRStdDevWithCountState", "count", "mu",
+             "nu"),
     *_tuples("optax._src.transform", "ScaleByAmsgradState", "count", "mu", "nu", "nu_max"),
     *_tuples("optax._src.transform", "ScaleByAdaDeltaState", "e_g", "e_x"),
     *_tuples("optax._src.transform", "ScaleByAdanState", "m", "v", "n", "g", "t"),
@@ -476,14 +408,10 @@ SBX_ROWS: Final = [
     *_tuples("optax.transforms._accumulation", "EmaState", "count", "ema"),
     *_tuples(("optax._src.wrappers", "optax.transforms._masking"), "MaskedState", "inner_state"),
     *_tuples("optax.transforms._masking", "MaskedNode"),
-    *_tuples(
-        ("optax._src.schedule", "optax.schedules._inject"), "InjectHyperparamsState", "count", "hyperparams",
-        "inner_state",
-    ),
-    *_tuples(
-        ("optax._src.schedule", "optax.schedules._inject"), "InjectStatefulHyperparamsState", "count", "hyperparams",
-        "hyperparams_states", "inner_state",
-    ),
+    *_tuples(("optax._src.schedule", "optax.schedules._inject"), "InjectHyperparamsState", "count", "hyperparams",
+             "inner_state"),
+    *_tuples(("optax._src.schedule", "optax.schedules._inject"), "InjectStatefulHyperparamsState", "count",
+             "hyperparams", "hyperparams_states", "inner_state"),
     # what the pickled functions refer to
     *_stored("flax.ids", "FlaxId"),
     *_stored("flax.linen.module", "_ModuleInternalState"),
@@ -504,8 +432,6 @@ SBX_ROWS: Final = [
     *known("jax._src.tree_util", "default_registry dispatch_registry none_leaf_registry", "beside code"),
     *known("optax._src.base", "init_empty_state", "beside code"),
     *known("jax._src.numpy.array_methods", _INDEX_UPDATE, "beside code", looked_up=("array",)),
-    *known(
-        "jax._src.numpy.array_methods",
-        " ".join(f"{_INDEX_UPDATE}.{method}" for method in ("__getitem__", "__init__", "__repr__")), "beside code",
-    ),
+    *known("jax._src.numpy.array_methods",
+           " ".join(f"{_INDEX_UPDATE}.{method}" for method in ("__getitem__", "__init__", "__repr__")), "beside code"),
 ]  # fmt: skip

@@ -11,35 +11,29 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known import types
 from sbformat.known.changes import SCHEDULE_CLASSES
 from sbformat.known.context import RUNS_WHEN_CALLED
 from sbformat.known.numpy import to_float64, to_number, unpack_items
 from sbformat.known.rows import UnrecognizedError, known, reject
-from sbformat.known.types import (
-    SB3_UTILS,
-    CarriedObject,
-    ConstantSchedule,
-    FloatSchedule,
-    Function,
-    InterpolatedSchedule,
-    LinearSchedule,
-    Reference,
-)
+from sbformat.known.types import SB3_UTILS, ConstantSchedule, FloatSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sbformat.known.code import FunctionParts
     from sbformat.known.context import NodeContext
     from sbformat.known.published import Published
+    from sbformat.known.rows import NodeDecoder
     from sbformat.known.types import Schedule
     from sbformat.pkl.tree import Call
 
-_SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule)
-_CARRIED: Final = (Function, CarriedObject)
-"""A user's schedules, which have issues of their own."""
+_SCHEDULES: Final = (
+    ConstantSchedule, LinearSchedule, FloatSchedule, InterpolatedSchedule,
+    types.Function, types.CarriedObject,  # of a user, which have issues of their own
+)  # fmt: skip
 _MOST_POINTS: Final = 100_000
 _EXACT: Final = 2**53
 """Integers up to this are exact as floats."""
@@ -55,63 +49,44 @@ def _attributes(context: NodeContext, node: Call, *names: str) -> list[Any]:
     return [attributes[name] for name in names]
 
 
-def decode_constant_schedule(context: NodeContext, node: Call) -> ConstantSchedule:
-    """Decode ``ConstantSchedule(val)`` of SB3 >= 2.7."""
-    (value,) = _attributes(context, node, "val")
-    made = ConstantSchedule(to_number(value, "the value of a schedule"))
-    context.accept(node)
-    return made
+def _class_decoder(make: Callable[..., Schedule], *names: str) -> NodeDecoder:
+    """Return the decoder of a class of SB3 >= 2.7 or rl-zoo3 >= 2.7 whose attributes are numbers."""
+    read = to_number if make is ConstantSchedule else to_float64
+    what = "the value of a schedule" if len(names) == 1 else "a value of a schedule"
+
+    def decode(context: NodeContext, node: Call) -> Schedule:
+        return make(*(read(value, what) for value in _attributes(context, node, *names)))
+
+    return decode
 
 
-def decode_linear_schedule(context: NodeContext, node: Call) -> LinearSchedule:
-    """Decode ``LinearSchedule(start, end, end_fraction)`` of SB3 >= 2.7."""
-    values = _attributes(context, node, "start", "end", "end_fraction")
-    made = LinearSchedule(*(to_float64(value, "a value of a schedule") for value in values))
-    context.accept(node)
-    return made
+def _function_decoder(make: Callable[..., Schedule], count: int) -> NodeDecoder:
+    """Return the decoder of a call of a function of numbers, which :mod:`sbformat.values` writes for SB3 < 2.7."""
+    read = to_number if make is ConstantSchedule else to_float64
+
+    def decode(context: NodeContext, node: Call) -> Schedule:
+        args: Any = node.args
+        if len(args) != count or node.updates:
+            reject(f"expected {count} arguments of a schedule function, and no later change")
+        return make(*(read(context.value(arg), "a value of a schedule") for arg in args))
+
+    return decode
 
 
-def decode_simple_linear_schedule(context: NodeContext, node: Call) -> LinearSchedule:
-    """Decode ``SimpleLinearSchedule(initial_value)`` of rl-zoo3 >= 2.7."""
-    (value,) = _attributes(context, node, "initial_value")
-    made = _linear_from_initial(to_float64(value, "the value of a schedule"))
-    context.accept(node)
-    return made
+def _linear_from_initial(value: float) -> LinearSchedule:
+    return LinearSchedule(value, 0.0, 1.0)
 
 
 def decode_float_schedule(context: NodeContext, node: Call) -> FloatSchedule:
     """Decode ``FloatSchedule(value_schedule)`` of SB3 >= 2.7."""
     (value,) = _attributes(context, node, "value_schedule")
-    if not isinstance(value, (*_SCHEDULES, *_CARRIED, Node)):
+    if not isinstance(value, (*_SCHEDULES, Node)):
         reject("expected a schedule in a FloatSchedule")
-    context.accept(node)
     return FloatSchedule(value)
 
 
-def decode_constant_function(context: NodeContext, node: Call) -> ConstantSchedule:
-    """Decode a call of ``constant_fn(val)``, which :func:`~sbformat.values.encode` writes for SB3 < 2.7."""
-    return ConstantSchedule(*_numbers(context, node, 1))
-
-
-def decode_linear_function(context: NodeContext, node: Call) -> LinearSchedule:
-    """A call of ``get_linear_fn(start, end, end_fraction)``, as :func:`decode_constant_function`."""
-    return LinearSchedule(*_numbers(context, node, 3))
-
-
-def _numbers(context: NodeContext, node: Call, count: int) -> list[float]:
-    args: Any = node.args
-    if len(args) != count or node.updates:
-        reject(f"expected {count} arguments of a schedule function, and no later change")
-    values = [(to_number if count == 1 else to_float64)(context.value(arg), "a value of a schedule") for arg in args]
-    context.accept(node)
-    return values
-
-
 def decode_interpolation(context: NodeContext, node: Call, state: Any) -> InterpolatedSchedule:
-    """Decode ``functools.partial(numpy.interp, xp=points, fp=values)`` of plain numbers.
-
-    :param state: of the partial: its function, arguments, keywords and attributes
-    """
+    """Decode ``functools.partial(numpy.interp, xp=points, fp=values)`` of plain numbers, with its decoded state."""
     function, given, keywords, attributes = state
     first: Any = node.args[0] if len(node.args) == 1 else None  # type: ignore[arg-type, index]
     context.value(first)  # a use of the name
@@ -126,7 +101,6 @@ def decode_interpolation(context: NodeContext, node: Call, state: Any) -> Interp
         reject("expected as many values as points in numpy.interp, and at least one")
     if any(right <= left for left, right in pairwise(points)):
         reject("expected points that increase in numpy.interp")
-    context.accept(node)
     context.accept_uses(first, function)
     return InterpolatedSchedule(points, values)
 
@@ -155,10 +129,6 @@ def _finite_float(value: object) -> float:
     return float(number)
 
 
-def _linear_from_initial(value: float) -> LinearSchedule:
-    return LinearSchedule(value, 0.0, 1.0)
-
-
 # -- published functions ------------------------------------------------------------------------------
 
 
@@ -170,8 +140,9 @@ def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
     rows = PUBLISHED.get(code.digest or "", ()) if code is not None else ()
     if code is None or not rows:
         where = f"{code.filename}:{code.firstlineno}" if code is not None else "an unknown file"
-        name = parts.qualname if type(parts.qualname) is str else "?"
-        return None, f"the function {escape(name, 100)} ({escape(where, 200)}) is pickled by value: {RUNS_WHEN_CALLED}"
+        qualname = parts.state.get("__qualname__")
+        name = escape(qualname if type(qualname) is str else "?", 100)
+        return None, f"the function {name} ({escape(where, 200)}) is pickled by value: {RUNS_WHEN_CALLED}"
     differences = [_difference(parts, row) for row in rows]
     if "" not in differences:
         return None, f"{rows[0].qualname} has published code, but {differences[0]}"
@@ -183,30 +154,33 @@ def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -
     from sbformat.known.code import has_valid_line_table
 
     code: Any = parts.code
+    get = parts.state.get
     filename = code.filename.replace("\\", "/")
-    if filename != _NO_FILE and not (filename.endswith(row.paths) and filename.isprintable()):
+    if filename != _NO_FILE and not (filename.endswith(row.path) and filename.isprintable()):
         return "it names another file"
     if not row.first_lines[0] <= code.firstlineno <= row.first_lines[1]:
         return "it names another line"
     if not has_valid_line_table(code):
         return "its line table does not fit its bytecode"
-    if parts.qualname not in (row.qualname, None) or parts.module not in row.modules or parts.name != code.name:
+    is_named = get("__qualname__") in (row.qualname, None) and get("__name__") == code.name
+    if not is_named or get("__module__") != row.module:
         return "it has another name or module"
-    if not _is_plain_globals(parts.base_globals, row) or parts.globals not in (None, {}):
+    if not _is_plain_globals(parts.base_globals, row) or get("__globals__") not in (None, {}):
         return "global names that it uses are bound to something else"
-    if (
-        parts.defaults not in (None, ())
-        or parts.keyword_defaults not in (None, {})
-        or parts.attributes not in (None, {})
-    ):
+    empty: dict[str, Any] = {"__defaults__": (), "__kwdefaults__": {}, "__dict__": {}}
+    if any(get(name) not in (None, value) for name, value in empty.items()):
         return "it has defaults or attributes"
-    if not _is_own_doc(parts.doc, code.constants) or parts.submodules not in (None, []):
+    doc, annotations = get("__doc__"), get("__annotations__")
+    is_own_doc = doc is None or (type(doc) is str and doc == code.constants[0])  # where the compiler puts it
+    if not is_own_doc or get("_cloudpickle_submodules") not in (None, []):
         return "it has another docstring, or modules"
-    if not _is_plain_annotations(parts.annotations):
+    if annotations is not None and not (
+        type(annotations) is dict and all(isinstance(value, (types.Reference, str)) for value in annotations.values())
+    ):
         return "its annotations are not types"
     if len(parts.closure) != len(code.freevars) or code.freevars != row.cells:
         return "its closure has another number of cells"
-    if not all(_is_number_or_schedule(value) for value in parts.closure):
+    if not all(isinstance(value, _SCHEDULES) or _is_number(value) for value in parts.closure):
         return "its closure holds something other than numbers and schedules"
     return ""
 
@@ -214,32 +188,18 @@ def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -
 def _is_plain_globals(values: object, row: Published) -> bool:
     """Return whether base globals bind only the module's own name, package and file."""
     if isinstance(values, str):
-        return values in row.modules
+        return values == row.module
     if type(values) is not dict or not set(values) <= _GLOBALS:
         return False
     package, name, file = (values.get(key) for key in ("__package__", "__name__", "__file__"))
     return (
-        name in (None, *row.modules)
-        and package in (None, "", *(module.rpartition(".")[0] for module in row.modules))
+        name in (None, row.module)
+        and package in (None, "", row.module.rpartition(".")[0])
         and (file is None or (type(file) is str and file.isprintable()))
     )
 
 
-def _is_own_doc(doc: object, constants: tuple[object, ...]) -> bool:
-    """Return whether a docstring is None, or the first constant, where the compiler puts it."""
-    return doc is None or (type(doc) is str and type(constants[0]) is str and doc == constants[0])
-
-
-def _is_plain_annotations(values: object) -> bool:
-    return values is None or (
-        type(values) is dict and all(isinstance(value, (Reference, str)) for value in values.values())
-    )
-
-
-def _is_number_or_schedule(value: object) -> bool:
-    """Return whether a cell's content is one; functions that are not published have issues of their own."""
-    if isinstance(value, (*_SCHEDULES, *_CARRIED)):
-        return True
+def _is_number(value: object) -> bool:
     try:
         to_number(value, "")
     except UnrecognizedError:
@@ -250,10 +210,10 @@ def _is_number_or_schedule(value: object) -> bool:
 def _make_schedule(row: Published, closure: dict[str, Any]) -> Schedule | None:
     values = [closure[name] for name in row.cells]
     if row.role == "float":
-        inner = values[0]
-        known = inner.schedule if isinstance(inner, Function) and inner.schedule is not None else inner
-        return FloatSchedule(known)
-    if any(isinstance(value, (*_SCHEDULES, *_CARRIED)) for value in values):
+        (inner,) = values
+        is_known = isinstance(inner, types.Function) and inner.schedule is not None
+        return FloatSchedule(inner.schedule if is_known else inner)
+    if any(isinstance(value, _SCHEDULES) for value in values):
         return None
     if row.role == "constant":
         return ConstantSchedule(to_number(values[0], row.cells[0]))
@@ -268,13 +228,17 @@ def _make_schedule(row: Published, closure: dict[str, Any]) -> Schedule | None:
 
 # -- rows ----------------------------------------------------------------------------------------------
 
+_LINEAR: Final = ("start", "end", "end_fraction")
 _CLASS: Final[dict[str, Any]] = {"uses": "value, built", "since": SCHEDULE_CLASSES}
 
 ROWS: Final = [
-    *known(SB3_UTILS, "ConstantSchedule", kind="constant_schedule", new=decode_constant_schedule, **_CLASS),
-    *known(SB3_UTILS, "LinearSchedule", kind="linear_schedule", new=decode_linear_schedule, **_CLASS),
+    *known(SB3_UTILS, "ConstantSchedule", kind="constant_schedule", new=_class_decoder(ConstantSchedule, "val"),
+           **_CLASS),
+    *known(SB3_UTILS, "LinearSchedule", kind="linear_schedule", new=_class_decoder(LinearSchedule, *_LINEAR),
+           **_CLASS),
     *known(SB3_UTILS, "FloatSchedule", kind="float_schedule", new=decode_float_schedule, **_CLASS),
-    *known(SB3_UTILS, "constant_fn", role="constant_function", call=decode_constant_function),
-    *known(SB3_UTILS, "get_linear_fn", role="linear_function", call=decode_linear_function),
-    *known("rl_zoo3.utils", "SimpleLinearSchedule", kind="simple_linear_schedule", new=decode_simple_linear_schedule),
-]
+    *known(SB3_UTILS, "constant_fn", role="constant_function", call=_function_decoder(ConstantSchedule, 1)),
+    *known(SB3_UTILS, "get_linear_fn", role="linear_function", call=_function_decoder(LinearSchedule, 3)),
+    *known("rl_zoo3.utils", "SimpleLinearSchedule", kind="simple_linear_schedule",
+           new=_class_decoder(_linear_from_initial, "initial_value")),
+]  # fmt: skip

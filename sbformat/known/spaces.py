@@ -16,13 +16,13 @@ import math
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence as SequenceOf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.numpy import to_int, unpack_items
 from sbformat.known.rows import known, reject
 from sbformat.known.sb3 import decode_plain_object
-from sbformat.known.types import DType, RandomState, Reference, Value, own_tuple
+from sbformat.known.types import DType, RandomState, Reference, Value, own_tuple, refuse
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
 
@@ -51,6 +51,10 @@ FieldKind: TypeAlias = Literal[
 """``flags`` is an optional array of bools that most releases derive from other fields."""
 
 _SPACES: Final = "gymnasium.spaces"
+_MODULES: Final = {"MultiDiscrete": "multi_discrete", "MultiBinary": "multi_binary"}
+"""The modules of spaces whose names are not those of the classes in lower case."""
+_OLD_MODULES: Final = {"Dict": "dict_space", "Tuple": "tuple_space"}
+"""Their modules below ``gym.spaces`` before gym 0.12."""
 _COMMON: Final = frozenset({"shape", "_shape", "dtype", "np_random", "_np_random"})
 _TYPE_CODES: Final = {
     "bool_": "|b1", "int8": "|i1", "uint8": "|u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4",
@@ -80,25 +84,15 @@ class _State:
     def __init__(self, context: NodeContext, node: Call, *own: str) -> None:
         if node.args != ():
             reject("expected a space constructed without arguments")
-        self._attributes = context.read_attributes(node)
-        self._node = node
-        self._context = context
-        unknown = [name for name in self._attributes if name not in _COMMON and name not in own]
+        self.attributes = context.read_attributes(node)
+        self.library: Library = "gymnasium" if str(node.func).startswith("gymnasium.") else "gym"
+        unknown = [name for name in self.attributes if name not in _COMMON and name not in own]
         if unknown:
             reject(f"a space has the unknown attribute {unknown[0]!r:.80}")
 
-    @property
-    def library(self) -> Library:
-        pair = self._node.func.pair  # type: ignore[attr-defined]
-        return "gymnasium" if pair[0].startswith("gymnasium.") else "gym"
-
-    def has(self, name: str) -> bool:
-        """Return whether it has an attribute, be it None."""
-        return name in self._attributes
-
     def get(self, *names: str) -> Any:
         """Return the attribute with one of these names, or None."""
-        held = [self._attributes[name] for name in names if name in self._attributes]
+        held = [self.attributes[name] for name in names if name in self.attributes]
         if len(held) > 1:
             reject(f"a space has both {' and '.join(names)}")
         return held[0] if held else None
@@ -118,11 +112,7 @@ class _State:
             reject(f"expected a space of shape {shape}, from its other attributes, got {found}")
 
     def dtype(self, default: str, kinds: str) -> str:
-        """Return the code of its dtype.
-
-        :param default: for the oldest releases of gym, which save none
-        :param kinds: the kinds that are allowed, as numpy's letters
-        """
+        """Return the code of its dtype, of one of these kinds; the oldest releases of gym save none."""
         dtype = self.get("dtype")
         if dtype is None and self.library == "gym":
             return default
@@ -160,11 +150,7 @@ class _State:
         return tuple(values)
 
     def space(self, name: str) -> Space:
-        """Return an attribute, a space."""
         return self.spaces([self.get(name)])[0]
-
-    def accept(self) -> None:
-        self._context.accept(self._node)
 
 
 class Space(Value):
@@ -179,8 +165,6 @@ class Space(Value):
     """The name of the class in gymnasium."""
     module: ClassVar[str]
     """Its module below ``gymnasium.spaces``."""
-    old_module: ClassVar[str] = ""
-    """Its module below ``gym.spaces`` before gym 0.12, if that had another name."""
     plain_fields: ClassVar[Mapping[str, FieldKind]]
     """The fields that define the space, in order: the JSON of a bundle has exactly these, reports leave out ``flags``,
     and statistics keep only these. The others are random generators, and what gymnasium derives."""
@@ -196,10 +180,11 @@ class Space(Value):
     distribution: ClassVar[Literal["", "gaussian", "categorical", "multi-categorical", "bernoulli"]] = ""
     """How SB3 draws its actions; empty when it has no such actions."""
 
-    if TYPE_CHECKING:  # the first two are fields of every subclass, the others of some
+    library: Library
 
-        @property
-        def library(self) -> Library: ...
+    if TYPE_CHECKING:  # the first is a field of every subclass, the others of some
+
+        def __init__(self, library: Library, random: RandomState | None, **fields: Any) -> None: ...
         @property
         def random(self) -> RandomState | None: ...
         @property
@@ -210,6 +195,11 @@ class Space(Value):
     else:
         shape = dtype = None
         """The shape of one element, a tuple, and the code of its dtype; None when it is not one array."""
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = ("library", *cls.__annotations__)
+        cls.class_name = cls.__name__.removesuffix("Space")
+        cls.module = _MODULES.get(cls.class_name, cls.class_name.lower())
 
     @property
     def bounds(self) -> Bounds | None:
@@ -282,7 +272,7 @@ class Space(Value):
 
         Source: gymnasium ``spaces/``, 1.4.
         """
-        raise self._elements_error()
+        self._refuse_elements()
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Return a random element, drawn as gymnasium 1.4 does.
@@ -300,8 +290,7 @@ class Space(Value):
         Source: gymnasium ``spaces/``, 1.4.
         """
         if self.count_items({}) > _MOST_ITEMS:
-            message = f"an element of this {self.class_name} space has more than {_MOST_ITEMS:,} items"
-            raise UnsupportedError(message)
+            refuse(f"an element of this {self.class_name} space has more than {_MOST_ITEMS:,} items")
         try:
             return self.draw(rng)
         except (ValueError, OverflowError, ZeroDivisionError) as error:
@@ -310,25 +299,18 @@ class Space(Value):
 
     def draw(self, rng: np.random.Generator) -> Any:  # noqa: ARG002 -- of other kinds
         """Return a random element, whatever its size, or raise an error of numpy: for :meth:`sample`."""
-        raise self._elements_error()
+        self._refuse_elements()
 
     def count_items(self, counts: dict[int, int]) -> int:
-        """Return how many items an element has, or how many are likely: shared spaces count wherever they are used.
-
-        :param counts: of spaces that were counted before, by ``id()``
-        """
+        """Return how many items an element has or is likely to have; shared spaces count wherever they are used."""
         if id(self) not in counts:
             inner = self.inner_spaces()
-            own = sum(space.count_items(counts) for space in inner) if inner else self._own_items()
-            counts[id(self)] = own
+            own = math.prod(self.shape or ())
+            counts[id(self)] = sum(space.count_items(counts) for space in inner) if inner else own
         return counts[id(self)]
 
-    def _own_items(self) -> int:
-        return math.prod(self.shape or ())
-
-    def _elements_error(self) -> UnsupportedError:
-        message = f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first"
-        return UnsupportedError(message)
+    def _refuse_elements(self) -> NoReturn:
+        refuse(f"the elements of this {self.class_name} space are objects of gymnasium: call to_gymnasium() first")
 
     def to_gymnasium(self) -> Any:
         """Return the space as a ``gymnasium.Space``, which equals the one that was saved.
@@ -351,11 +333,7 @@ class Space(Value):
 
     @abstractmethod
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
-        """Call the constructor of gymnasium; every class of a space has its own.
-
-        :param spaces: ``gymnasium.spaces``
-        :param convert: returns gymnasium's space for a space within this one
-        """
+        """Call the constructor in ``gymnasium.spaces``; ``convert`` returns gymnasium's space for one within it."""
 
     # -- pickles --------------------------------------------------------------------------------------
 
@@ -363,12 +341,10 @@ class Space(Value):
     def decode(cls, context: NodeContext, node: Call) -> Self:
         """Decode the space from the attributes that BUILD gives an object of its class (VALUES.md 13.4)."""
         state = _State(context, node, *cls.saved)
-        fields = cls._read_state(state)
-        made = cls(library=state.library, random=state.random(), **fields)
+        made = cls(**cls._read_state(state), library=state.library, random=state.random())
         problem = made.find_problem()
         if problem:
             reject(problem)
-        state.accept()
         return made
 
     @classmethod
@@ -377,34 +353,29 @@ class Space(Value):
         """Return its own fields from the attributes of an object."""
 
     def encode(self, encoder: Encoder) -> Call:
-        """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7).
-
-        :raises UnsupportedError: for a kind that some gymnasium that SB3 2 accepts does not load
-        """
+        """Return the tree of the space as gymnasium pickles it (VALUES.md 13.7), if every release loads the kind."""
+        state = self._write_state(encoder)
+        state["_shape"] = None if self.shape is None else own_tuple(self.shape)
+        state["dtype"] = None if self.dtype is None else DType(self.dtype).encode(encoder)
         made = Call("NEWOBJ", Global(*self.pair), ())
-        made.updates = [Update("BUILD", made, Dict([*self._write_state(encoder).items(), ("_np_random", None)]))]
+        made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
         return made
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        """Return the attributes of an object of gymnasium."""
-        made: dict[str, Any] = super().encode(encoder)  # it refuses
-        return made
+        """Return its own attributes of an object of gymnasium."""
+        return super().encode(encoder)  # type: ignore[no-any-return]  # it refuses
 
     def make_hints(self) -> dict[str, Any]:
         """Return what SB3 writes beside the blob: people and catalogues read it, and SB3 does not load it."""
-        return {} if self.shape is None else {"dtype": _dtype_name(self.dtype), "_shape": list(self.shape)}
-
-    @classmethod
-    def from_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> Self:
-        """Return an object of gym or gymnasium, by its attributes, as a value; see :func:`convert_space`.
-
-        :param convert: converts a space within it, with its key
-        """
-        return cls(library=_library_of(space), random=None, **cls._read_object(space, convert))
+        if self.shape is None:
+            return {}
+        kind = {"f": "float", "i": "int", "u": "uint"}.get(self.dtype[1:2])
+        name = f"{kind}{int(self.dtype[2:]) * 8}" if kind else "bool" if self.dtype[1:2] == "b" else self.dtype
+        return {"dtype": name, "_shape": list(self.shape)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Callable[[Any, str], Space]) -> dict[str, Any]:
-        """Return its own fields from an object of gymnasium."""
+        """Return its own fields from the attributes of an object of gym or gymnasium."""
         raise AttributeError(space)
 
 
@@ -414,7 +385,6 @@ class Space(Value):
 class Box(Space):
     """Arrays of numbers within bounds: ``low <= x <= high``, both of the shape of the box, infinite where unbounded."""
 
-    library: Library
     shape: tuple[int, ...]
     dtype: str
     low: ArrayInfo
@@ -424,8 +394,6 @@ class Box(Space):
     """Where the lower bound applies; None in the oldest releases. Integers have no infinity to say that it does not."""
     bounded_above: ArrayInfo | None = None
 
-    class_name = "Box"
-    module = "box"
     plain_fields = {
         "shape": "shape", "dtype": "dtype", "low": "array", "high": "array", "bounded_below": "flags",
         "bounded_above": "flags",
@@ -437,7 +405,6 @@ class Box(Space):
 
     @property
     def bounds(self) -> Bounds:
-        """``low`` and ``high``."""
         return self.low, self.high
 
     def is_image(self, *, is_normalized: bool = False) -> bool:
@@ -497,7 +464,7 @@ class Box(Space):
     def _read_state(cls, state: _State) -> dict[str, Any]:
         low, high = state.array("low"), state.array("high")
         state.check_shape(low.shape)
-        flags = [state.array(name) if state.has(name) else None for name in ("bounded_below", "bounded_above")]
+        flags = [state.array(name) if name in state.attributes else None for name in ("bounded_below", "bounded_above")]
         if any(flag is not None and flag.dtype != "|b1" for flag in flags):
             reject("expected bools as bounded_below and bounded_above of a Box")
         if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
@@ -515,7 +482,7 @@ class Box(Space):
             "bounded_above": self.bounded_above or _flags(self.high, lambda high: high < math.inf),
         }  # gymnasium derives low_repr and high_repr
         arrays = {name: encoder.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return {"dtype": DType(self.dtype).encode(encoder), "_shape": own_tuple(self.shape), **arrays}
+        return {"dtype": None, "_shape": None, **arrays}  # gymnasium sets these two first
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -526,15 +493,12 @@ class Box(Space):
 class Discrete(Space):
     """The integers ``start`` to ``start + n - 1``."""
 
-    library: Library
     n: int
     start: int
     """0 before gym 0.22, which had no other."""
     dtype: str
     random: RandomState | None
 
-    class_name = "Discrete"
-    module = "discrete"
     plain_fields = {"n": "int", "start": "int", "dtype": "dtype"}
     saved = ("n", "start")
     observed = "one-hot"
@@ -542,7 +506,6 @@ class Discrete(Space):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one element: ``()``."""
         return ()
 
     def choices(self) -> tuple[int, ...]:
@@ -562,7 +525,6 @@ class Discrete(Space):
         return bool(is_whole and self.start <= int(value) < self.start + self.n)
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return a scalar of numpy, each choice as likely."""
         import numpy as np
 
         dtype: Any = np.dtype(self.dtype).type
@@ -576,12 +538,14 @@ class Discrete(Space):
 
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
-        start = to_int(state.get("start"), "start of a Discrete") if state.has("start") else 0  # since gym 0.22
+        start = (
+            to_int(state.get("start"), "start of a Discrete") if "start" in state.attributes else 0
+        )  # since gym 0.22
         state.check_shape(())
         return {"n": to_int(state.get("n"), "n of a Discrete"), "start": start, "dtype": state.dtype(_INT64, _WHOLE)}
 
-    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        return {"n": self.n, "start": self.start, "_shape": (), "dtype": DType(self.dtype).encode(encoder)}
+    def _write_state(self, _: Encoder) -> dict[str, Any]:
+        return {"n": self.n, "start": self.start}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -591,7 +555,6 @@ class Discrete(Space):
 class MultiDiscrete(Space):
     """Arrays of integers, each item in a range of its own."""
 
-    library: Library
     nvec: ArrayInfo
     """The number of choices of each item."""
     start: ArrayInfo | None
@@ -599,8 +562,6 @@ class MultiDiscrete(Space):
     dtype: str
     random: RandomState | None
 
-    class_name = "MultiDiscrete"
-    module = "multi_discrete"
     plain_fields = {"nvec": "array", "start": "optional array", "dtype": "dtype"}
     saved = ("nvec", "start")
     observed = "one-hot"
@@ -608,7 +569,6 @@ class MultiDiscrete(Space):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one element: that of ``nvec``."""
         return self.nvec.shape
 
     def choices(self) -> tuple[int, ...]:
@@ -618,8 +578,7 @@ class MultiDiscrete(Space):
         """
         counts = unpack_items(self.nvec) if self.nvec.dtype[1:2] in ("f", *_WHOLE) else (math.nan,)
         if any(count % 1 != 0 for count in counts):
-            message = "expected whole numbers as nvec of a MultiDiscrete"
-            raise UnsupportedError(message)
+            refuse("expected whole numbers as nvec of a MultiDiscrete")
         return tuple(map(int, counts))
 
     def find_problem(self) -> str:
@@ -636,7 +595,6 @@ class MultiDiscrete(Space):
         return bool(fits and np.all(start <= array) and np.all(array <= start + (nvec - 1)))
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return an array, each choice of an item as likely."""
         nvec, start = self._read_arrays()
         return (rng.random(nvec.shape) * nvec).astype(self.dtype) + start
 
@@ -652,12 +610,12 @@ class MultiDiscrete(Space):
 
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
-        start = state.array("start") if state.has("start") else None  # since gymnasium 0.29
+        start = state.array("start") if "start" in state.attributes else None  # since gymnasium 0.29
         nvec = state.array("nvec")
         if any(array is not None and array.dtype[1] not in _WHOLE for array in (nvec, start)):
             reject("expected integers as nvec and start of a MultiDiscrete")
         state.check_shape(nvec.shape)
-        if start is None and state.library == "gymnasium" and not state.has("_shape"):
+        if start is None and state.library == "gymnasium" and "_shape" not in state.attributes:
             reject("a MultiDiscrete has neither start nor _shape, from which gymnasium derives it")
         return {"nvec": nvec, "start": start, "dtype": state.dtype(nvec.dtype, _WHOLE)}
 
@@ -665,10 +623,7 @@ class MultiDiscrete(Space):
         nvec, start = self.nvec, self.start
         if start is None:
             start = ArrayInfo(nvec.dtype, nvec.shape, "C", bytes(len(nvec.buffer)), is_scalar=False)
-        return {
-            "nvec": encoder.tree(nvec), "start": encoder.tree(start), "_shape": own_tuple(nvec.shape),
-            "dtype": DType(self.dtype).encode(encoder),
-        }  # fmt: skip
+        return {"nvec": encoder.tree(nvec), "start": encoder.tree(start)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -680,13 +635,10 @@ class MultiDiscrete(Space):
 class MultiBinary(Space):
     """Arrays of 0 and 1."""
 
-    library: Library
     shape: tuple[int, ...]
     dtype: str
     random: RandomState | None
 
-    class_name = "MultiBinary"
-    module = "multi_binary"
     plain_fields = {"shape": "shape", "dtype": "dtype"}
     saved = ("n",)
     observed = "numbers"
@@ -700,11 +652,9 @@ class MultiBinary(Space):
         return bool(array is not None and array.shape == self.shape and np.all((array == 0) | (array == 1)))
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return an array, each item as likely 0 as 1."""
         import numpy as np
 
-        dtype: Any = np.dtype(self.dtype)
-        return rng.integers(0, 2, self.shape, dtype)
+        return rng.integers(0, 2, self.shape, np.dtype(self.dtype))
 
     def _construct(self, spaces: ModuleType, _: Any) -> Any:
         return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
@@ -719,9 +669,8 @@ class MultiBinary(Space):
         state.check_shape(shape)
         return {"shape": shape, "dtype": state.dtype("|i1", _WHOLE)}
 
-    def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        n = self.shape[0] if len(self.shape) == 1 else own_tuple(self.shape)
-        return {"n": n, "_shape": own_tuple(self.shape), "dtype": DType(self.dtype).encode(encoder)}
+    def _write_state(self, _: Encoder) -> dict[str, Any]:
+        return {"n": self.shape[0] if len(self.shape) == 1 else own_tuple(self.shape)}
 
     @classmethod
     def _read_object(cls, space: Any, _: Any) -> dict[str, Any]:
@@ -734,15 +683,11 @@ class MultiBinary(Space):
 class DictSpace(Space):
     """Dicts with a space for each key, in order."""
 
-    library: Library
     spaces: dict[str, Space]
     random: RandomState | None
     sort_keys: bool = True
     """Whether gymnasium >= 1.4 sorts the names when it makes a space from it; earlier releases always did."""
 
-    class_name = "Dict"
-    module = "dict"
-    old_module = "dict_space"
     plain_fields = {"spaces": "named spaces", "sort_keys": "bool"}
     saved = ("spaces", "sort_keys")
     observed = "by key"
@@ -751,7 +696,6 @@ class DictSpace(Space):
         return self.spaces[key]
 
     def parts(self) -> Mapping[Any, Space]:
-        """Return the space of each key."""
         return self.spaces
 
     def contains(self, value: Any) -> bool:
@@ -760,7 +704,6 @@ class DictSpace(Space):
         return is_whole and all(space.contains(value[key]) for key, space in self.spaces.items())
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return a dict with an element of each space, drawn one after another."""
         return {key: space.draw(rng) for key, space in self.spaces.items()}
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -773,7 +716,7 @@ class DictSpace(Space):
         spaces = state.get("spaces")  # an OrderedDict before gymnasium 1.0
         if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
             reject("expected a dict with text keys as spaces of a Dict")
-        is_sorted = state.get("sort_keys") if state.has("sort_keys") else True
+        is_sorted = state.get("sort_keys") if "sort_keys" in state.attributes else True
         if type(is_sorted) is not bool:
             reject("expected a bool as sort_keys of a Dict")
         state.check_composite()
@@ -781,7 +724,7 @@ class DictSpace(Space):
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
         spaces = encoder.ordered_dict(OrderedDict(self.spaces))  # SB3 before 2.4 accepts nothing else
-        return {"spaces": spaces, "sort_keys": self.sort_keys, "_shape": None, "dtype": None}
+        return {"spaces": spaces, "sort_keys": self.sort_keys}
 
     @classmethod
     def _read_object(cls, space: Any, convert: Callable[[Any, str], Space]) -> dict[str, Any]:
@@ -814,13 +757,8 @@ class _Several(Space):
 class TupleSpace(_Several):
     """Tuples with a space for each position."""
 
-    library: Library
     spaces: tuple[Space, ...]
     random: RandomState | None
-
-    class_name = "Tuple"
-    module = "tuple"
-    old_module = "tuple_space"
 
     def __getitem__(self, index: int) -> Space:
         return self.spaces[index]
@@ -833,22 +771,18 @@ class TupleSpace(_Several):
         return is_whole and all(space.contains(item) for space, item in zip(self.spaces, value))
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return a tuple with an element of each space, drawn one after another."""
         return tuple(space.draw(rng) for space in self.spaces)
 
     def _write_state(self, encoder: Encoder) -> dict[str, Any]:
-        return {"spaces": tuple(encoder.tree(space) for space in self.spaces), "_shape": None, "dtype": None}
+        return {"spaces": tuple(encoder.tree(space) for space in self.spaces)}
 
 
 class OneOf(_Several):
     """An element of one of several spaces."""
 
-    library: Library
     spaces: tuple[Space, ...]
     random: RandomState | None
 
-    class_name = "OneOf"
-    module = "oneof"
     is_gone = True  # since gymnasium 1.0
 
     def contains(self, value: Any) -> bool:
@@ -860,7 +794,6 @@ class OneOf(_Several):
         return bool(0 <= value[0] < len(self.spaces)) and self.spaces[int(value[0])].contains(value[1])
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return the number of a space, an int64, and an element of that space."""
         at = rng.integers(0, len(self.spaces))
         return at, self.spaces[int(at)].draw(rng)
 
@@ -868,14 +801,11 @@ class OneOf(_Several):
 class Text(Space):
     """Strings of a set of characters, with bounds on their length."""
 
-    library: Library
     min_length: int
     max_length: int
     characters: str
     random: RandomState | None
 
-    class_name = "Text"
-    module = "text"
     plain_fields = {"min_length": "int", "max_length": "int", "characters": "text"}
     saved = (
         "min_length", "max_length", "_char_index", "_char_list", "_charlist", "_char_set", "charset", "_char_str",
@@ -887,11 +817,10 @@ class Text(Space):
         is_sized = isinstance(value, str) and self.min_length <= len(value) <= self.max_length
         return is_sized and set(self.characters).issuperset(value)
 
-    def _own_items(self) -> int:
+    def count_items(self, _: dict[int, int]) -> int:
         return self.max_length
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Return text, each length and each character as likely."""
         length = rng.integers(self.min_length, self.max_length + 1)
         likely = [1 / len(self.characters)] * len(self.characters)
         return "".join(rng.choice(list(self.characters), size=length, p=likely))
@@ -907,10 +836,12 @@ class Text(Space):
             reject("expected single characters in a Text")
         members, joined = state.get("_char_set", "charset"), state.get("_char_str", "_charset_str")
         index = state.get("_char_index")
+        places = {character: place for place, character in enumerate(held)}
         if (
             (members is not None and (type(members) not in (set, frozenset) or members != set(held)))
             or (joined is not None and joined != "".join(sorted(held)))
-            or (index is not None and not _is_index(index, held))
+            or (index is not None and (type(index) is not dict or index.keys() != places.keys()))
+            or any(to_int((index or places)[key], "the position of a character") != places[key] for key in places)
         ):
             reject("the copies of the characters of a Text differ")
         least, most = (to_int(state.get(name), f"{name} of a Text") for name in ("min_length", "max_length"))
@@ -921,26 +852,15 @@ class Text(Space):
         return {"min_length": least, "max_length": most, "characters": "".join(held)}
 
 
-def _is_index(index: object, characters: SequenceOf[str]) -> bool:
-    """Return whether a dict has the position of each character."""
-    places = {character: place for place, character in enumerate(characters)}
-    if type(index) is not dict or index.keys() != places.keys():
-        return False
-    return all(to_int(index[character], "the position of a character") == place for character, place in places.items())
-
-
 class Sequence(Space):
     """Sequences of any length."""
 
-    library: Library
     feature_space: Space
     stack: bool
     random: RandomState | None
     stacked_feature_space: Space | None = None
     """With ``stack``: the space of a sequence in one array, as it was saved."""
 
-    class_name = "Sequence"
-    module = "sequence"
     plain_fields = {"feature_space": "space", "stack": "bool"}
     saved = ("feature_space", "stack", "stacked_feature_space")
 
@@ -950,7 +870,7 @@ class Sequence(Space):
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
-            raise self._elements_error()
+            self._refuse_elements()
         return isinstance(value, tuple) and all(map(self.feature_space.contains, value))
 
     def count_items(self, counts: dict[int, int]) -> int:
@@ -962,7 +882,7 @@ class Sequence(Space):
         :raises UnsupportedError: with ``stack``
         """
         if self.stack:
-            raise self._elements_error()
+            self._refuse_elements()
         return tuple(self.feature_space.draw(rng) for _ in range(rng.geometric(0.25)))
 
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
@@ -971,10 +891,10 @@ class Sequence(Space):
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
         feature = state.space("feature_space")
-        stack = state.get("stack") if state.has("stack") else False
-        if type(stack) is not bool or (state.library == "gymnasium" and not state.has("stack")):
+        stack = state.get("stack") if "stack" in state.attributes else False
+        if type(stack) is not bool or (state.library == "gymnasium" and "stack" not in state.attributes):
             reject("expected a bool as stack of a Sequence")
-        stacked = state.space("stacked_feature_space") if state.has("stacked_feature_space") else None
+        stacked = state.space("stacked_feature_space") if "stacked_feature_space" in state.attributes else None
         state.check_composite()
         return {"feature_space": feature, "stack": stack, "stacked_feature_space": stacked}
 
@@ -982,7 +902,6 @@ class Sequence(Space):
 class Graph(Space):
     """Graphs with a space for each node, and one for each edge or none."""
 
-    library: Library
     node_space: Space
     edge_space: Space | None
     random: RandomState | None
@@ -990,8 +909,6 @@ class Graph(Space):
     """The space of several nodes, as gymnasium 1.4 saves it."""
     batch_edge_space: Space | None = None
 
-    class_name = "Graph"
-    module = "graph"
     plain_fields = {"node_space": "space", "edge_space": "optional space"}
     saved = ("node_space", "edge_space", "batch_node_space", "batch_edge_space")
 
@@ -1002,9 +919,9 @@ class Graph(Space):
     @classmethod
     def _read_state(cls, state: _State) -> dict[str, Any]:
         nodes = state.space("node_space")
-        if not state.has("edge_space"):
+        if "edge_space" not in state.attributes:
             reject("a Graph has no edge_space, be it None")
-        others = {name: None if state.get(name) is None else state.space(name) for name in cls.saved[1:]}
+        others = {name: state.space(name) if state.get(name) is not None else None for name in cls.saved[1:]}
         state.check_composite()
         return {"node_space": nodes, **others}
 
@@ -1020,10 +937,7 @@ SPACE_TYPES: Final[dict[str, type[Space]]] = {
 
 
 def _convert(space: Space, spaces: ModuleType, made: dict[int, Any]) -> Any:
-    """Return gymnasium's space; parts that are shared stay shared.
-
-    :param made: spaces that were converted before, by ``id()``
-    """
+    """Return gymnasium's space; parts that are shared stay shared (``made``, by ``id()``)."""
     if id(space) not in made:
         try:
             made[id(space)] = space._construct(spaces, lambda part: _convert(part, spaces, made))  # noqa: SLF001 -- of this module
@@ -1053,14 +967,12 @@ def convert_space(space: object, name: str) -> Space:
         return space
     kind = next((parent.__name__ for parent in type(space).__mro__ if parent.__name__ in _CONVERTED), "")
     try:
-        return SPACE_TYPES[kind].from_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))
+        fields = SPACE_TYPES[kind]._read_object(space, lambda part, key: convert_space(part, f"{name}[{key!r}]"))  # noqa: SLF001 -- of this module
     except (KeyError, AttributeError):
         message = f"expected a space of gymnasium or sbformat as {name}, got {type(space).__name__}"
         raise TypeError(message) from None
-
-
-def _library_of(space: object) -> Library:
-    return "gym" if type(space).__module__.partition(".")[0] == "gym" else "gymnasium"
+    library: Library = "gym" if type(space).__module__.partition(".")[0] == "gym" else "gymnasium"
+    return SPACE_TYPES[kind](library=library, random=None, **fields)
 
 
 def _array_of(array: Any) -> ArrayInfo:
@@ -1102,12 +1014,6 @@ def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
     return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
 
 
-def _dtype_name(code: str) -> str:
-    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
-    kind = kinds.get(code[1:2])
-    return code if kind is None else kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
-
-
 # -- rows ----------------------------------------------------------------------------------------------
 
 
@@ -1115,7 +1021,8 @@ def _rows(kind: type[Space]) -> list[Known]:
     """Return the rows of a space: in gymnasium, and in gym, from which it was taken over."""
     current = (f"{_SPACES}.{kind.module}", kind.class_name)
     uses: dict[str, Any] = {"kind": kind.class_name, "new": kind.decode}
-    olds = [] if kind.is_gone else [f"gym.spaces.{old}" for old in (kind.module, kind.old_module) if old]
+    modules = (kind.module, _OLD_MODULES.get(kind.class_name))
+    olds = [] if kind.is_gone else [f"gym.spaces.{module}" for module in modules if module]
     return [
         *known(*current, "value, built", is_gone=kind.is_gone, **uses),
         *known(olds, kind.class_name, "value, built", current=current, **uses),
@@ -1139,8 +1046,6 @@ ROWS: Final = [
             "_entry_point", "_local_only", "tags", "timestep_limit", "trials", "max_episode_seconds",  # gym < 0.13
         ),
     ),
-    *known(
-        "gymnasium.envs.registration", "WrapperSpec", "only described", kind="environment_spec",
-        new=decode_plain_object, attributes=("name", "entry_point", "kwargs"),
-    ),
+    *known("gymnasium.envs.registration", "WrapperSpec", "only described", kind="environment_spec",
+           new=decode_plain_object, attributes=("name", "entry_point", "kwargs")),
 ]  # fmt: skip

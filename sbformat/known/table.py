@@ -27,26 +27,26 @@ _CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
 _FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
 _OBJECT_OF_CLASS: Final = later("decode_object")
 _RECONSTRUCTED: Final = later("decode_reconstructed_object")
-_BUILTIN_TYPE_CALL: Final = later("decode_builtin_type_call")
+_COMPUTED: Final = {"attribute": decode_gym_generator, "builtin_type": later("decode_builtin_type_call")}
 _CALLED_FUNCTION: Final = later("reject_called_function")
 
 
 def list_place(place: str) -> dict[Pair, Known]:
-    """Return the classes for which SB3 may call an argument of a policy or algorithm, in the order of the rows.
-
-    :param place: ``activation_fn``, ``features_extractor_class``, ``replay_buffer_class`` or ``rollout_buffer_class``
-    """
+    """Return the classes that an argument such as ``activation_fn`` may have, in the order of the rows."""
     return {pair: row for pair, row in TABLE.items() if row.place == place}
 
 
 def find_node_decoder(node: Call) -> NodeDecoder | None:
     """Return the node decoder of a call, or None when its constructor is not known."""
     func = node.func
-    if type(func) is Call:
-        if find_role(func) in _CLASSES:
+    if type(func) is Call:  # the result of another call
+        role = find_role(func)
+        if role in _CLASSES:
             return _OBJECT_OF_CLASS if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
-        if node.how == "REDUCE":
-            return _find_for_computed(func)
+        if node.how != "REDUCE":
+            return None
+        is_function = role in _FUNCTIONS or (isinstance(func.func, Call) and find_role(func.func) == "builtin_type")
+        return _COMPUTED.get(role or "", _CALLED_FUNCTION if is_function else None)
     if type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
     row = find(func.pair)
@@ -54,15 +54,3 @@ def find_node_decoder(node: Call) -> NodeDecoder | None:
         is_object = row.role == "reconstructor" and node.args and isinstance(node.args[0], Call)
         return _RECONSTRUCTED if is_object else row.call
     return row.new if node.how == "NEWOBJ" else None
-
-
-def _find_for_computed(func: Call) -> NodeDecoder | None:
-    """Return the decoder of a call whose function is the result of another call."""
-    role = find_role(func)
-    if role == "attribute":
-        return decode_gym_generator
-    if role == "builtin_type":
-        return _BUILTIN_TYPE_CALL
-    if role in _FUNCTIONS or (isinstance(func.func, Call) and find_role(func.func) == "builtin_type"):
-        return _CALLED_FUNCTION
-    return None

@@ -6,21 +6,13 @@ file is decoded as any other; the constructors are those of a ``.pth``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import FormatError
-from sbformat.known.rows import UnrecognizedError, find_role, known, known_in_pth, reject
+from sbformat.known.rows import find_role, known, known_in_pth, reject, reject_with
+from sbformat.pkl import tree
 from sbformat.pkl.numpy import encoded_bytes
-from sbformat.pkl.tree import (
-    DTYPES,
-    MEMORY_FORMATS,
-    QUANTIZATION_SCHEMES,
-    STORAGES,
-    TENSOR_CLASSES,
-    Call,
-    Global,
-    Persistent,
-)
+from sbformat.pkl.tree import Call, Global, Persistent
 from sbformat.pth.constructors import CONSTRUCTORS
 from sbformat.pth.decode import open_pth
 from sbformat.pth.values import StorageId
@@ -40,16 +32,14 @@ def decode_storage(context: NodeContext, node: Call) -> Storage:
     args: Any = node.args
     if len(args) != 1 or node.updates:
         reject("_load_from_bytes has unknown arguments")
-    seen = context.storages
-    if id(args[0]) not in seen:
-        seen[id(args[0])] = None
-        seen[id(args[0])] = _storage(context, args[0])
-    storage = copy(seen[id(args[0])])  # loading the same bytes again makes another storage
+    seen, key = context.storages, id(args[0])
+    if key not in seen:
+        seen[key] = None  # while it is read, and when that fails
+        seen[key] = _storage(context, args[0])
+    storage = copy(seen[key])  # loading the same bytes again makes another storage
     if storage is None:
         reject("expected a storage in the bytes of _load_from_bytes")
-    reference = Persistent(StorageId(storage))
-    context.substitute(node, reference)
-    context.accept(node)
+    context.substitutes[id(node)] = Persistent(StorageId(storage))
     return storage
 
 
@@ -59,22 +49,13 @@ def _storage(context: NodeContext, raw: object) -> Storage:
         reject("expected bytes as the argument of _load_from_bytes")
     try:
         pickle, storages = open_pth(memoryview(data), context.budget)
-        is_storage = type(pickle.value) is Persistent and not pickle.flags and all(map(_is_storage_class, pickle.log))
-        if is_storage:
-            return storages.storage(pickle.value)
+        value = pickle.value
+        names = [type(node) is Global and not node.updates and node.pair in tree.STORAGES for node in pickle.log]
+        if type(value) is not Persistent or pickle.flags or not all(names):
+            reject("expected a storage in the bytes of _load_from_bytes")
+        return storages.storage(value)
     except FormatError as error:
         reject(f"expected a torch file as the argument of _load_from_bytes: {error.message}")
-    message = "expected a storage in the bytes of _load_from_bytes"
-    raise UnrecognizedError(message)
-
-
-def _is_storage_class(node: object) -> bool:
-    return type(node) is Global and not node.updates and node.pair in STORAGES
-
-
-def reject_tensor(context: NodeContext, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
-    """Reject a tensor whose constructor is known, and that has no value here."""
-    reject("a tensor of a kind that cannot be read")
 
 
 def decode_tensor(context: NodeContext, node: Call) -> object:
@@ -83,20 +64,16 @@ def decode_tensor(context: NodeContext, node: Call) -> object:
     if node.updates or role is None:
         reject("a value of torch is changed after it was constructed")
     args: tuple[object, ...] = node.args  # type: ignore[assignment]
-    if context.has_substitutes:
-        args = tuple(_with_storages(context, arg) for arg in args)
+    if context.substitutes:  # persistent references in place of the calls of _load_from_bytes
+        get = context.substitutes.get
+        args = tuple(
+            tuple([get(id(part), part) for part in arg]) if type(arg) is tuple else get(id(arg), arg) for arg in args
+        )
     value = CONSTRUCTORS[role](context.tensors, args)
     if args != node.args:
-        context.substitute(node, Call("REDUCE", node.func, args))
-    context.accept(node, *[arg for arg in args if type(arg) is Global])
+        context.substitutes[id(node)] = Call("REDUCE", node.func, args)
+    context.accept(*[arg for arg in args if type(arg) is Global])
     return value
-
-
-def _with_storages(context: NodeContext, arg: object) -> object:
-    """Return an argument with persistent references in place of the calls of ``_load_from_bytes``."""
-    if type(arg) is tuple:
-        return tuple([context.find_substitute(part) for part in arg])
-    return context.find_substitute(arg)
 
 
 # -- rows ----------------------------------------------------------------------------------------------
@@ -137,10 +114,8 @@ def _optimizer(name: str, stores: Mapping[str, str], flags: Mapping[str, None], 
     :param flags: its arguments that are flags
     :param defaults: the others except ``lr``: ``step`` reads these options, and torch does not add them by itself
     """
-    return known(
-        f"torch.optim.{name.lower()}", name, "value, layer",
-        place=RMSPROP["place"], arguments={**flags, **defaults}, stores=stores,
-    )  # fmt: skip
+    row = {"place": RMSPROP["place"], "arguments": {**flags, **defaults}, "stores": stores}
+    return known(f"torch.optim.{name.lower()}", name, "value, layer", **row)
 
 
 _USES: Final = {
@@ -150,29 +125,23 @@ _OF_PYTHON: Final = frozenset({"ordered_dict", "set", "frozenset", "bytearray", 
 
 ROWS: Final = [
     # tensors
-    *(
-        row
-        for role in CONSTRUCTORS
-        if role not in _OF_PYTHON
-        for row in known_in_pth(role, _USES.get(role, ""), call=decode_tensor)
-    ),
+    *(row for role in CONSTRUCTORS if role not in _OF_PYTHON
+      for row in known_in_pth(role, _USES.get(role, ""), call=decode_tensor)),
     *known(  # their tensors have no value here
         "torch._utils",
         "_rebuild_nested_tensor _rebuild_device_tensor_from_numpy _rebuild_device_tensor_from_cpu_tensor "
         "_rebuild_xla_tensor",
-        role="unread_tensor", call=reject_tensor,
+        role="unread_tensor", call=reject_with("a tensor of a kind that cannot be read"),
     ),
     *known("torch.storage", "_load_from_bytes", "reaches, built", role="load_from_bytes", call=decode_storage),
-    *(row for pair in TENSOR_CLASSES for row in known(*pair, "value")),
-    *(row for pair in STORAGES for row in known(*pair, "imported")),
-    *(row for pair in DTYPES for row in known(*pair, "value, dtype")),
-    *(row for pair in MEMORY_FORMATS for row in known(*pair, "value")),
-    *(row for pair in QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
-    *known(
-        "torch.jit._pickle",
-        "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
-        "program",
-    ),
+    *(row for pair in tree.TENSOR_CLASSES for row in known(*pair, "value")),
+    *(row for pair in tree.STORAGES for row in known(*pair, "imported")),
+    *(row for pair in tree.DTYPES for row in known(*pair, "value, dtype")),
+    *(row for pair in tree.MEMORY_FORMATS for row in known(*pair, "value")),
+    *(row for pair in tree.QUANTIZATION_SCHEMES for row in known(*pair, kind="quantization scheme")),
+    *known("torch.jit._pickle",
+           "build_boollist build_doublelist build_intlist build_tensor_from_id build_tensorlist restore_type_tag",
+           "program"),
     # layers
     *_activations("activation", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
     *_activations("activation", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU", "inplace"),
@@ -190,34 +159,24 @@ ROWS: Final = [
     *_layers("activation", "MultiheadAttention Threshold"),
     *_layers("batchnorm", "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d"),
     *_layers("container", "ModuleDict ModuleList ParameterDict ParameterList Sequential"),
-    *_layers(
-        "conv",
-        "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d",
-    ),
+    *_layers("conv",
+             "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d"),
     *_layers("dropout", "Dropout1d Dropout2d Dropout3d"),
     *_layers("flatten", "Flatten Unflatten"),
     *_layers("instancenorm", "InstanceNorm1d InstanceNorm2d InstanceNorm3d"),
     *_layers("linear", "Bilinear LazyLinear Linear"),
-    *_layers(
-        "loss", "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss"
-    ),
+    *_layers("loss",
+             "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss"),
     *_layers("module", "Module"),
     *_layers("normalization", "GroupNorm LayerNorm LocalResponseNorm RMSNorm"),
-    *_layers(
-        "padding",
-        "ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d ZeroPad2d",
-    ),
-    *_layers(
-        "pooling",
-        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d "
-        "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d",
-    ),
+    *_layers("padding",
+             "ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad1d ReplicationPad2d ZeroPad2d"),
+    *_layers("pooling", "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
+             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"),
     *_layers("rnn", "GRU GRUCell LSTM LSTMCell RNN RNNCell"),
     *_layers("sparse", "Embedding EmbeddingBag"),
-    *_layers(
-        "transformer",
-        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
-    ),
+    *_layers("transformer",
+             "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer"),
     *_layers("upsampling", "Upsample UpsamplingBilinear2d UpsamplingNearest2d"),
     # optimizers: torch/optim/*.py of torch 1.11 to 2.13, defaults, __setstate__ and step
     *_optimizer("Adam", _ADAM, {**_AMSGRAD, "decoupled_weight_decay": None}, **_BETAS, weight_decay=0),

@@ -48,21 +48,14 @@ class Value:
         kind = type(self)
         given = {**dict(zip(self._fields, values)), **named}
         own = {name: given[name] if name in given else vars(kind).get(name, _ABSENT) for name in self._fields}
-        if (
-            len(values) + len(named) != len(given)
-            or len(given.keys() - own.keys())
-            or any(value is _ABSENT for value in own.values())
-        ):
+        is_whole = len(values) + len(named) == len(given) and given.keys() <= own.keys()
+        if not is_whole or any(value is _ABSENT for value in own.values()):
             message = f"expected the fields {', '.join(self._fields)} of {kind.__name__}, got {', '.join(given)}"
             raise TypeError(message)
         self.__dict__.update(own)
 
     def encode(self, encoder: Encoder) -> Any:  # noqa: ARG002 -- most values need it
-        """Return its tree: what a pickle that the target loads contains for it (VALUES.md 13.7).
-
-        :param encoder: encodes what is in it
-        :raises UnsupportedError: when it has no form without code
-        """
+        """Return its tree for a pickle that the target loads (VALUES.md 13.7); a value of code has none."""
         refuse(f"a {type(self).__name__} has no form without code that every release loads")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -138,11 +131,8 @@ def _render(value: object, depth: int) -> str:
             return f"{type(value).__name__}(...)"
         parts = [f"{name}={_render(part, depth + 1)}" for name, part in vars(value).items()]
         return f"{type(value).__name__}({', '.join(parts)})"
-    if (
-        value is None
-        or isinstance(value, (bool, float))
-        or (isinstance(value, int) and value.bit_length() <= _MOST_ITEMS)
-    ):
+    is_short = isinstance(value, int) and value.bit_length() <= _MOST_ITEMS
+    if is_short or value is None or isinstance(value, (bool, float)):
         return repr(value)
     if isinstance(value, str):
         return repr(value[:_MOST_ITEMS])
@@ -187,10 +177,13 @@ class Cycle(Value):
     """The place where a value contains itself."""
 
 
+GeneratorKind: TypeAlias = Literal["RandomState", "Generator", "BitGenerator"]
+
+
 class RandomState(Value):
     """A random number generator of numpy, or its bit generator alone."""
 
-    kind: Literal["RandomState", "Generator", "BitGenerator"]
+    kind: GeneratorKind
     bit_generator: str
     """``MT19937``, ``PCG64``, ..."""
     state: object

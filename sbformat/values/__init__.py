@@ -72,9 +72,10 @@ def encode(value: object, target: str | Release = NEWEST, *, foreign: frozenset[
 
         encode(ConstantSchedule(3e-4), "2.4")  # a call of stable_baselines3.common.utils.constant_fn
     """
-    from sbformat.known.encoder import encode_value
+    from sbformat.known.encoder import Encoder
+    from sbformat.pkl.encode import encode_pickle
 
-    return encode_value(value, parse_target(target), foreign)
+    return encode_pickle(Encoder(parse_target(target), foreign).tree(value), protocol=4)
 
 
 def decode_tree(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.known.context import NodeContext
-from sbformat.known.rows import UnrecognizedError
+from sbformat.known.rows import Unaccepted, UnrecognizedError
 from sbformat.known.table import find, find_node_decoder, find_role
 from sbformat.pkl.tree import COMPOSITES, LEAVES, Call, Dict, FrozenSet, Global, Persistent, Set, add_changes
 
@@ -37,8 +37,6 @@ _SMALL: Final = (8, 64)
 
 class Decoder(NodeContext):
     """A context that walks the tree; parameters as :class:`~sbformat.known.context.NodeContext`."""
-
-    __slots__ = ("_calls", "_heights", "_items", "_nbytes", "_open", "_sizes")
 
     def __init__(
         self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
@@ -136,16 +134,13 @@ class Decoder(NodeContext):
                 return tuple(made)
             return made if kind is list else self.make_set(made, is_frozen=kind is FrozenSet)
         if kind is Persistent:
-            return self._decode_persistent(node)  # type: ignore[arg-type]
+            try:
+                return self.tensors.storage(node)
+            except (TensorError, UnsupportedError) as error:
+                self.add_issue(node, "arguments", f"a persistent reference: {error.message}")  # type: ignore[arg-type]
+                return node
         self.add_issue(node, "unknown", "a copyreg extension code, which only its author can resolve")  # type: ignore[arg-type]
         return node
-
-    def _decode_persistent(self, node: Persistent) -> object:
-        try:
-            return self.tensors.storage(node)
-        except (TensorError, UnsupportedError) as error:
-            self.add_issue(node, "arguments", f"a persistent reference: {error.message}")
-            return node
 
     def _decode_call(self, node: Call, parts: Sequence[object]) -> object:
         decode = find_node_decoder(node)
@@ -156,14 +151,17 @@ class Decoder(NodeContext):
             self.add_issue(node, "arguments", "it is given a value that is changed afterwards")
             return node
         try:
-            value = decode(self, node)
+            made = decode(self, node)
         except (UnrecognizedError, TensorError, UnsupportedError) as error:
             self.add_issue(node, "arguments", str(error) if isinstance(error, UnrecognizedError) else error.message)
             return node
         except (IndexError, KeyError, TypeError, ValueError):  # a shape that its node decoder did not think of
             self.add_issue(node, "arguments", "its arguments are not of any known kind")
             return node
-        return value
+        if type(made) is Unaccepted:
+            return made.value
+        self.accept(node)
+        return made
 
     def _only_stores(self, node: Call) -> bool:
         """Return whether a call only stores its arguments, so that it does not matter when they are changed."""
@@ -174,10 +172,7 @@ class Decoder(NodeContext):
         return find_role(node) in _STORING_ROLES
 
     def _uses_changed_value(self, node: Call) -> bool:
-        """Return whether an argument or state was changed after it was referred to again, perhaps after this call.
-
-        The tree holds the final contents, and the call may have seen earlier ones.
-        """
+        """Return whether the tree has later contents of an argument or state than the call may have seen."""
         todo: list[object] = [node, *self._parts(node)]
         seen: set[int] = set()
         while todo:

@@ -79,11 +79,7 @@ def _others(keys: Iterable[object]) -> list[object]:
 
 
 class _Costs:
-    """Count of the parts that are hashed, over all tables of a pickle.
-
-    :param most: parts
-    :param deepest: tuples within tuples: hashing them recurses, in C
-    """
+    """Count of the parts that are hashed, over all tables of a pickle; hashing tuples in tuples recurses, in C."""
 
     def __init__(self, most: int, deepest: int) -> None:
         self.most = most
@@ -120,8 +116,7 @@ class _Costs:
             if waiting:
                 todo.extend(waiting)
                 continue
-            for item in part:
-                fault = fault or _unhashable(item)
+            fault = next((found for found in map(_unhashable, part) if found is not None), None)
             if fault is not None:
                 return fault
             self._costs[id(part)] = 1 + sum(self._costs.get(id(item), 1) for item in part)
@@ -140,26 +135,19 @@ def _unhashable(value: object) -> str | None:
     if not isinstance(value, Call) or type(value.func) is not Global:
         return None
     is_object = value.how == "NEWOBJ" and find(value.func.pair).kind in _UNHASHABLE_OBJECTS
-    if is_object or "unhashable" in find_called(value).uses or _is_structured(value):
-        return f"an object of {value.func}"
-    return None
-
-
-def _is_structured(value: Call) -> bool:
-    """Return whether a value is a numpy scalar with fields, which has no hash."""
     dtype = value.args[0] if find_role(value) == "numpy_scalar" and value.args else None  # type: ignore[index]
     code = dtype.args[0] if isinstance(dtype, Call) and type(dtype.args) is tuple and dtype.args else None
-    return isinstance(code, str) and code.lstrip("<>|=").startswith("V")
+    is_structured = isinstance(code, str) and code.lstrip("<>|=").startswith("V")  # a numpy scalar with fields
+    if is_object or "unhashable" in find_called(value).uses or is_structured:
+        return f"an object of {value.func}"
+    return None
 
 
 # -- collisions ---------------------------------------------------------------------------------------
 
 
 def _find_collisions(keys: list[object], most: int, *, is_set: bool) -> str | None:
-    """Return a fault when many keys of one table collide, or None.
-
-    :param most: objects that are allowed among them, whose hashes are not computed
-    """
+    """Return a fault when many keys of one table collide, or more than ``most`` are objects, or None."""
     objects = sum(isinstance(key, Call) for key in keys)
     if objects > most:
         return f"{objects:,} of its keys in one table are objects, whose hashes a file may choose"
@@ -223,13 +211,10 @@ def _insert(slots: list[object], entry: tuple[int, object], *, is_set: bool) -> 
             if there is None:
                 slots[place] = entry
                 return count
-            if _is_same(there, entry):  # type: ignore[arg-type]
+            held, key = there[1], entry[1]  # type: ignore[index]
+            if there[0] == entry[0] and (  # type: ignore[index]
+                held is key or (type(held) in _NUMBERS and type(key) in _NUMBERS and held == key)
+            ):
                 return -count
         perturb >>= _PERTURB_SHIFT
         at = (5 * at + 1 + perturb) & mask
-
-
-def _is_same(there: tuple[int, object], entry: tuple[int, object]) -> bool:
-    if there[0] != entry[0]:
-        return False
-    return there[1] is entry[1] or (type(there[1]) in _NUMBERS and type(entry[1]) in _NUMBERS and there[1] == entry[1])

@@ -9,48 +9,15 @@ import contextlib
 import json
 import math
 import struct
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known import spaces, types
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import EXAMINED_KEYS
-from sbformat.known.spaces import (
-    Box,
-    DictSpace,
-    Discrete,
-    Graph,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    Sequence,
-    Text,
-    TupleSpace,
-)
-from sbformat.known.types import (
-    CarriedClass,
-    CarriedObject,
-    ConstantSchedule,
-    Cycle,
-    DefaultDict,
-    Described,
-    DType,
-    EnumMember,
-    FloatSchedule,
-    Function,
-    Instance,
-    InterpolatedSchedule,
-    LinearSchedule,
-    Module,
-    ObjectArray,
-    Partial,
-    RandomState,
-    Reference,
-    RNNStates,
-    SeedSequence,
-    TrainFreq,
-    Value,
-)
+from sbformat.known.types import CarriedObject, Function, InterpolatedSchedule, LinearSchedule, Reference, Value
 from sbformat.pkl.encode import render_call
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
@@ -59,7 +26,7 @@ from sbformat.values.computed import ComputedSchedule
 from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.values.schedule_meaning import ScheduleMeaning
 
@@ -75,13 +42,6 @@ _ROW_CHARACTERS: Final = 16
 FROM_BYTECODE: Final = "understood from bytecode"
 
 
-class _Quota:
-    """The number of parts that may still be rendered."""
-
-    def __init__(self) -> None:
-        self.parts = _PARTS
-
-
 def render_json(value: object, key: str | None = None) -> Any:
     """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
 
@@ -90,7 +50,7 @@ def render_json(value: object, key: str | None = None) -> Any:
     :param value: as :func:`sbformat.values.decode` returns it
     :param key: the key of ``data`` that has it: functions are examined under those of schedules
     """
-    made = _json(value, _Quota(), 0)
+    made = _json(value, count(1), 0)
     found = find_meaning(value, examines=key in EXAMINED_KEYS)
     if found.is_from_bytecode or isinstance(found.function, Function):
         made["computes"] = _describe_meaning(found)
@@ -115,9 +75,8 @@ class ValueRenderer:
         return made
 
 
-def _json(value: object, left: _Quota, depth: int) -> Any:
-    left.parts -= 1
-    if left.parts < 0 or depth > _DEEPEST:
+def _json(value: object, parts: Iterator[int], depth: int) -> Any:
+    if next(parts) > _PARTS or depth > _DEEPEST:
         return {"kind": "more"}
     if value is None or isinstance(value, (bool, float, str, int, bytes, bytearray)):
         return _scalar(value)
@@ -126,14 +85,15 @@ def _json(value: object, left: _Quota, depth: int) -> Any:
     if isinstance(value, TensorInfo):
         return {"kind": "tensor", "dtype": value.dtype, "shape": list(value.shape)}
     if isinstance(value, Function):
-        return _function(value, left, depth)
-    if isinstance(value, (Node, Cycle)):
+        return _function(value, parts, depth)
+    if isinstance(value, (Node, types.Cycle)):
         return {"kind": "opaque", "text": render_line(value)}
     if isinstance(value, (dict, Dict)):
-        return _mapping(value, left, depth)
+        return _mapping(value, parts, depth)
     if isinstance(value, Value):
-        return {"kind": _KINDS.get(type(value), type(value).__name__), **_fields(value, left, depth)}
-    return _items(value, left, depth)
+        kind = "reference" if type(value) is Reference else type(value).__name__
+        return {"kind": kind, **_fields(value, parts, depth)}
+    return _items(value, parts, depth)
 
 
 def _scalar(value: object) -> Any:
@@ -146,12 +106,12 @@ def _scalar(value: object) -> Any:
     return value
 
 
-def _items(value: Any, left: _Quota, depth: int) -> Any:
+def _items(value: Any, parts: Iterator[int], depth: int) -> Any:
     """Render a list of any kind, or a date or path as text."""
     if not hasattr(value, "__len__"):
         return {"kind": type(value).__name__, "text": escape(str(value), _CHARACTERS)}
     items = sorted(value, key=render_line) if isinstance(value, (set, frozenset)) else value  # others have an order
-    shown = [_json(item, left, depth + 1) for item, _ in zip(items, range(_ITEMS))]
+    shown = [_json(item, parts, depth + 1) for item, _ in zip(items, range(_ITEMS))]
     if isinstance(value, (list, tuple)) and len(value) == len(shown):
         return shown
     made = {"kind": type(value).__name__, "length": len(value), "items": shown}
@@ -160,32 +120,28 @@ def _items(value: Any, left: _Quota, depth: int) -> Any:
     return made
 
 
-def _mapping(value: Any, left: _Quota, depth: int) -> Any:
+def _mapping(value: Any, parts: Iterator[int], depth: int) -> Any:
     pairs = value.items() if isinstance(value, dict) else value
-    shown = {_key(key): _json(item, left, depth + 1) for (key, item), _ in zip(pairs, range(_ITEMS))}
+    shown = {}
+    for (key, item), _ in zip(pairs, range(_ITEMS)):
+        name = escape(key if isinstance(key, str) else render_line(key), _CHARACTERS)
+        shown[name] = _json(item, parts, depth + 1)
     return shown if len(value) <= _ITEMS else {"kind": "dict", "length": len(value), "items": shown}
 
 
-def _key(key: object) -> str:
-    return escape(key if isinstance(key, str) else render_line(key), _CHARACTERS)
-
-
-def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
+def _fields(value: Any, parts: Iterator[int], depth: int) -> dict[str, Any]:
     """Return the fields of a value, a random generator by its kind alone, and a table by samples."""
     if isinstance(value, InterpolatedSchedule):
         return {"points": len(value.values), "samples": [value.sample(progress) for progress in SAMPLED]}
     made = {}
     for name, part in value.shown_fields():
-        if isinstance(part, RandomState):
+        if isinstance(part, types.RandomState):
             made[name] = part.bit_generator
         elif isinstance(part, Reference):
             made[name] = str(part)
         else:
-            made[name] = _json(part, left, depth + 1)
+            made[name] = _json(part, parts, depth + 1)
     return made
-
-
-_KINDS: Final[dict[type, str]] = {Reference: "reference"}
 
 
 def _array(value: ArrayInfo) -> dict[str, Any]:
@@ -203,7 +159,7 @@ def _array(value: ArrayInfo) -> dict[str, Any]:
     return {**made, "min": min(items), "max": max(items)}
 
 
-def _function(value: Function, left: _Quota, depth: int) -> dict[str, Any]:
+def _function(value: Function, parts: Iterator[int], depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": "function", "qualname": escape(value.qualname, _CHARACTERS)}
     if value.module is not None:
         made["module"] = escape(value.module, _CHARACTERS)
@@ -212,8 +168,8 @@ def _function(value: Function, left: _Quota, depth: int) -> dict[str, Any]:
         made["line"] = value.code.firstlineno
         made["digest"] = value.digest
     if value.schedule is not None:
-        made["schedule"] = _json(value.schedule, left, depth + 1)
-    made["closure"] = _mapping(value.closure, left, depth)
+        made["schedule"] = _json(value.schedule, parts, depth + 1)
+    made["closure"] = _mapping(value.closure, parts, depth)
     return made
 
 
@@ -322,33 +278,20 @@ def _render_array(value: ArrayInfo, _: int) -> str:
     return f"array {value.dtype} {_shape(value.shape)}: {_bounds(value)}"
 
 
-def _render_box(value: Box, _: int) -> str:
-    return f"Box({_bounds(value.low)}, {_bounds(value.high)}, {_shape(value.shape)}, {value.dtype})"
-
-
-def _render_discrete(value: Discrete, _: int) -> str:
-    return f"Discrete({value.n}, start={value.start})" if value.start else f"Discrete({value.n})"
-
-
 def render_linear(value: LinearSchedule) -> str:
     """Return a linear schedule as ``linear 0.0008 -> 0.0``, and when it ends if that is not the end of training."""
-    return f"linear {value.start} -> {value.end}{_render_end(value)}"
-
-
-def _render_end(value: LinearSchedule) -> str:
-    """Return ``in the first 50% of training``; of a schedule that is longer than the training, its last value."""
-    fraction = value.end_fraction
+    fraction, text = value.end_fraction, f"linear {value.start} -> {value.end}"
     if fraction == 1:
-        return ""
+        return text
     try:
         last = float(value.start + (value.end - value.start) / fraction)
     except (ArithmeticError, TypeError, ValueError):
         last = math.nan
     if not math.isfinite(last) or not 0 < fraction < math.inf:
-        return f" over {fraction}"
+        return f"{text} over {fraction}"
     if fraction < 1:
-        return f" in the first {100 * fraction:.4g}% of training"
-    return f", which it does not reach: {last:.4g} at the end of training (end fraction {fraction})"
+        return f"{text} in the first {100 * fraction:.4g}% of training"
+    return f"{text}, which it does not reach: {last:.4g} at the end of training (end fraction {fraction})"
 
 
 def _render_table(value: InterpolatedSchedule, _: int) -> str:
@@ -377,42 +320,39 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (ArrayInfo, _render_array),
     (TensorInfo, lambda value, _: f"tensor {value.dtype} {_shape(value.shape)}"),
     (Reference, lambda value, _: str(value)),
-    (DType, lambda value, _: f"dtype {value.code}"),
-    (Box, _render_box),
-    (Discrete, _render_discrete),
-    (MultiDiscrete, lambda value, _: f"MultiDiscrete({_bounds(value.nvec)})"),
-    (MultiBinary, lambda value, _: f"MultiBinary({', '.join(map(str, value.shape))})"),
-    (Text, lambda value, _: f"Text({value.min_length} to {value.max_length} of {len(value.characters)} characters)"),
-    (Sequence, lambda value, depth: f"Sequence({_render(value.feature_space, depth)})"),
-    (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
-    (ConstantSchedule, lambda value, _: f"constant {value.value}"),
+    (types.DType, lambda value, _: f"dtype {value.code}"),
+    (spaces.Box, lambda box, _: f"Box({_bounds(box.low)}, {_bounds(box.high)}, {_shape(box.shape)}, {box.dtype})"),
+    (spaces.Discrete, lambda value, _: f"Discrete({value.n}{f', start={value.start}' if value.start else ''})"),
+    (spaces.MultiDiscrete, lambda value, _: f"MultiDiscrete({_bounds(value.nvec)})"),
+    (spaces.MultiBinary, lambda value, _: f"MultiBinary({', '.join(map(str, value.shape))})"),
+    (spaces.Text, lambda text, _: f"Text({text.min_length} to {text.max_length} of {len(text.characters)} characters)"),
+    (spaces.Sequence, lambda value, depth: f"Sequence({_render(value.feature_space, depth)})"),
+    (spaces.Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
+    (types.ConstantSchedule, lambda value, _: f"constant {value.value}"),
     (LinearSchedule, lambda value, _: render_linear(value)),
     (ComputedSchedule, lambda value, _: f"{describe_samples(value)} during training"),
     (InterpolatedSchedule, _render_table),
-    (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
+    (types.FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
     (Function, _render_function),
-    (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),
+    (types.CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),
     (CarriedObject, _render_object),
-    (Partial, lambda value, depth: f"partial of {_render(value.function, depth)}({_joined(value.args, depth)})"),
-    (TrainFreq, lambda value, _: f"every {value.frequency} {value.unit.value}"),
-    (EnumMember, lambda value, depth: f"{value.enum.name}({_render(value.value, depth)})"),
-    (Instance, lambda value, depth: f"{value.type.name} {_pairs(value.attributes, depth)}"),
-    (RandomState, lambda value, _: f"{value.kind} ({value.bit_generator})"),
-    (SeedSequence, lambda *_: "SeedSequence"),
-    (RNNStates, lambda value, depth: f"RNNStates({_joined((*value.pi, *value.vf), depth)})"),
-    (Module, lambda value, _: f"module {value.name}"),
-    (ObjectArray, lambda value, _: f"array of objects {_shape(value.shape)}"),
-    (DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
-    (Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
-    (Cycle, lambda *_: "itself"),
+    (types.Partial, lambda value, depth: f"partial of {_render(value.function, depth)}({_joined(value.args, depth)})"),
+    (types.TrainFreq, lambda value, _: f"every {value.frequency} {value.unit.value}"),
+    (types.EnumMember, lambda value, depth: f"{value.enum.name}({_render(value.value, depth)})"),
+    (types.Instance, lambda value, depth: f"{value.type.name} {_pairs(value.attributes, depth)}"),
+    (types.RandomState, lambda value, _: f"{value.kind} ({value.bit_generator})"),
+    (types.SeedSequence, lambda *_: "SeedSequence"),
+    (types.RNNStates, lambda value, depth: f"RNNStates({_joined((*value.pi, *value.vf), depth)})"),
+    (types.Module, lambda value, _: f"module {value.name}"),
+    (types.ObjectArray, lambda value, _: f"array of objects {_shape(value.shape)}"),
+    (types.DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
+    (types.Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
+    (types.Cycle, lambda *_: "itself"),
     (Call, lambda value, _: f"not known: {render_call(value, _CHARACTERS)}"),
     (Node, lambda value, _: f"not known: {value}"),
     ((dict, Dict), _pairs),
-    (DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),
-    (
-        (TupleSpace, OneOf),
-        lambda value, depth: f"{type(value).__name__.removesuffix('Space')}({_joined(value.spaces, depth)})",
-    ),
+    (spaces.DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),
+    ((spaces.TupleSpace, spaces.OneOf), lambda value, depth: f"{value.class_name}({_joined(value.spaces, depth)})"),
     ((list, tuple), _list),
     ((bytes, bytearray), lambda value, _: f"{len(value)} bytes"),
 )

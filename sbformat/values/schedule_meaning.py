@@ -10,17 +10,10 @@ import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.immutable import Record
+from sbformat.known import types
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
-from sbformat.known.types import (
-    CarriedObject,
-    ConstantSchedule,
-    FloatSchedule,
-    Function,
-    InterpolatedSchedule,
-    LinearSchedule,
-    Partial,
-)
+from sbformat.known.types import ConstantSchedule, Function, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values.computed import ComputedSchedule, examine
 
@@ -31,7 +24,7 @@ Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule | Inte
 
 SAMPLED: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The remaining progress at which a schedule is sampled for people."""
-_CARRIED: Final = (Function, CarriedObject, Partial)
+_CARRIED: Final = (Function, types.CarriedObject, types.Partial)
 _DEEPEST: Final = 8
 """Schedules within schedules."""
 _FITTED: Final = 200
@@ -47,7 +40,7 @@ class ScheduleMeaning(Record):
 
     schedule: Meaning | None
     """None if the value is not a schedule, or not understood."""
-    function: Function | CarriedObject | Partial | None
+    function: Function | types.CarriedObject | types.Partial | None
     """The function or callable object whose bytecode was examined; None where none was."""
     reason: str
     """Why it is not understood, as the end of a sentence; empty if no bytecode was examined, or if it is."""
@@ -82,7 +75,7 @@ def find_meaning(value: object, *, examines: bool = True) -> ScheduleMeaning:
 def unwrap(value: object) -> object:
     """Return the innermost schedule, or the function of a user in it."""
     for _ in range(_DEEPEST):
-        inner = value.schedule if isinstance(value, (FloatSchedule, Function)) else None
+        inner = value.schedule if isinstance(value, (types.FloatSchedule, Function)) else None
         if inner is None:
             break
         value = inner
@@ -100,10 +93,7 @@ def _find_number(value: object) -> float | None:
 
 
 def sample(schedule: Meaning, progress: float) -> float:
-    """Return the value of a schedule at a remaining progress, as SB3 computes it; NaN where that is an error.
-
-    :param progress: from 1 at the start of the training to 0 at its end
-    """
+    """Return the value at a remaining progress (1 to 0) as SB3 computes it; NaN where that is an error."""
     if isinstance(schedule, ConstantSchedule):
         return schedule.value
     if isinstance(schedule, (ComputedSchedule, InterpolatedSchedule)):

@@ -21,7 +21,7 @@ from sbformat.formats.vecnormalize.pickles import WHOLE_FILE, library_of, make_v
 from sbformat.immutable import Record
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import NEWEST, NORM_OBS_KEYS, parse_target
-from sbformat.known.encoder import make_tree
+from sbformat.known.encoder import Encoder
 from sbformat.known.spaces import Space
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.nets.reading import match_saved_policy
@@ -119,7 +119,7 @@ def _rebuild_arguments(
             is_of_gym = getattr(value, "library", None) == "gym"
             words = "a space of gymnasium instead of gym" if is_of_gym else ""
             rows.append(row(name, "translated" if is_of_gym else "kept", words))
-        made[name] = make_tree(value, release)
+        made[name] = Encoder(release).tree(value)
     return made
 
 
