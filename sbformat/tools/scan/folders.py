@@ -155,13 +155,12 @@ def is_unzipped_archive(names: Collection[str]) -> bool:
     return DATA_ENTRY in names or (VERSION_ENTRY in names and any(name.endswith(PTH_SUFFIX) for name in names))
 
 
-def is_large_and_unknown(path: str, limits: Limits) -> bool:
-    """Return whether a file is large, its start and end are not those of anything to scan, and it has no YAML tags.
-
-    :param path: of a regular file
-    :param limits: for the bytes at its start
-    """
+def is_large_and_unknown(path: str, limits: Limits, remote: RemoteSource | None = None) -> bool:
+    """Return whether a file is large, its start and end are not those of anything to scan, and it has no YAML tags."""
     import mmap
+
+    if remote is not None:
+        return _is_large_and_unknown_remote(remote)
 
     try:
         with open(path, "rb", buffering=0) as file:
@@ -174,7 +173,7 @@ def is_large_and_unknown(path: str, limits: Limits) -> bool:
         return False
 
 
-def is_large_and_unknown_remote(remote: RemoteSource) -> bool:
+def _is_large_and_unknown_remote(remote: RemoteSource) -> bool:
     """Return the same of a remote file, of which the start and the end are fetched, and all if it may be YAML.
 
     A pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only.
