@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mmap import mmap
 
     from sbformat.io.remote import RemoteSource
+    from sbformat.io.source import Source
     from sbformat.limits import Limits
 
 _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
@@ -88,9 +89,12 @@ class _Walk:
             except OSError as error:
                 self.tree.unreadable[here] = error
                 continue
-            if self._finds_archives and not is_in_archive and self._is_archive(items):
-                self.tree.files.append(here)
-                is_in_archive = True
+            if self._finds_archives and not is_in_archive:
+                files = (item for item in items if os.path.isfile(item.path))
+                names = {item.name for item in files if not item.is_symlink() or is_within(item.path, self._roots)}
+                if is_unzipped_archive(names):
+                    self.tree.files.append(here)
+                    is_in_archive = True
             below = []
             for item in items:
                 if item.is_symlink():
@@ -125,6 +129,7 @@ class _Walk:
             self.tree.files.append(path)
 
     def _resolve(self, path: str, *, is_in_archive: bool) -> None:
+        """List what a link leads to."""
         try:
             status = os.stat(path)
         except OSError:  # a link to nothing, or to itself
@@ -141,14 +146,6 @@ class _Walk:
         else:
             self._add(path, status, is_in_archive=False)
 
-    def _is_archive(self, items: list[os.DirEntry[str]]) -> bool:
-        names = {
-            item.name
-            for item in items
-            if os.path.isfile(item.path) and (not item.is_symlink() or is_within(item.path, self._roots))
-        }
-        return is_unzipped_archive(names)
-
 
 def is_unzipped_archive(names: Collection[str]) -> bool:
     """Return whether a folder is an unzipped archive, by the names of its files."""
@@ -156,11 +153,15 @@ def is_unzipped_archive(names: Collection[str]) -> bool:
 
 
 def is_large_and_unknown(path: str, limits: Limits, remote: RemoteSource | None = None) -> bool:
-    """Return whether a file is large, its start and end are not those of anything to scan, and it has no YAML tags."""
-    import mmap
+    """Return whether a file is large, its start and end are not those of anything to scan, and it has no YAML tags.
 
+    :param remote: the file, if it is a remote one: its start and end are fetched, and all of it if it may be YAML. A
+        pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only
+    """
     if remote is not None:
-        return _is_large_and_unknown_remote(remote)
+        is_large = remote.size > LARGE_FILE_BYTES and not last_name(remote.name).lower().endswith(PICKLE_SUFFIXES)
+        return is_large and _is_unknown(remote, limits)
+    import mmap
 
     try:
         with open(path, "rb", buffering=0) as file:
@@ -168,39 +169,32 @@ def is_large_and_unknown(path: str, limits: Limits, remote: RemoteSource | None 
             if size <= LARGE_FILE_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
                 return False
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                return not (_may_contain_pickles(data, limits) or contains_tags(BytesSource(data)))
+                return _is_unknown(BytesSource(data), limits, data)
     except (OSError, ValueError):  # the scan reports it; ValueError: the file was truncated to nothing in the meantime
         return False
 
 
-def _is_large_and_unknown_remote(remote: RemoteSource) -> bool:
-    """Return the same of a remote file, of which the start and the end are fetched, and all if it may be YAML.
+def _is_unknown(source: Source, limits: Limits, data: mmap | None = None) -> bool:
+    """Return whether a large file contains neither pickles nor YAML tags.
 
-    A pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only.
+    :param data: all bytes of a local file
     """
-    if remote.size <= LARGE_FILE_BYTES or last_name(remote.name).lower().endswith(PICKLE_SUFFIXES):
-        return False
-    head = bytes(remote.view(0, _HEAD_BYTES))
+    head = bytes(source.view(0, _HEAD_BYTES))
     kind = detect_kind(BytesSource(head))
-    if kind in _ALWAYS or kind == "data-json" or is_safetensors(head, remote.size) or is_tar(memoryview(head)):
+    if kind in _ALWAYS or is_safetensors(head, source.size) or is_tar(memoryview(head)):
         return False
-    if head.startswith(NPY_MAGIC):
-        return find_npy_pickle(memoryview(head)) is None
-    end = bytes(remote.view(max(0, remote.size - _ZIP_TAIL_BYTES), _ZIP_TAIL_BYTES))
-    return END_SIGNATURE not in end and not contains_tags(remote)
-
-
-def _may_contain_pickles(data: mmap, limits: Limits) -> bool:
-    head = data[:_HEAD_BYTES]
-    kind = detect_kind(BytesSource(head))
-    if kind in _ALWAYS or is_safetensors(head, len(data)) or is_tar(memoryview(head)):
-        return True
-    if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
-        return True
+    if END_SIGNATURE in bytes(source.view(max(0, source.size - _ZIP_TAIL_BYTES), _ZIP_TAIL_BYTES)):
+        return False
     if kind == "data-json":
-        return contains_blob_key(data)
-    if head.startswith(NPY_MAGIC):
-        return find_npy_pickle(memoryview(head)) is not None
+        has_pickle = data is None or contains_blob_key(data)
+    elif head.startswith(NPY_MAGIC):
+        has_pickle = find_npy_pickle(memoryview(head)) is not None
+    else:
+        has_pickle = data is not None and _begins_as_pickle(data, limits)
+    return not (has_pickle or contains_tags(source))
+
+
+def _begins_as_pickle(data: mmap, limits: Limits) -> bool:
     found = attempt(data[: limits.pickle_bytes], Budget(limits), encoding="utf-8")
     if found.pickle is not None:
         return bool(found.log) or found.pickle.size < len(data)
