@@ -172,36 +172,14 @@ def judge_decoded(
 
 DANGEROUS: Final[Verdict] = "dangerous"
 _METHODS: Final[dict[UpdateHow, str]] = {
-    "BUILD": "__setstate__",
-    "APPENDS": "extend",
-    "SETITEMS": "__setitem__",
-    "ADDITEMS": "add",
-}
+    "BUILD": "__setstate__", "APPENDS": "extend", "SETITEMS": "__setitem__", "ADDITEMS": "add",
+}  # fmt: skip
 """The methods that opcodes call on an object."""
 _PROGRAM: Final = "__torch__."
 """The package of the classes that a TorchScript archive defines; Python has no such module."""
-
-
-class Remark(Record):
-    """A finding without its location."""
-
-    rule: Rule
-    message: str
-    names: tuple[str, ...] = ()
-    verdict: Verdict | None = None
-    """None: that of the rule."""
-    reason: Reason | None = None
-    """None: that of the rule."""
-    call: Call | None = None
-    """The call whose arguments the message lacks."""
-
-    def describe(self) -> str:
-        """Return the message, with the arguments of the call after its name."""
-        if self.call is None:
-            return self.message
-        shown = escape(self.names[0], SHOWN)
-        start, _, end = self.message.partition(shown)
-        return f"{start}{shown}{render_arguments(self.call)}{end}"
+_STORED_ALGORITHM: Final = (
+    "an algorithm class is stored where SB3 expects none: called with a text, it creates that environment"
+)
 
 
 class _PickleJudge:
@@ -246,7 +224,9 @@ class _PickleJudge:
         wrapped = self._find_wrapped_algorithm(pickle.value)
         for node in self.log:
             if isinstance(node, Global) and "algorithm" in find(node.pair).uses and node is not wrapped:
-                self._add(node, self._describe_algorithm(node))
+                is_called = id(node) in self._called_names or id(node) in self._given_names
+                rule: Rule = "called-name" if is_called else "unknown-name"
+                self._add(node, rule, _STORED_ALGORITHM, name_of(node))
             if id(node) not in decoder.understood and id(node) not in issues:
                 self._judge_unrecognized(node)
                 continue
@@ -347,42 +327,36 @@ class _PickleJudge:
         if rule in _CARRIED:
             if message.endswith(RUNS_WHEN_CALLED):
                 message += _when_called(self.location.key)
-            self._add(node, Remark(_CARRIED[rule], message, (name_of(node),)))  # type: ignore[arg-type]
+            self._add(node, _CARRIED[rule], message, name_of(node))  # type: ignore[arg-type]
         elif rule == "called":
-            self._add(node, Remark("carried-function", message, (name_of(node),), DANGEROUS))
+            self._add(node, "carried-function", message, name_of(node), verdict=DANGEROUS)
         elif rule == "base":
-            self._judge_base(node, message)
+            # an unknown name that a class pickled by value inherits from, or is created by
+            why = explain_danger(node.pair) if isinstance(node, Global) else None
+            if why or name_of(node) not in self.allow:
+                text = message + (f"; it {why}" if why else "")
+                self._report("dangerous-name" if why else "unknown-call", node, text)
         elif rule == "module":
             why = explain_danger((message, ""))
             text = f"the module {escape(message, SHOWN)} is imported" + (f": it {why}" if why else "")
-            self._add(node, Remark("dangerous-name" if why else "unknown-name", text, (message,)))
+            self._add(node, "dangerous-name" if why else "unknown-name", text, message)
         elif rule == "arguments":
             self._judge_arguments(node, message)
         elif isinstance(node, Global) and find(node.pair).role:
-            self._judge_callee(node)
+            # a known constructor that is a value, so that other code may call it with any arguments
+            message, why = "is stored as a value that other code may call", explain_danger(node.pair)
+            if why:
+                self._report("dangerous-name", node, f"{message}: it {why}")
+            else:
+                verdict = DANGEROUS if "reaches" in find(node.pair).uses else None
+                self._report("unchecked-arguments", node, message, verdict)
         else:
             self._judge_unrecognized(node)
-
-    def _judge_callee(self, node: Global) -> None:
-        """Judge a known constructor that is a value, so that other code may call it with any arguments."""
-        message, why = "is stored as a value that other code may call", explain_danger(node.pair)
-        if why:
-            self._report("dangerous-name", node, f"{message}: it {why}")
-        else:
-            verdict = DANGEROUS if "reaches" in find(node.pair).uses else None
-            self._report("unchecked-arguments", node, message, verdict)
-
-    def _judge_base(self, node: Node | Update, message: str) -> None:
-        """Judge an unknown name that a class pickled by value inherits from, or is created by."""
-        why = explain_danger(node.pair) if isinstance(node, Global) else None
-        if why or name_of(node) not in self.allow:
-            text = message + (f"; it {why}" if why else "")
-            self._report("dangerous-name" if why else "unknown-call", node, text)
 
     def _judge_arguments(self, node: Node | Update, message: str) -> None:
         """Judge a known constructor with arguments that sbformat does not know, or an invalid storage."""
         if not isinstance(node, Call):
-            self._add(node, Remark("unchecked-arguments", message))
+            self._add(node, "unchecked-arguments", message)
             return
         func = node.func
         is_reaching = "reaches" in find_called(node).uses or not isinstance(func, Global)
@@ -399,60 +373,55 @@ class _PickleJudge:
 
     # -- what is not understood -----------------------------------------------------------------------
 
-    def _describe_unrecognized(self, node: Node | Update) -> Remark | None:
-        """Return the finding for a row; None when there is nothing to report."""
-        if isinstance(node, Global):
-            return self._describe_import(node)
-        if isinstance(node, Call):
-            return self._describe_call(node)
-        if isinstance(node, Extension):
+    def _judge_unrecognized(self, node: Node | Update) -> None:
+        """Judge a row of the log by its name."""
+        if self._counter.is_full(DANGEROUS) and self._counter.is_full("unknown"):
+            self._counter.omitted += 1  # no finding can be worse than those that are listed
+        elif isinstance(node, Global):
+            self._judge_import(node)
+        elif isinstance(node, Call):
+            self._judge_call(node)
+        elif isinstance(node, Extension):
             message = "a name is taken from the copyreg registry by its number, so only the loading process knows it"
-            return Remark("computed-name", message, (name_of(node),))
-        if isinstance(node, Update) and isinstance(node.target, Global):
+            self._add(node, "computed-name", message, name_of(node))
+        elif isinstance(node, Update) and isinstance(node.target, Global):
             name = name_of(node.target)
             message = f"the pickle changes {escape(name, SHOWN)} itself, for the whole process that loads it"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS, "harmful")
-        if isinstance(node, Update) and not isinstance(node.target, Call):
-            return Remark("unchecked-arguments", "the pickle sets the state of a reference, which no pickler does")
-        return None
+            self._add(node, "unchecked-arguments", message, name, verdict=DANGEROUS, reason="harmful")
+        elif isinstance(node, Update) and not isinstance(node.target, Call):
+            message = "the pickle sets the state of a reference, which no pickler does"
+            self._add(node, "unchecked-arguments", message)
 
-    def _describe_algorithm(self, node: Global) -> Remark:
-        """Return the finding for an algorithm class where SB3 expects none."""
-        is_called = id(node) in self._called_names or id(node) in self._given_names
-        message = "an algorithm class is stored where SB3 expects none: called with a text, it creates that environment"
-        return Remark("called-name" if is_called else "unknown-name", message, (name_of(node),))
-
-    def _describe_import(self, node: Global) -> Remark | None:
-        name, why = name_of(node), explain_danger(node.pair)
-        row = find(node.pair)
+    def _judge_import(self, node: Global) -> None:
+        name, why, row = name_of(node), explain_danger(node.pair), find(node.pair)
         if row.is_known or self._is_of_program(name, row):
-            return None
-        if why and id(node) in self._plain_getters:
-            return None  # its calls have findings
-        if why:
-            return Remark("dangerous-name", f"{escape(name, SHOWN)} is imported: it {why}", (name,))
-        return None if name in self.allow else self._describe_unknown_import(node, name)
-
-    def _describe_unknown_import(self, node: Global, name: str) -> Remark:
+            return
         shown = escape(name, SHOWN)
         advice = f"if you trust it, allow {shown} by name"
-        if id(node) in self._called_names:
+        if why:
+            if id(node) not in self._plain_getters:  # whose calls have findings
+                self._add(node, "dangerous-name", f"{shown} is imported: it {why}", name)
+        elif name in self.allow:
+            return
+        elif id(node) in self._called_names:
             key = self._called_names[id(node)]
             where = "under 'data'" if key.endswith("__") else f"in {escape(key, SHOWN)!r}"
             message = f"sbformat does not know {shown}, and Stable-Baselines calls the value {where}; {advice}"
-            return Remark("called-name", message, (name,))
-        if id(node) in self._given_names:
+            self._add(node, "called-name", message, name)
+        elif id(node) in self._given_names:
             callee = escape(name_of(self._given_names[id(node)]), SHOWN)
             message = f"sbformat does not know {shown}, which is passed to {callee} and may be called there; {advice}"
-            return Remark("called-name", message, (name,))
-        message = f"sbformat does not know {shown}: loading imports its module, and calls nothing in it"
-        return Remark("unknown-name", message, (name,))
+            self._add(node, "called-name", message, name)
+        else:
+            message = f"sbformat does not know {shown}: loading imports its module, and calls nothing in it"
+            self._add(node, "unknown-name", message, name)
 
-    def _describe_call(self, node: Call) -> Remark | None:
+    def _judge_call(self, node: Call) -> None:
         func = node.func
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
-            return Remark("computed-name", message)
+            self._add(node, "computed-name", message)
+            return
         name, why = name_of(func), explain_danger(func.pair)
         row, called = find(func.pair), find_called(node)
         is_reaching = "reaches" in called.uses
@@ -460,21 +429,23 @@ class _PickleJudge:
             why = None
         shown = escape(name, SHOWN)
         if self._is_of_program(name, row):
-            if not name.startswith(_PROGRAM):
-                return None
-            message = f"an object of {shown} is created, a class of a TorchScript program"
-            return Remark("carried-program", message, (name,))
+            if name.startswith(_PROGRAM):
+                message = f"an object of {shown} is created, a class of a TorchScript program"
+                self._add(node, "carried-program", message, name)
+            return
         if self.is_cut and not why and (called.role or row.is_known):
-            return None
+            return
         if called.role and not (why and is_reaching):
             message = f"{shown} is called where no value of its type is expected"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS if is_reaching else None, call=node)
+            verdict = DANGEROUS if is_reaching else None
+            self._add(node, "unchecked-arguments", message, name, verdict=verdict, call=node)
+            return
         if why:
-            return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
+            self._add(node, "dangerous-name", f"{shown} is called: it {why}", name, call=node)
+            return
         if name in self.allow:
-            return None
+            return
         is_object = node.how.startswith("NEWOBJ")
-        rule: Rule = "unknown-object" if is_object else "unknown-call"
         advice = f"if you trust it, allow {shown} by name"
         if row.is_known:
             effect = f"loading runs {_methods_of(node)}" if is_object else "what the call does is not known"
@@ -484,7 +455,7 @@ class _PickleJudge:
             message += f"loading runs its {_methods_of(node)}; {advice}"
         else:
             message = f"{shown} is called, and sbformat does not know it; {advice}"
-        return Remark(rule, message, (name,), call=node)
+        self._add(node, "unknown-object" if is_object else "unknown-call", message, name, call=node)
 
     def _is_of_program(self, name: str, row: Known) -> bool:
         """Return whether a TorchScript archive defines the class of this name, or its loader replaces the function."""
@@ -527,12 +498,6 @@ class _PickleJudge:
 
     # -- findings -------------------------------------------------------------------------------------
 
-    def _judge_unrecognized(self, node: Node | Update) -> None:
-        if self._counter.is_full(DANGEROUS) and self._counter.is_full("unknown"):
-            self._counter.omitted += 1  # no finding can be worse than those that are listed
-        else:
-            self._add(node, self._describe_unrecognized(node))
-
     def _report(
         self,
         rule: Rule,
@@ -544,20 +509,35 @@ class _PickleJudge:
         """Add a finding whose message is a sentence about the name of a node."""
         name = name_of(node)
         call = node if isinstance(node, Call) and isinstance(node.func, Global) else None
-        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, reason, call))
+        self._add(node, rule, f"{escape(name, SHOWN)} {predicate}", name, verdict=verdict, reason=reason, call=call)
 
-    def _add(self, node: Node | Update, remark: Remark | None) -> None:
-        if remark is None:
-            return
-        rule, message, names, verdict, why, call = remark
-        if (rule, message, names) in self._said:
-            self._said[rule, message, names] += call is not None
+    def _add(
+        self,
+        node: Node | Update,
+        rule: Rule,
+        message: str,
+        *names: str,
+        verdict: Verdict | None = None,
+        reason: Reason | None = None,
+        call: Call | None = None,
+    ) -> None:
+        """Add a finding, once.
+
+        :param verdict: None for that of the rule, like the reason
+        :param call: the call whose arguments the message lacks after the name
+        """
+        key = rule, message, names
+        if key in self._said:
+            self._said[key] += call is not None
             return
         verdict = verdict or RULES[rule][0]
-        if self._counter.count(verdict, why or default_reason(rule, verdict)):
-            self._said[rule, message, names] = 0
-            found = self.location.finding(rule, remark.describe(), names=names, verdict=verdict, reason=why)
-            self._located.append((found, id(node), (rule, message, names)))
+        if self._counter.count(verdict, reason or default_reason(rule, verdict)):
+            self._said[key] = 0
+            if call is not None:
+                start, shown, end = message.partition(escape(names[0], SHOWN))
+                message = f"{start}{shown}{render_arguments(call)}{end}"
+            found = self.location.finding(rule, message, names=names, verdict=verdict, reason=reason)
+            self._located.append((found, id(node), key))
 
     def finish(self, data: bytes, budget: Budget, encoding: str) -> Judged:
         """Return the findings, with the offsets of their opcodes when the bytes are available."""
@@ -673,34 +653,33 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
         holds_items = row.role == "default_dict"
         values = [node.args, node.kwargs]
         values += [update.value for update in node.updates or () if not (holds_items and update.how == "SETITEMS")]
-        for name in _find_names(values, seen):
-            given.setdefault(id(name), node)
+        for part in _iter_parts(values, seen):
+            if isinstance(part, Global):
+                given.setdefault(id(part), node)
     return given
 
 
-def _find_names(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> list[Global]:
-    """Return the names in values, but not those within nodes.
+def _iter_parts(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> Iterator[object]:
+    """Yield the lists, tuples, bytearrays and nodes in values, each once, but nothing within nodes.
 
-    :param seen: the ``id()`` of values that were visited before
-    :param is_deep: also return names within nodes, other than the name that a call calls
+    :param seen: the ``id()`` of values that were visited before; updated
+    :param is_deep: also yield what is within nodes, other than the name that a call calls
     """
-    found, todo = [], list(roots)
+    todo = list(roots)
     while todo:
         part = todo.pop()
-        if id(part) in seen or not isinstance(part, (Node, list, tuple)):
+        if id(part) in seen or not isinstance(part, (Node, list, tuple, bytearray)):
             continue
         seen.add(id(part))
-        if isinstance(part, Global):
-            found.append(part)
-        elif isinstance(part, Dict):
+        yield part
+        if isinstance(part, Dict):
             todo.extend(value for pair in part for value in pair)
         elif isinstance(part, (list, tuple)):
             todo.extend(part)
-        elif is_deep:
+        elif is_deep and isinstance(part, Node) and not isinstance(part, Global):
             if isinstance(part, Call):
                 todo += [part.args, part.kwargs]
             todo.extend(update.value for update in part.updates or ())
-    return found
 
 
 def find_called_names(value: object, key: str) -> dict[int, str]:
@@ -720,8 +699,9 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
     called: dict[int, str] = {}
     for name, part in pairs:
         if isinstance(name, str) and (is_sb3_attribute(name) or name == UNKNOWN_KEY):
-            for found in _find_names([part], set(), is_deep=True):
-                called.setdefault(id(found), name)
+            for found in _iter_parts([part], set(), is_deep=True):
+                if isinstance(found, Global):
+                    called.setdefault(id(found), name)
     return called
 
 
@@ -746,6 +726,7 @@ def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[obje
     :param log: of a pickle
     :param changes: the changed values, each with the length of the log at that moment
     """
+    seen: set[int] = set()
     reached: set[int] = set()
     position = 0
     for target, moment in changes:
@@ -753,24 +734,11 @@ def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[obje
             node = log[position]
             position += 1
             if isinstance(node, Call):
-                _add_received([node.args, node.kwargs], reached)
+                parts = _iter_parts([node.args, node.kwargs], seen)
+                reached.update(id(part) for part in parts if not isinstance(part, Node))
         if id(target) in reached:
             return True
     return False
-
-
-def _add_received(roots: Iterable[object], reached: set[int]) -> None:
-    """Add the ``id()`` of every value that a call receives, but not those within nodes."""
-    todo = list(roots)
-    while todo:
-        part = todo.pop()
-        if id(part) in reached:
-            continue
-        if isinstance(part, bytearray):
-            reached.add(id(part))
-        elif isinstance(part, (list, tuple)):
-            reached.add(id(part))
-            todo.extend(value for pair in part for value in pair) if isinstance(part, Dict) else todo.extend(part)
 
 
 _STATE_DICTS: Final = frozenset(
