@@ -139,8 +139,6 @@ def judge(
 
     :param attempt: the pickle, decoded as far as possible
     :param data: the pickle and any bytes that follow it
-    :param location: of the pickle
-    :param budget: of the scan
     :param allow: dotted names to treat as known
     :param encoding: of Python 2's 8-bit strings
     :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
@@ -164,7 +162,6 @@ def judge_decoded(
     """Judge a pickle that is decoded already, such as that of a ``.pth``.
 
     :param data: its bytes; empty when offsets are not needed
-    :param scope: finds the storages of a ``.pth``
     """
     attempt = Attempt(pickle, pickle.log, None, pickle.size)
     return judge(attempt, data, location, budget, allow, encoding="utf-8", scope=scope)
@@ -769,11 +766,12 @@ _BYTES: Final = ("encode", "bytes")
 def judge_data_value(key: str, value: object, location: Location) -> Iterator[Finding]:
     """Judge a value of ``data`` by what SB3 does with its key.
 
-    :param key: of ``data``
     :param value: a JSON value, or a decoded one
-    :param location: of the value
     """
     text = _find_text(value)
+    is_callable = isinstance(value, (Function, Partial, Reference)) or (
+        isinstance(value, Described) and value.kind not in _PLAIN
+    )
     if key == "env" and value is not None:
         if text is None:
             yield location.finding("unknown-name", "SB3 never saves an environment, and uses this value as one")
@@ -782,15 +780,15 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
             yield location.finding("dangerous-name", message, names=(text,))
     elif key == "tensorboard_log":
         yield from _judge_log_folder(str(value) if isinstance(value, PurePath) else text or "", location)
-    elif (
-        (
-            isinstance(value, (Function, Partial, Reference))
-            or (isinstance(value, Described) and value.kind not in _PLAIN)
-        )
-        and key not in CALLABLE_KEYS
-    ) or (isinstance(value, _CALLABLE_OBJECTS) and key not in OBJECT_KEYS):
+    elif (is_callable and key not in CALLABLE_KEYS) or (
+        isinstance(value, _CALLABLE_OBJECTS) and key not in OBJECT_KEYS
+    ):
         message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
-        yield location.finding("unknown-name", message, names=(_name_of(value),))
+        if isinstance(value, (Reference, Instance)):
+            name = ".".join((value if isinstance(value, Reference) else value.type).pair)
+        else:
+            name = value.qualname if isinstance(value, Function) else render_line(value)
+        yield location.finding("unknown-name", message, names=(name,))
 
 
 def _judge_log_folder(path: str, location: Location) -> Iterator[Finding]:
@@ -806,13 +804,6 @@ def _judge_log_folder(path: str, location: Location) -> Iterator[Finding]:
     yield location.finding("dangerous-name", message, names=(path,), reason=reason)
 
 
-def _name_of(value: object) -> str:
-    """Return the name of a class, function or schedule as people write it."""
-    if isinstance(value, (Reference, Instance)):
-        return ".".join((value if isinstance(value, Reference) else value.type).pair)
-    return value.qualname if isinstance(value, Function) else render_line(value)
-
-
 def _find_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
@@ -826,30 +817,26 @@ def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
     """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute.
 
     :param path: the name without its suffix
-    :param location: of the entry
     """
     if path in _STATE_DICTS or path in TORCH_VARIABLES:
         return
     shown = escape(path, SHOWN)
     parts = path.split(".")
     if _PLAIN_NAME.fullmatch(path) and "ctypes" not in parts:
-        yield location.finding(
-            "unknown-entry", f"no release of SB3 writes {shown}; SB3 looks up an attribute of this name on the agent"
-        )
-        return
-    if len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
+        message = f"no release of SB3 writes {shown}; SB3 looks up an attribute of this name on the agent"
+        yield location.finding("unknown-entry", message)
+    elif len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
         message = f"SB3 looks up {shown} on the agent, attribute by attribute, which reaches objects other than tensors"
         yield location.finding("dangerous-name", message, names=(path,))
-        return
-    yield location.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is not the name of an attribute")
+    else:
+        message = f"SB3 looks up {shown} on the agent, which is not the name of an attribute"
+        yield location.finding("unknown-entry", message)
 
 
 def judge_state_dict(tree: object, parts: Iterable[object], location: Location) -> Iterator[Finding]:
     """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
 
-    :param tree: the tree of its pickle
     :param parts: every composite value and node of the pickle, also of values that it popped
-    :param location: of the entry
     """
     if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
         keys = [key for key, _ in list_pairs(tree)]
@@ -873,8 +860,7 @@ def _judge_keys(parts: Iterable[object], location: Location) -> Iterator[Finding
                 yield location.finding("unchecked-arguments", "a key is neither text, a number nor bytes")
                 return
             if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):
-                message = (
-                    "a fused optimizer, which does not check the sizes of its state and may access memory past a tensor"
-                )
+                message = "a fused optimizer, which does not check the sizes of its state "
+                message += "and may access memory past a tensor"
                 yield location.finding("unchecked-arguments", message)
                 return

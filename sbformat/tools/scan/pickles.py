@@ -2,7 +2,7 @@
 
 Any bytes may be a pickle, because pickles of the protocols 0 and 1 have no mark. Text and numbers can begin like one by
 chance but seldom continue like one, so bytes count as a pickle when the machine reaches STOP or an import
-(:func:`_looks_like_pickle` has the exact rules). Another pickle may follow. Every bytes object in a pickle is examined
+(:func:`_is_pickle` has the exact rules). Another pickle may follow. Every bytes object in a pickle is examined
 in the same way, after the pickle itself.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
@@ -27,6 +27,7 @@ from sbformat.tools.scan.judge import judge, judge_decoded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
     from sbformat.limits import Limits
     from sbformat.pkl.decode import Attempt
@@ -62,6 +63,8 @@ class PickleScanner(ABC):
         self.counter = FindingCounter()
         self.imports: set[str] = set()
         self.pickles = 0
+        self.format: Kind | None = None
+        """The type of the outermost zip, once it is known."""
         self.is_program = False
         """Whether the records of a TorchScript archive are being scanned."""
         self._postponed: list[tuple[bytes | bytearray | Unread, Location, int]] | None = None
@@ -75,8 +78,9 @@ class PickleScanner(ABC):
     # -- how much is examined: a small file may contain itself thousands of times ----------------------
 
     def grant(self, size: int) -> None:
-        """Allow four bytes of pickles, and of recovered content, for each byte of a file."""
+        """Allow a file in memory, and four bytes of pickles and of recovered content for each of its bytes."""
         self._bytes_left += _BYTES_PER_BYTE * size
+        self.budget.grant(size)
 
     def bytes_left(self) -> int:
         """Return how many more bytes may be examined."""
@@ -89,14 +93,6 @@ class PickleScanner(ABC):
             message = "the file contains more data within itself than is examined; from here on, nothing is"
             self.add(location.finding("broken", message))
         return before > 0
-
-    def _is_new(self, data: bytes, location: Location) -> bool:
-        """Return whether the same pickle was not judged at this location: base64 can be decoded in several ways."""
-        seen = location, hashlib.sha256(data).digest()
-        if seen in self._seen:
-            return False
-        self._seen.add(seen)
-        return True
 
     # -- pickles --------------------------------------------------------------------------------------
 
@@ -124,9 +120,12 @@ class PickleScanner(ABC):
     ) -> Judged | None:
         """Judge a pickle in each way in which unpicklers read it; return the result of the first."""
         first = None
+        seen = location, hashlib.sha256(data[: found.reached]).digest()
+        is_new = seen not in self._seen  # base64 can be decoded in several ways
+        self._seen.add(seen)
         for number, reading in enumerate(found.readings):
             self.charge(reading.reached + _NODE_COST * reading.built, location)
-            if number or self._is_new(data[: found.reached], location):
+            if number or is_new:
                 judged = judge(
                     reading, data, location, self.budget, self.allow, encoding=encoding, is_program=self.is_program
                 )
@@ -163,7 +162,7 @@ class PickleScanner(ABC):
                 return True
             raw, found = self._attempt(data[start:])
             ends = [start + end for end in reversed(found.all_ends)]
-            if self._is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
+            if _is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
                 count += 1
                 self._judge_readings(found, raw, location, depth, encoding="utf-8")
                 last = max(last, *ends, 0) if ends else len(data)
@@ -175,19 +174,6 @@ class PickleScanner(ABC):
         if count and last < len(data) and is_whole:
             self._report_trailing(len(data) - last, last, location)
         return count > 0
-
-    def _is_pickle(self, found: Attempt, raw: bytes, size: int, *, is_nested: bool) -> bool:
-        """Return whether bytes are a pickle, whole or broken.
-
-        :param raw: those that were read
-        :param size: number of all bytes
-        """
-        is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
-        is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
-        is_too_large = is_likely and _exceeds_limit(found.error, is_cut=len(raw) < size)
-        return (
-            is_framed or is_too_large or _looks_like_pickle(found, size, is_marked=is_marked(raw), is_nested=is_nested)
-        )
 
     def _attempt(self, rest: memoryview | Unread) -> tuple[bytes, Attempt]:
         """Decode the pickle that bytes may begin with; return the bytes that were read, and the result.
@@ -237,7 +223,9 @@ class PickleScanner(ABC):
                 if len(part) > 1:  # type: ignore[arg-type]
                     self._scan_or_postpone(part, location, depth)  # type: ignore[arg-type]
             elif type(part) is Call:
-                encoded = _decode_encoded_bytes(part)
+                encoded = None
+                with suppress(TensorError):
+                    encoded = encoded_bytes(part)  # as protocol 2 pickles bytes
                 if encoded:
                     self._scan_or_postpone(encoded, location, depth)
 
@@ -253,8 +241,7 @@ class PickleScanner(ABC):
         if self._postponed is not None:
             yield
             return
-        postponed: list[tuple[bytes | bytearray | Unread, Location, int]] = []
-        self._postponed = postponed
+        self._postponed = postponed = []
         try:
             yield
         finally:
@@ -277,27 +264,28 @@ class PickleScanner(ABC):
             self.add(location.broken(error))
 
 
-def _decode_encoded_bytes(node: Call) -> bytes | None:
-    """Return the bytes that a call of ``_codecs.encode`` returns, as protocol 2 pickles them."""
-    try:
-        return encoded_bytes(node)
-    except TensorError:
-        return None
-
-
 def is_marked(raw: bytes | bytearray | memoryview) -> bool:
     """Return whether bytes begin as a pickle of protocol 2 or newer does."""
     return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
 
 
-def _looks_like_pickle(found: Attempt, size: int, *, is_marked: bool, is_nested: bool) -> bool:
-    """Return whether an attempt is that of a pickle and not of text or numbers that begin like one.
+def _is_pickle(found: Attempt, raw: bytes, size: int, *, is_nested: bool) -> bool:
+    """Return whether bytes are a pickle, whole or broken, and not text or numbers that begin like one.
 
     Of the protocols 0 and 1, which have no mark, a pickle of plain data counts only when nothing else follows.
+
+    :param raw: those that were read
+    :param size: number of all bytes
     """
+    has_mark = is_marked(raw)
+    if not is_nested and found.error is not None and _FRAME in raw[: found.reached]:
+        return True
+    is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short and len(raw) < size
+    if (is_cut or isinstance(found.error, LimitError)) and (has_mark or not is_nested):
+        return True  # its end is unknown; numbers in an array seldom have the mark
     if found.pickle is not None:
-        return is_marked or bool(found.log) or (not is_nested and found.pickle.size == size)
-    if is_marked:
+        return has_mark or bool(found.log) or (not is_nested and found.pickle.size == size)
+    if has_mark:
         return bool(found.log)
     return any(_is_unlikely_by_chance(node) for node in found.log)
 
@@ -307,8 +295,3 @@ def _is_unlikely_by_chance(node: Node | Update) -> bool:
     if isinstance(node, Update):
         return isinstance(node.target, Global)
     return isinstance(node, Call) or (isinstance(node, Global) and explain_danger(node.pair) is not None)
-
-
-def _exceeds_limit(error: SbformatError | None, *, is_cut: bool) -> bool:
-    """Return whether decoding stopped at a limit, so that the end of the pickle is unknown."""
-    return isinstance(error, LimitError) or (is_cut and isinstance(error, PickleError) and error.is_cut_short)

@@ -10,7 +10,7 @@ from sbformat.rendering import count_noun, format_size
 from sbformat.tools.scan.findings import VERDICTS
 
 if TYPE_CHECKING:
-    from sbformat.tools.scan.findings import Finding, ScanReport
+    from sbformat.tools.scan.findings import ScanReport
 
 
 _LINE: Final = 300
@@ -31,18 +31,10 @@ def describe(report: ScanReport) -> str:
     counted = [f"{count} {rule}" for rule, count in rules.most_common(_NAMES)]
     counted += [f"{report.omitted:,} not listed"] if report.omitted else []
     details = f" ({', '.join(counted)})" if counted else ""
-    findings = f"{count_noun(_count_findings(report), 'finding')}{details}"
-    text = f"{report.format} {render_verdict(report)}: {findings}, {count_noun(report.pickles, 'pickle')}"
+    findings = f"{count_noun(len(report.findings) + report.omitted, 'finding')}{details}"
+    reason = f" ({report.reason})" if report.reason else ""
+    text = f"{report.format} {report.verdict}{reason}: {findings}, {count_noun(report.pickles, 'pickle')}"
     return f"<ScanReport {escape(text, _LINE)}>"
-
-
-def render_verdict(report: ScanReport) -> str:
-    """Return the verdict with its reason: ``dangerous (not-known)``."""
-    return report.verdict + (f" ({report.reason})" if report.reason else "")
-
-
-def _count_findings(report: ScanReport) -> int:
-    return len(report.findings) + report.omitted
 
 
 def render(report: ScanReport) -> str:
@@ -58,12 +50,16 @@ def render(report: ScanReport) -> str:
         ("pickles judged", f"{report.pickles:,}"),
     ]
     worst_first = sorted(report.findings, key=lambda finding: -VERDICTS.index(finding.verdict))
-    rows = [(render_badge(row.verdict), row.rule, _render_place(row), row.message) for row in worst_first]
+    rows = []
+    for row in worst_first:
+        place = (row.entry, row.key, "" if row.offset is None else f"at byte {row.offset:,}")
+        rows.append((render_badge(row.verdict), row.rule, ", ".join(filter(None, place)), row.message))
+    count = len(report.findings) + report.omitted
     return render_output(
         title,
         [
             render_table("", (), facts),
-            render_table("findings", ("verdict", "rule", "where", "what"), rows, count=_count_findings(report)),
+            render_table("findings", ("verdict", "rule", "where", "what"), rows, count=count),
             fold(
                 count_noun(len(report.imports), "imported name"),
                 [render_table("", ("name",), [(name,) for name in report.imports])],
@@ -74,9 +70,3 @@ def render(report: ScanReport) -> str:
             ),
         ],
     )
-
-
-def _render_place(finding: Finding) -> str:
-    """Return where a finding is: ``data, policy_class, at byte 12``."""
-    parts = [finding.entry, finding.key, "" if finding.offset is None else f"at byte {finding.offset:,}"]
-    return ", ".join(filter(None, parts))

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.io.source import Source
-    from sbformat.pkl.tree import Pair
     from sbformat.tools.scan.findings import Finding, Location
 
 
@@ -251,12 +250,6 @@ _SCRIPT_HEADS: Final = (
 """First bytes of scripts, and of programs for Linux, Windows and macOS."""
 
 
-def _only_stores(pair: Pair) -> bool:
-    """Return whether a class only stores its arguments; rl_zoo3 writes OrderedDict into every folder."""
-    row = find(("builtins", pair[1]) if pair[0] == "__builtin__" else pair)
-    return "plain type" in row.uses or row.role == "ordered_dict"
-
-
 def is_script(name: str, head: bytes) -> bool:
     """Return whether a file is a script or program, which is listed and not judged.
 
@@ -275,7 +268,8 @@ def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | 
     """
     tail = tag.name.rstrip(_AFTER_TAG)
     kind, colon, name = tail.partition(":")
-    pair, line = _split_name(name), tag.line
+    module, _, last = name.rpartition(".")
+    pair, line = (module or "builtins", last), tag.line  # as PyYAML splits it
     if not tag.name:
         message = f"the %TAG directive in line {line} may name Python objects, and its tags were not examined"
         return location.finding("python-tag", message, line=line)
@@ -285,23 +279,13 @@ def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | 
         message = f"a YAML tag in line {line} creates a Python object in a way that sbformat does not know"
         return location.finding("python-tag", message, names=(tail,), line=line)
     is_called = kind in _CALLS
+    row = find(("builtins", last) if module == "__builtin__" else pair)
+    only_stores = "plain type" in row.uses or row.role == "ordered_dict"  # rl_zoo3 writes OrderedDict everywhere
     is_class_of_torch = kind == "name" and name.startswith(_NAMED) and find(pair).is_known
-    if name in allow or (is_called and _only_stores(pair)) or is_class_of_torch:
+    if name in allow or (is_called and only_stores) or is_class_of_torch:
         return None
     why = explain_danger((name, "") if kind == "module" else pair)
-    module = name.rpartition(".")[0]
-    more = (
-        f": it {why}"
-        if why
-        else f", which imports {escape(module or 'builtins', SHOWN)}"
-        if module or is_called
-        else ""
-    )
+    more = f", which imports {escape(pair[0], SHOWN)}" if module or is_called else ""
+    more = f": it {why}" if why else more
     message = f"{escape(name, SHOWN)} {(_IMPORTS | _CALLS)[kind]} by a YAML tag in line {line}{more}"
     return location.finding("python-tag", message, names=(name,), reason="harmful" if why else None, line=line)
-
-
-def _split_name(name: str) -> Pair:
-    """Return the module and the name in it, as PyYAML splits them."""
-    module, _, last = name.rpartition(".")
-    return module or "builtins", last
