@@ -434,7 +434,8 @@ class FileScanner(PickleScanner):
         if not value.is_canonical:
             message = "the base64 text is not what an encoder writes, so other decoders decode other bytes"
             self.add(location.finding("lenient-base64", message))
-            size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
+            pickle = judged.attempt.pickle if judged is not None else None
+            size = pickle.size if pickle is not None else 0
             for reading in self._iter_base64_readings(value.text, location):
                 if not size or reading[:size] != value.pickle[:size]:
                     self.scan_pickles(memoryview(reading), location, depth)

@@ -43,7 +43,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 from sbformat.errors import SbformatError, TensorError, escape
-from sbformat.immutable import Record
 from sbformat.known.context import RUNS_WHEN_CALLED
 from sbformat.known.dangerous import ADDRESS, explain_danger
 from sbformat.known.sb3 import CALLABLE_KEYS, EXAMINED_KEYS, OBJECT_KEYS, is_sb3_attribute
@@ -105,25 +104,6 @@ _MODEL_CLASS: Final = "model_class"
 _Key: TypeAlias = "tuple[Rule, str, tuple[str, ...]]"
 
 
-class Judged(Record):
-    """The result for one pickle."""
-
-    findings: list[Finding]
-    imports: set[str]
-    pickle: Pickle | None
-    """None when the pickle is broken."""
-    value: object
-    """The decoded value."""
-    parts: list[object]
-    """Every composite value, node and bytes object of the pickle, once."""
-    is_cut: bool
-    """Decoding exceeded a limit, so that some nodes were judged by their names only."""
-    omitted: int
-    """Number of findings beyond a thousand of each verdict."""
-    is_harmful: bool
-    """Whether any finding, listed or omitted, is ``harmful``."""
-
-
 def judge(
     attempt: Attempt,
     data: bytes,
@@ -144,11 +124,12 @@ def judge(
     :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
     :param scope: finds the storages of a ``.pth``
     """
-    state = _PickleJudge(location, allow, attempt, is_program=is_program)
-    state.judge_pickle(budget, scope, len(data))
+    judged = Judged(location, allow, attempt, is_program=is_program)
+    judged.judge_pickle(budget, scope, len(data))
     if attempt.error is not None:
-        state.findings.append(location.broken(attempt.error))
-    return state.finish(data, budget, encoding)
+        judged.findings.append(location.broken(attempt.error))
+    judged.locate(data, budget, encoding)
+    return judged
 
 
 def judge_decoded(
@@ -179,8 +160,8 @@ _STORED_ALGORITHM: Final = (
 )
 
 
-class _PickleJudge:
-    """Collects the findings of one pickle."""
+class Judged:
+    """The findings in one pickle, and what the scanner looks at next."""
 
     def __init__(self, location: Location, allow: frozenset[str], attempt: Attempt, *, is_program: bool) -> None:
         self.location = location
@@ -188,14 +169,18 @@ class _PickleJudge:
         self.attempt = attempt
         self.log = attempt.log
         self.parts: list[object] = []
+        """Every composite value, node and bytes object of the pickle, once."""
         self.value: object = None
+        """The decoded value."""
         self.is_cut = False
+        """Decoding exceeded a limit, so that some nodes were judged by their names only."""
         self.findings: list[Finding] = []
+        self.imports = set(_iter_imports(attempt.log))
+        self.counter = FindingCounter()
         self._located: list[tuple[Finding, int, _Key]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node, and what is found once."""
         self._said: dict[_Key, int] = {}
         """What was found, and how many more calls of the same name there are: one finding has the arguments of one."""
-        self._counter = FindingCounter()
         self._is_program = is_program
 
     def judge_pickle(self, budget: Budget, scope: DecodeContext | None, size: int) -> None:
@@ -372,8 +357,8 @@ class _PickleJudge:
 
     def _judge_unrecognized(self, node: Node | Update) -> None:
         """Judge a row of the log by its name."""
-        if self._counter.is_full(DANGEROUS) and self._counter.is_full("unknown"):
-            self._counter.omitted += 1  # no finding can be worse than those that are listed
+        if self.counter.is_full(DANGEROUS) and self.counter.is_full("unknown"):
+            self.counter.omitted += 1  # no finding can be worse than those that are listed
         elif isinstance(node, Global):
             self._judge_import(node)
         elif isinstance(node, Call):
@@ -528,7 +513,7 @@ class _PickleJudge:
             self._said[key] += call is not None
             return
         verdict = verdict or RULES[rule][0]
-        if self._counter.count(verdict, reason or default_reason(rule, verdict)):
+        if self.counter.count(verdict, reason or default_reason(rule, verdict)):
             self._said[key] = 0
             if call is not None:
                 start, shown, end = message.partition(escape(names[0], SHOWN))
@@ -536,8 +521,8 @@ class _PickleJudge:
             found = self.location.finding(rule, message, names=names, verdict=verdict, reason=reason)
             self._located.append((found, id(node), key))
 
-    def finish(self, data: bytes, budget: Budget, encoding: str) -> Judged:
-        """Return the findings, with the offsets of their opcodes when the bytes are available."""
+    def locate(self, data: bytes, budget: Budget, encoding: str) -> None:
+        """Add the findings about nodes, with the offsets of their opcodes when the bytes are available."""
         offsets: dict[int, int] = {}
         if self._located and data:
             traced = trace(data, self.attempt, budget, encoding=encoding)
@@ -545,16 +530,6 @@ class _PickleJudge:
         for finding, node, key in self._located:
             more = f"; {count_noun(self._said[key], 'more call')} of it" if self._said[key] else ""
             self.findings.append(finding._replace(offset=offsets.get(node), message=f"{finding.message}{more}"))
-        return Judged(
-            findings=self.findings,
-            imports=set(_iter_imports(self.log)),
-            pickle=self.attempt.pickle,
-            value=self.value,
-            parts=self.parts,
-            is_cut=self.is_cut,
-            omitted=self._counter.omitted,
-            is_harmful=self._counter.is_harmful,
-        )
 
 
 def _when_called(key: str) -> str:

@@ -215,8 +215,8 @@ class PickleScanner(ABC):
         """Add the result for a pickle, and scan the bytes objects in it."""
         self.pickles += 1
         self.imports |= judged.imports
-        self.counter.omitted += judged.omitted
-        self.counter.is_harmful = self.counter.is_harmful or judged.is_harmful
+        self.counter.omitted += judged.counter.omitted
+        self.counter.is_harmful = self.counter.is_harmful or judged.counter.is_harmful
         self.add(*judged.findings)
         for part in judged.parts:
             if type(part) in BYTES:
