@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,7 +118,7 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
             state = state._replace(statistics=_find_remote_statistics(target, limits))
         problems, failure = try_to(lambda: list_problems(file, target, limits))
         if failure is not None and file.failure is None:
-            file = replace(file, failure=failure)
+            file = file._replace(failure=failure)
         return make_row(file, problems or (), state, made_by=made_by)
     except Exception as error:  # noqa: BLE001 -- a bug in reading one file of a million is one row
         return make_failed_row(state, _INTERNAL, f"{type(error).__name__}: {error}", made_by=made_by)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.archive.archive import Archive
@@ -45,8 +44,7 @@ class Failure(Record):
     """If there is nothing to show of the source, the error: it cannot be opened, or is empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileData:
+class FileData(Record):
     """The facts about one file."""
 
     name: str

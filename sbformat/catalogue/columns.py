@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sbformat.catalogue.rows import FACTS, GROUPS
 from sbformat.errors import escape
+from sbformat.immutable import Record
 from sbformat.io.urls import find_scheme, is_url
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ _NOT_SHOWN: Final = ("_schedule", "_kwargs", "_class", "train_freq", "action_noi
 _NET_ARCH: Final = "policy_kwargs.net_arch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Record):
     """A column of the table."""
 
     key: str
@@ -44,8 +43,7 @@ class Column:
     """Whether it is shown when the page opens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTable:
+class FileTable(Record):
     """Rows and columns of a page about many files."""
 
     folder: str
@@ -82,7 +80,7 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
     chosen = _choose_columns(kept, sizes)
     return FileTable(
         folder=folder,
-        rows=tuple(replace(row, name=name) for row, name in zip(listed, names)),
+        rows=tuple(row._replace(name=name) for row, name in zip(listed, names)),
         columns=tuple(_make_column(key, listed, is_shown=key in chosen) for key in kept),
         shared=tuple(shared),
         omitted_columns=len(differing) - len(kept),
