@@ -62,11 +62,9 @@ def search(
             for source, gamma in found.rows:
                 print(source, gamma)
 
-    :param path: of a catalogue
     :param where: a condition of SQL
     :param columns: names of columns; None for all
     :param sort: the name of a column; rows without a value come last
-    :param is_reversed: reverse the order
     :param most: the number of rows at most
     """
     with contextlib.closing(_open(path)) as database:
@@ -75,7 +73,16 @@ def search(
         for name in (*chosen, *([sort] if sort is not None else [])):
             if name not in names:
                 raise MissingEntryError(name, present=names, what="column")
-        query = _make_query(chosen, where, sort, is_reversed=is_reversed, most=most)
+        query = f'SELECT {", ".join(map(quote_name, chosen))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
+        if where is not None:
+            query += f" WHERE (\n{_TOKEN.sub(_requote, where)}\n)"
+        direction = "DESC" if is_reversed else "ASC"
+        order = f"rowid {direction}"
+        if sort is not None:
+            order = f"{quote_name(sort)} IS NULL, {quote_name(sort)} {direction}, rowid"
+        query += f" ORDER BY {order}"
+        if most is not None:
+            query += f" LIMIT {most}"
         database.set_authorizer(_authorize)
         database.set_progress_handler(lambda: 0, _STEPS)  # so that Ctrl-C ends a condition that takes long
         try:
@@ -106,21 +113,6 @@ def _open(path: str) -> sqlite3.Connection:
             raise refuse_rest(path) from None
         raise
     return database
-
-
-def _make_query(
-    columns: Sequence[str], where: str | None, sort: str | None, *, is_reversed: bool, most: int | None
-) -> str:
-    direction = "DESC" if is_reversed else "ASC"
-    query = f'SELECT {", ".join(map(quote_name, columns))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
-    if where is not None:
-        query += f" WHERE (\n{_TOKEN.sub(_requote, where)}\n)"
-    order = (
-        f"{quote_name(sort)} IS NULL, {quote_name(sort)} {direction}, rowid"
-        if sort is not None
-        else f"rowid {direction}"
-    )
-    return f"{query} ORDER BY {order}" + (f" LIMIT {most}" if most is not None else "")
 
 
 def _requote(token: re.Match[str]) -> str:

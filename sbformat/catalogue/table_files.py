@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import errno
 import json
-import math
 import os
 import re
 import sqlite3
@@ -26,7 +25,7 @@ from collections import Counter
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.columns import order_column
 from sbformat.catalogue.rows import COLUMNS
@@ -301,9 +300,13 @@ def fill_table(database: sqlite3.Connection, rows: Iterable[Row], columns: Colum
     Columns of facts have the type of their values. The others have none, so that SQLite converts nothing; truth values
     are 1 and 0 everywhere, as SQLite has them. There is no journal: a file that is not complete is removed.
     """
-    declared = [f"{quote_name(name)} {_declare(name, columns)}".rstrip() for name in columns.names]
+    declared = []
+    for name in columns.names:
+        kinds = columns.types.get(name, frozenset({str}))
+        has_type = name in COLUMNS or kinds in ({str}, {bool})
+        declared.append(f"{quote_name(name)} {_TYPES[next(iter(kinds))] if has_type else ''}".rstrip())
     marks = ", ".join("?" * len(declared))
-    values = (list(map(_encode_value, columns.arrange(row))) for row in rows)
+    values = (["NaN" if value != value else value for value in columns.arrange(row)] for row in rows)  # noqa: PLR0124
     database.execute("PRAGMA journal_mode = OFF")
     database.execute("BEGIN")
     database.execute(f'CREATE TABLE "{TABLE}" ({", ".join(declared)})')
@@ -317,17 +320,6 @@ def quote_name(name: str) -> str:
     return f'"{doubled}"'
 
 
-def _declare(name: str, columns: Columns) -> str:
-    """Return the type of a column: none for one with several types, whose values stay as they are."""
-    kinds = columns.types.get(name, {str})
-    has_type = name in COLUMNS or kinds in ({str}, {bool})
-    return _TYPES[next(iter(kinds))] if has_type else ""
-
-
-def _encode_value(value: Scalar) -> Scalar:
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
-
-
 def _read_sqlite(path: str) -> Iterator[Row]:
     with closing(open_read_only(path)) as database:
         kind = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone()
@@ -337,15 +329,15 @@ def _read_sqlite(path: str) -> Iterator[Row]:
         names = [column[0] for column in found.description]
         types = dict(database.execute(f"SELECT name, type FROM pragma_table_info('{TABLE}')"))  # noqa: S608
         _require_columns(names, path)
-        kinds = [types.get(name, "") for name in names]
         for line in found:
-            yield dict(zip(names, map(_decode_value, line, kinds)))
-
-
-def _decode_value(value: Scalar, kind: str) -> Scalar:
-    if kind == _TYPES[bool] and isinstance(value, int):
-        return bool(value)
-    return read_number(value) if isinstance(value, str) and kind != _TYPES[str] else value
+            row: Row = dict(zip(names, line))
+            for name, value in row.items():
+                kind = types.get(name)
+                if kind == _TYPES[bool] and isinstance(value, int):
+                    row[name] = bool(value)
+                elif kind != _TYPES[str]:
+                    row[name] = read_number(value)
+            yield row
 
 
 def open_read_only(path: str) -> sqlite3.Connection:
@@ -369,11 +361,17 @@ def _write_parquet(path: str, rows: Iterable[Row], columns: Columns) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    split = _name_texts(columns)
+    used = set(columns.names)
+    split: dict[str, str] = {}
     fields = []
     for name in columns.names:
-        fields.append(pa.field(name, _choose_type(columns.types.get(name, frozenset({str})))))
-        if name in split:
+        kinds = columns.types.get(name, frozenset({str}))
+        fields.append(pa.field(name, _choose_type(kinds)))
+        if str in kinds and len(kinds) > 1:  # the texts have a second column
+            split[name] = f"{name}_text"
+            while split[name] in used:
+                split[name] += "_"
+            used.add(split[name])
             fields.append(pa.field(split[name], pa.string()))
     schema = pa.schema(fields, {_KEY: json.dumps({"texts": split}).encode()})
     remaining = iter(rows)
@@ -383,20 +381,6 @@ def _write_parquet(path: str, rows: Iterable[Row], columns: Columns) -> None:
             for name, values in zip(columns.names, zip(*map(columns.arrange, group))):
                 arrays += _divide(values, schema.field(name).type, is_split=name in split)
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def _name_texts(columns: Columns) -> dict[str, str]:
-    """Return the names of the second columns, for the texts of columns that have numbers or truth values as well."""
-    used = set(columns.names)
-    split: dict[str, str] = {}
-    for name, kinds in columns.types.items():
-        if str in kinds and len(kinds) > 1:
-            second = f"{name}_text"
-            while second in used:
-                second += "_"
-            used.add(second)
-            split[name] = second
-    return split
 
 
 def _choose_type(kinds: frozenset[type]) -> Any:
@@ -425,29 +409,23 @@ def _divide(values: Iterable[Scalar], kind: Any, *, is_split: bool) -> list[Any]
 
 def _read_parquet(path: str) -> Iterator[Row]:
     import pyarrow as pa
+    from pyarrow import parquet
 
     with open(path, "rb") as stream:
         try:
-            yield from _read_groups(stream, path)
+            with parquet.ParquetFile(stream) as file:
+                schema = file.schema_arrow
+                if _KEY not in (schema.metadata or {}):
+                    raise _refuse_file(path)
+                _require_columns(schema.names, path)
+                split = json.loads(schema.metadata[_KEY])["texts"]
+                for row in (row for batch in file.iter_batches(_GROUP) for row in batch.to_pylist()):
+                    for name, text in split.items():
+                        found = row.pop(text)
+                        row[name] = row[name] if found is None else found
+                    yield row
         except (pa.ArrowException, OSError) as error:
             raise ValueError(*error.args) from None
-
-
-def _read_groups(stream: BinaryIO, path: str) -> Iterator[Row]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(stream) as file:
-        schema = file.schema_arrow
-        if _KEY not in (schema.metadata or {}):
-            raise _refuse_file(path)
-        _require_columns(schema.names, path)
-        split = json.loads(schema.metadata[_KEY])["texts"]
-        for batch in file.iter_batches(_GROUP):
-            for row in batch.to_pylist():
-                for name, text in split.items():
-                    found = row.pop(text)
-                    row[name] = row[name] if found is None else found
-                yield row
 
 
 _FORMATS: Final = {
