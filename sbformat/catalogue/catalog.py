@@ -36,7 +36,6 @@ PROCESS_ENDED: Final = "process ended"
 """The outcome of a file whose worker was killed each time."""
 LOST: Final = "the process that read it was killed: it may need more memory than this machine has"
 _FINDER_SECONDS: Final = 60.0
-_INTERNAL: Final = "internal error"
 
 
 def catalog(
@@ -102,10 +101,7 @@ def name_reader(limits: Limits, allow: Sequence[str]) -> str:
 
 
 def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[str], made_by: str) -> Row:
-    """Return the row of a source; runs in a worker process when there are many.
-
-    :param made_by: the value of the column ``sbformat``
-    """
+    """Return the row of a source; runs in a worker process when there are many."""
     state, target = source
     if isinstance(target, str) and not is_remote(target):
         size, version = find_state(target if os.path.exists(target) else f"{target}.zip")
@@ -121,7 +117,7 @@ def describe_source(source: CatalogSource, *, limits: Limits, allow: Sequence[st
             file = file._replace(failure=failure)
         return make_row(file, problems or (), state, made_by=made_by)
     except Exception as error:  # noqa: BLE001 -- a bug in reading one file of a million is one row
-        return make_failed_row(state, _INTERNAL, f"{type(error).__name__}: {error}", made_by=made_by)
+        return make_failed_row(state, "internal error", f"{type(error).__name__}: {error}", made_by=made_by)
 
 
 _finder: tuple[float, Limits, StatisticsFinder] | None = None

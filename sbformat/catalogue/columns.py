@@ -64,11 +64,10 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
     listed = list(rows)
     folder, names = _find_folder([row.name for row in listed])
     readable = [row for row in listed if row.failure is None]
-    values: dict[str, dict[str, int]] = {key: {} for key in FACTS}
+    values: dict[str, Counter[str]] = {key: Counter() for key in FACTS}
     for row in listed:
         for key, cell in row.cells.items():
-            counts = values.setdefault(key, {})
-            counts[cell.text] = counts.get(cell.text, 0) + 1
+            values.setdefault(key, Counter())[cell.text] += 1
     shared, differing = [], []
     for key, counts in values.items():
         if key != "verdict" and len(readable) > 1 and list(counts.values()) == [len(readable)]:
@@ -78,13 +77,20 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
     sizes = {key: sum(values[key].values()) for key in differing}
     kept = _keep_columns(differing, sizes)
     chosen = _choose_columns(kept, sizes)
+    columns = []
+    for key in kept:
+        cells = [row.cells[key] for row in listed if key in row.cells]
+        is_number = key != "verdict" and all(cell.number is not None or cell.text == "null" for cell in cells)
+        columns.append(Column(key=key, title=FACTS.get(key, key), is_number=is_number, is_shown=key in chosen))
+    verdicts = Counter(row.cells["verdict"] for row in listed if "verdict" in row.cells)
+    worst_first = sorted(verdicts, key=lambda cell: (-(cell.number or 0), cell.text))
     return FileTable(
         folder=folder,
         rows=tuple(row._replace(name=name) for row, name in zip(listed, names)),
-        columns=tuple(_make_column(key, listed, is_shown=key in chosen) for key in kept),
+        columns=tuple(columns),
         shared=tuple(shared),
         omitted_columns=len(differing) - len(kept),
-        verdicts=_count_verdicts(listed),
+        verdicts=tuple((cell.text, verdicts[cell]) for cell in worst_first),
     )
 
 
@@ -130,16 +136,3 @@ def _choose_columns(keys: Sequence[str], counts: Mapping[str, int]) -> frozenset
     choices = [key for key in keys if (key in _CHOICES and not key.endswith(_NOT_SHOWN)) or key == _NET_ARCH]
     choices.sort(key=lambda key: -counts[key])
     return frozenset((*facts, *choices[:_SHOWN_COLUMNS]))
-
-
-def _make_column(key: str, rows: Sequence[FileRow], *, is_shown: bool) -> Column:
-    cells = [row.cells[key] for row in rows if key in row.cells]
-    is_number = key != "verdict" and all(cell.number is not None or cell.text == "null" for cell in cells)
-    return Column(key=key, title=FACTS.get(key, key), is_number=is_number, is_shown=is_shown)
-
-
-def _count_verdicts(rows: Sequence[FileRow]) -> tuple[tuple[str, int], ...]:
-    counts = Counter(row.cells["verdict"] for row in rows if "verdict" in row.cells)
-    return tuple(
-        (cell.text, counts[cell]) for cell in sorted(counts, key=lambda cell: (-(cell.number or 0), cell.text))
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -65,7 +66,10 @@ def _list_url(url: str, *, finds_states: bool) -> Iterator[CatalogSource]:
         for found in iter_files(url):
             size, version = found.size, None if found.version is None else escape(found.version)
             if version is None and finds_states:
-                size, version = find_url_state(found.url)
+                size = None
+                with contextlib.suppress(OSError, SbformatError):  # one that cannot be opened has neither
+                    opened = open_url(found.url)
+                    size, version = opened.size, None if opened.version is None else escape(opened.version)
             yield CatalogSource(SourceState(name_url(found.name or found.url), size, version), found.url)
     except (OSError, SbformatError) as error:  # reading it gives the error
         if finds_states and not isinstance(error, (FileNotFoundError, PermissionError, SbformatError)):
@@ -79,15 +83,6 @@ def name_url(url: str) -> str:
     if not at:
         return hide_secrets(url)
     return f"{hide_secrets(url)}#{hashlib.sha256(user.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-
-
-def find_url_state(url: str) -> tuple[int | None, str | None]:
-    """Return the size and the version of a remote file; two None if it cannot be opened."""
-    try:
-        opened = open_url(url)
-    except (OSError, SbformatError):
-        return None, None
-    return opened.size, None if opened.version is None else escape(opened.version)
 
 
 def _expand_glob(path: str) -> Iterable[str]:
@@ -111,10 +106,7 @@ def find_unlisted(top: str) -> list[str]:
 
 
 def describe_path(path: str, finder: StatisticsFinder | None = None) -> CatalogSource:
-    """Return a file, or an unzipped archive, as a source.
-
-    :param finder: finds the statistics beside it
-    """
+    """Return a file, or an unzipped archive, as a source, with the statistics that a finder finds beside it."""
     found = path if os.path.exists(path) else f"{path}.zip"
     size, version = find_state(found)
     statistics = None if finder is None or size is None else finder.find(found)

@@ -303,7 +303,7 @@ def fill_table(database: sqlite3.Connection, rows: Iterable[Row], columns: Colum
     declared = []
     for name in columns.names:
         kinds = columns.types.get(name, frozenset({str}))
-        has_type = name in COLUMNS or kinds in ({str}, {bool})
+        has_type = name in COLUMNS or (len(kinds) == 1 and kinds <= {str, bool})
         declared.append(f"{quote_name(name)} {_TYPES[next(iter(kinds))] if has_type else ''}".rstrip())
     marks = ", ".join("?" * len(declared))
     values = (["NaN" if value != value else value for value in columns.arrange(row)] for row in rows)  # noqa: PLR0124

@@ -241,7 +241,8 @@ class PickleScanner(ABC):
         if self._postponed is not None:
             yield
             return
-        self._postponed = postponed = []
+        self._postponed = []
+        postponed = self._postponed
         try:
             yield
         finally:
