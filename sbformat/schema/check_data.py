@@ -19,17 +19,9 @@ if TYPE_CHECKING:
 
 
 ProblemKind: TypeAlias = Literal[
-    "type",
-    "value",
-    "base64",
-    "missing-key",
-    "unknown-key",
-    "missing-entry",
-    "unexpected-entry",
-    "unreadable",
-    "mismatch",
-    "unchecked",
-]
+    "type", "value", "base64", "missing-key", "unknown-key", "missing-entry", "unexpected-entry", "unreadable",
+    "mismatch", "unchecked",
+]  # fmt: skip
 Level: TypeAlias = Literal["error", "warning", "info"]
 
 
@@ -82,11 +74,7 @@ def describe_value(value: object) -> str:
 
 
 def describe_expected(schema: Any, keyword: str) -> str:
-    """Describe what a schema expects.
-
-    :param schema: a part of a JSON Schema
-    :param keyword: the keyword of it that a value violates
-    """
+    """Describe what a part of a JSON Schema expects, of which a value violates a keyword."""
     if keyword in _DESCRIBED:
         *most, last = dict.fromkeys(_describe_alternatives(schema))
         return f"{', '.join(most)} or {last}" if most else last
@@ -149,8 +137,6 @@ def _find_wrong_values(archive: Archive) -> dict[Problem, str]:
 def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:
     """Yield the violations of the schema, unusual values, missing and unknown keys, and non-canonical base64.
 
-    :param data: ``Archive.data``, or a dict of the same form
-    :param schema: the schema of the library that wrote it
     :param algorithm: the name of its definition for the algorithm; None uses the common one
     """
     validator, known = make_validator(schema, algorithm)
@@ -174,10 +160,7 @@ def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | Non
         if isinstance(value, Serialized) and not value.is_canonical:
             message = "expected canonical base64: a decoder stricter than Python's would read other bytes"
             yield Problem(DATA_ENTRY, _pointer([key]), "base64", "error", message)
-    yield from _report_unknown([key for key in data if key not in known and key not in schema.more], schema, algorithm)
-
-
-def _report_unknown(keys: list[str], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:
+    keys = [key for key in data if key not in known and key not in schema.more]
     for key in keys[:_MOST_UNKNOWN]:
         message = f"{algorithm or 'an algorithm'} of {schema.writer} writes no key {quote(key, 80)}"
         yield Problem(DATA_ENTRY, _pointer([key]), "unknown-key", "info", message)
