@@ -227,7 +227,7 @@ def _describe_state_dict(name: str, archive: Archive, budget: Budget) -> StateDi
 def _describe_tensor(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:
     """Return the row of a tensor; None for another value.
 
-    :param owners: the first tensor of each storage, by its ``id()``
+    :param owners: the first tensor of each storage, by its ``id()``; updated
     """
     kind = _KINDS.get(type(value))
     if kind is None:
