@@ -13,57 +13,34 @@ VERDICTS: Final[tuple[Verdict, ...]] = ("clean", "unknown", "code", "broken", "d
 """From best to worst: a file has the worst verdict of its findings (SCANNING.md 14.1)."""
 
 Rule: TypeAlias = Literal[
-    "unknown-name",
-    "unknown-object",
-    "unchecked-arguments",
-    "discarded-result",
-    "odd-pickle",
-    "trailing-bytes",
-    "lenient-base64",
-    "hidden-blob",
-    "unknown-entry",
-    "carried-function",
-    "carried-class",
-    "carried-program",
-    "broken",
-    "unknown-call",
-    "called-name",
-    "changed-value",
-    "ambiguous-frame",
-    "dangerous-name",
-    "computed-name",
-    "python-tag",
+    "unknown-name", "unknown-object", "unchecked-arguments", "discarded-result", "odd-pickle", "trailing-bytes",
+    "lenient-base64", "hidden-blob", "unknown-entry", "carried-function", "carried-class", "carried-program", "broken",
+    "unknown-call", "called-name", "changed-value", "ambiguous-frame", "dangerous-name", "computed-name", "python-tag",
 ]  # fmt: skip
 
-RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
-    "unknown-name": ("unknown", "A pickle refers to a name that sbformat does not know; loading imports its module."),
-    "unchecked-arguments": ("unknown", "A known constructor is called with arguments that sbformat does not know."),
-    "discarded-result": ("unknown", "A pickle calls something and discards the result."),
-    "odd-pickle": ("unknown", "A pickle is built in a way that no pickler uses."),
-    "trailing-bytes": ("unknown", "Bytes follow the end of the content."),
-    "lenient-base64": ("unknown", "The base64 text of a serialized value is not what an encoder writes."),
-    "hidden-blob": ("unknown", "A serialized value is stored where SB3 does not look for one."),
-    "unknown-entry": ("unknown", "sbformat does not know the type of an entry or file."),
-    "carried-function": ("code", "A function is pickled by value: its code is in the file."),
-    "carried-class": ("code", "A class is pickled by value: its code is in the file."),
-    "carried-program": ("code", "The file contains a TorchScript program."),
-    "broken": (
-        "broken",
-        "Something cannot be parsed, or exceeds a limit: what a more lenient reader makes of it is unknown.",
-    ),
-    "unknown-call": ("dangerous", "A pickle calls a name that sbformat does not know: loading runs it."),
-    "unknown-object": (
-        "dangerous",
-        "A pickle creates an object of a class that sbformat does not know: loading runs methods of the class.",
-    ),
-    "called-name": ("dangerous", "Stable-Baselines, or a constructor, calls a name that sbformat does not know."),
-    "changed-value": ("dangerous", "A value is changed after a call received it, or in a way that cannot be followed."),
-    "ambiguous-frame": ("dangerous", "Frames end inside arguments, so unpicklers read different bytes."),
-    "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
-    "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
-    "python-tag": ("dangerous", "A YAML tag names a Python object: an unsafe loader imports it or calls it."),
+RULES: Final[dict[Rule, Verdict]] = {
+    "unknown-name": "unknown",
+    "unchecked-arguments": "unknown",
+    "discarded-result": "unknown",
+    "odd-pickle": "unknown",
+    "trailing-bytes": "unknown",
+    "lenient-base64": "unknown",
+    "hidden-blob": "unknown",
+    "unknown-entry": "unknown",
+    "carried-function": "code",
+    "carried-class": "code",
+    "carried-program": "code",
+    "broken": "broken",
+    "unknown-call": "dangerous",
+    "unknown-object": "dangerous",
+    "called-name": "dangerous",
+    "changed-value": "dangerous",
+    "ambiguous-frame": "dangerous",
+    "dangerous-name": "dangerous",
+    "computed-name": "dangerous",
+    "python-tag": "dangerous",
 }
-"""The verdict and the meaning of each rule."""
+"""The verdict of a file with a finding of this rule alone; ``rules.json`` has what each rule means."""
 
 Reason: TypeAlias = Literal["harmful", "not-known"]
 
@@ -229,7 +206,7 @@ class Location(Record):
         line: int | None = None,
     ) -> Finding:
         """Return a finding at this location; verdict and reason are by default those of the rule."""
-        verdict = verdict or RULES[rule][0]
+        verdict = verdict or RULES[rule]
         return Finding(
             rule=rule,
             verdict=verdict,

@@ -176,6 +176,7 @@ class Judged:
         """Decoding exceeded a limit, so that some nodes were judged by their names only."""
         self.findings: list[Finding] = []
         self.imports = set(_iter_imports(attempt.log))
+        """Every dotted name that the pickle imports."""
         self.counter = FindingCounter()
         self._located: list[tuple[Finding, int, _Key]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node, and what is found once."""
@@ -189,7 +190,11 @@ class Judged:
         self._judge_machine(pickle, budget)
         try:
             self.value, decoder = decode_tree(pickle, budget, scope, checks_unread=True)
-            discarded = self._decode_discarded(decoder)
+            discarded: set[int] = set()  # calls that the value does not contain, as POP leaves them
+            for node in reversed(self.log):
+                if isinstance(node, Call) and decoder.is_pending(node):
+                    decoder.decode(node)
+                    discarded.add(id(node))
         except SbformatError as error:
             self.is_cut = True
             for node in self.log:
@@ -246,15 +251,6 @@ class Judged:
         elif find_late_changes(self.log, attempt.changes):
             message = "a value is changed after it was passed to a call, so the call received a different value"
             self.findings.append(location.finding("changed-value", message))
-
-    def _decode_discarded(self, decoder: Decoder) -> set[int]:
-        """Decode calls that the value does not contain, as POP leaves them; return the ``id()`` of the unused ones."""
-        discarded: set[int] = set()
-        for node in reversed(self.log):
-            if isinstance(node, Call) and decoder.is_pending(node):
-                decoder.decode(node)
-                discarded.add(id(node))
-        return discarded
 
     def _judge_known_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
         """Judge the arguments of a call that has a decoder: unexpected names among them, and modules."""
@@ -445,10 +441,26 @@ class Judged:
 
     @cached_property
     def _called_names(self) -> dict[int, str]:
-        """The names that Stable-Baselines calls."""
-        attempt = self.attempt
-        root = attempt.pickle.value if attempt.pickle is not None else attempt.log if self.location.key else None
-        return find_called_names(root, self.location.key)
+        """The keys of ``data`` under which Stable-Baselines calls a name, by the ``id()`` of the name.
+
+        Agents of Stable Baselines 2 and files of ``policy.save`` contain keys themselves.
+        """
+        attempt, key = self.attempt, self.location.key
+        value = attempt.pickle.value if attempt.pickle is not None else attempt.log if key else None
+        pairs: Sequence[tuple[object, object]] = [(key, value)]
+        if not key:
+            is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
+            pairs = list_pairs(value[0] if is_agent else value)  # type: ignore[index]
+            if not is_agent:
+                is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
+                pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
+        called: dict[int, str] = {}
+        for name, part in pairs:
+            if isinstance(name, str) and (is_sb3_attribute(name) or name == UNKNOWN_KEY):
+                for found in _iter_parts([part], set(), is_deep=True):
+                    if isinstance(found, Global):
+                        called.setdefault(id(found), name)
+        return called
 
     @cached_property
     def _plain_getters(self) -> set[int]:
@@ -475,8 +487,26 @@ class Judged:
 
     @cached_property
     def _given_names(self) -> dict[int, Call]:
-        """The names that are passed to known constructors."""
-        return find_given_names(self.attempt.log)
+        """The calls of known constructors that receive a name, by the ``id()`` of the name."""
+        given: dict[int, Call] = {}
+        seen: set[int] = set()
+        for node in self.log:
+            if not isinstance(node, Call) or type(node.func) is not Global or not find(node.func.pair).is_known:
+                continue  # a call of an unknown name has a finding of its own
+            row = find_called(node)
+            if "carries" in row.uses:
+                continue
+            if "holds" in row.uses:  # items of a list are only stored, but a name instead of the list is iterated over
+                args = node.args if type(node.args) is tuple else ()
+                given.update((id(arg), node) for arg in args if isinstance(arg, Global))
+                continue
+            is_dict = row.role == "default_dict"  # whose items are only stored
+            values = [node.args, node.kwargs]
+            values += [update.value for update in node.updates or () if not (is_dict and update.how == "SETITEMS")]
+            for part in _iter_parts(values, seen):
+                if isinstance(part, Global):
+                    given.setdefault(id(part), node)
+        return given
 
     # -- findings -------------------------------------------------------------------------------------
 
@@ -512,7 +542,7 @@ class Judged:
         if key in self._said:
             self._said[key] += call is not None
             return
-        verdict = verdict or RULES[rule][0]
+        verdict = verdict or RULES[rule]
         if self.counter.count(verdict, reason or default_reason(rule, verdict)):
             self._said[key] = 0
             if call is not None:
@@ -606,31 +636,6 @@ _MODEL_DATA: Final = frozenset({"state_dict", "data"})
 """The keys of a file of ``policy.save``: parameters, and the arguments of the policy's constructor."""
 
 
-def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
-    """Return the calls of known constructors that receive a name, by the ``id()`` of the name."""
-    given: dict[int, Call] = {}
-    seen: set[int] = set()
-    for node in log:
-        if not isinstance(node, Call):
-            continue
-        if type(node.func) is not Global or not find(node.func.pair).is_known:
-            continue  # a call of an unknown name has a finding of its own
-        row = find_called(node)
-        if "carries" in row.uses:
-            continue
-        if "holds" in row.uses:  # items of a list are only stored, but a name instead of the list is iterated over
-            args = node.args if type(node.args) is tuple else ()
-            given.update((id(arg), node) for arg in args if isinstance(arg, Global))
-            continue
-        holds_items = row.role == "default_dict"
-        values = [node.args, node.kwargs]
-        values += [update.value for update in node.updates or () if not (holds_items and update.how == "SETITEMS")]
-        for part in _iter_parts(values, seen):
-            if isinstance(part, Global):
-                given.setdefault(id(part), node)
-    return given
-
-
 def _iter_parts(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> Iterator[object]:
     """Yield the lists, tuples, bytearrays and nodes in values, each once, but nothing within nodes.
 
@@ -652,29 +657,6 @@ def _iter_parts(roots: Iterable[object], seen: set[int], *, is_deep: bool = Fals
             if isinstance(part, Call):
                 todo += [part.args, part.kwargs]
             todo.extend(update.value for update in part.updates or ())
-
-
-def find_called_names(value: object, key: str) -> dict[int, str]:
-    """Return the keys under which Stable-Baselines calls a name, by the ``id()`` of the name.
-
-    :param value: the tree of a pickle
-    :param key: the key of ``data`` that contains the pickle, or :data:`~sbformat.tools.scan.findings.UNKNOWN_KEY`;
-        empty for any other pickle. Agents of Stable Baselines 2 and files of ``policy.save`` contain keys themselves
-    """
-    pairs: Sequence[tuple[object, object]] = [(key, value)]
-    if not key:
-        is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
-        pairs = list_pairs(value[0] if is_agent else value)  # type: ignore[index]
-        if not is_agent:
-            is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
-            pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
-    called: dict[int, str] = {}
-    for name, part in pairs:
-        if isinstance(name, str) and (is_sb3_attribute(name) or name == UNKNOWN_KEY):
-            for found in _iter_parts([part], set(), is_deep=True):
-                if isinstance(found, Global):
-                    called.setdefault(id(found), name)
-    return called
 
 
 def list_pairs(value: object) -> list[tuple[object, object]]:

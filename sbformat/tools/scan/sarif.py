@@ -53,6 +53,7 @@ a second rule for these findings, such as ``unchecked-arguments-dangerous``."""
 class RuleHelp(Record):
     """What a person needs to know about a rule; the texts are Markdown, with backticks around names and commands."""
 
+    summary: str
     meaning: str
     """What was found, what it does when the file is loaded, and what harmless reason there may be."""
     remedy: str
@@ -76,7 +77,7 @@ def get_severity(rule: Rule, verdict: Verdict) -> float:
 
 def make_rule_id(rule: Rule, verdict: Verdict) -> str:
     """Return the identifier in SARIF: the rule, or the second one of a rule whose findings may be dangerous too."""
-    is_second = verdict == "dangerous" != RULES[rule][0] and rule in DANGEROUS_TOO
+    is_second = verdict == "dangerous" != RULES[rule] and rule in DANGEROUS_TOO
     return f"{rule}-dangerous" if is_second else rule
 
 
@@ -90,7 +91,7 @@ MAX_BYTES: Final = 9_000_000
 """Of all results as JSON: GitHub refuses a log that is larger than 10 MB after compression, and a file may be built so
 that its findings cannot be compressed."""
 _DESCRIBED: Final[tuple[tuple[Rule, Verdict], ...]] = (
-    *((rule, verdict) for rule, (verdict, _) in RULES.items()),
+    *RULES.items(),
     *((rule, "dangerous") for rule in DANGEROUS_TOO),
 )
 _RULE_INDEX: Final = {make_rule_id(*pair): index for index, pair in enumerate(_DESCRIBED)}
@@ -137,7 +138,7 @@ def render_sarif(
 
 def _render_rule(rule: Rule, verdict: Verdict) -> dict[str, Any]:
     identifier, help_of, url = make_rule_id(rule, verdict), RULE_HELP[rule], f"{PAGE}#{rule}"
-    short, meaning = RULES[rule][1], help_of.meaning.replace("`", "")
+    short, meaning = help_of.summary, help_of.meaning.replace("`", "")
     if identifier != rule:
         short = f"{short.removesuffix('.')}, in a way that is dangerous."
     return {
