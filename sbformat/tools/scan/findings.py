@@ -167,15 +167,61 @@ class ScanReport(Record):
     """Files of a folder without a verdict."""
 
     def __repr__(self) -> str:
-        from sbformat.tools.scan.show_scan import describe
+        from collections import Counter
 
-        return describe(self)
+        from sbformat.rendering import count_noun
+
+        rules = Counter(finding.rule for finding in self.findings).most_common(_NAMES)
+        counted = [f"{count} {rule}" for rule, count in rules]
+        counted += [f"{self.omitted:,} not listed"] if self.omitted else []
+        details = f" ({', '.join(counted)})" if counted else ""
+        findings = f"{count_noun(len(self.findings) + self.omitted, 'finding')}{details}"
+        reason = f" ({self.reason})" if self.reason else ""
+        text = f"{self.format} {self.verdict}{reason}: {findings}, {count_noun(self.pickles, 'pickle')}"
+        return f"<ScanReport {escape(text, 300)}>"
 
     def _repr_html_(self) -> str:
-        """Return the verdict and the findings for notebooks."""
-        from sbformat.tools.scan.show_scan import render
+        """Return the HTML for notebooks: the verdict, the findings with the worst first, and folded the imports."""
+        from sbformat.notebook import Markup, escape_text, fold, render_badge, render_output, render_table
+        from sbformat.rendering import count_noun, format_size
 
-        return render(self)
+        reason = f" ({self.reason})" if self.reason else ""
+        title = Markup(f"{render_badge(self.verdict)}{escape_text(reason)} {escape_text(_MEANINGS[self.verdict])}")
+        facts = [
+            ("format", self.format),
+            ("size", format_size(self.size)),
+            ("SHA-256", self.sha256 or "none: a folder, or an archive in memory"),
+            ("pickles judged", f"{self.pickles:,}"),
+        ]
+        rows = []
+        for row in sorted(self.findings, key=lambda finding: -VERDICTS.index(finding.verdict)):
+            place = (row.entry, row.key, "" if row.offset is None else f"at byte {row.offset:,}")
+            rows.append((render_badge(row.verdict), row.rule, ", ".join(filter(None, place)), row.message))
+        header, count = ("verdict", "rule", "where", "what"), len(self.findings) + self.omitted
+        imports = render_table("", ("name",), [(name,) for name in self.imports])
+        skipped = render_table("", ("file", "reason"), self.skipped)
+        files = count_noun(len(self.skipped), "file without a verdict", "files without a verdict")
+        return render_output(
+            title,
+            [
+                render_table("", (), facts),
+                render_table("findings", header, rows, count=count),
+                fold(count_noun(len(self.imports), "imported name"), [imports]),
+                fold(files, [skipped]),
+            ],
+        )
+
+
+_NAMES: Final = 8
+"""Rules that ``repr`` names."""
+_MEANINGS: Final[dict[Verdict, str]] = {
+    "clean": "every byte was understood: plain data, and constructors with checked arguments",
+    "unknown": "something is not known, and nothing calls it",
+    "code": "functions, classes or programs are pickled by value",
+    "broken": "it cannot be parsed, or exceeds a limit",
+    "dangerous": "loading it calls something that is not known, or that runs, imports, opens or connects",
+}
+"""What each verdict means for the reader of a report, in short (SCANNING.md 14.1)."""
 
 
 UNKNOWN_KEY: Final = "?"

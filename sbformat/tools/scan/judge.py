@@ -201,8 +201,8 @@ class Judged:
                 self._judge_unrecognized(node)
             self.findings.append(self.location.broken(error))
             return
-        for flag in pickle.flags:
-            self.findings.append(self.location.finding("odd-pickle", f"{flag}, which no pickler of plain data writes"))
+        odd = [f"{flag}, which no pickler of plain data writes" for flag in pickle.flags]
+        self.findings += [self.location.finding("odd-pickle", message) for message in odd]
         issues = decoder.issues
         carries_code = any(issue.rule in _CARRIED for issue in issues.values())
         for issue in issues.values():
