@@ -97,9 +97,6 @@ def collect_file(
 
     A file is opened once, so that the verdict is that of the bytes that are shown. Of a large one that changes
     meanwhile, what is read later cannot be read. The files of a folder are read twice.
-
-    :param name: what a page calls it; by default its path
-    :param allow: names that the scan treats as known
     """
     from sbformat.tools.inspect import inspect
     from sbformat.tools.scan import scan, scan_opened

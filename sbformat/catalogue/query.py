@@ -62,10 +62,7 @@ def search(
             for source, gamma in found.rows:
                 print(source, gamma)
 
-    :param where: a condition of SQL
-    :param columns: names of columns; None for all
     :param sort: the name of a column; rows without a value come last
-    :param most: the number of rows at most
     """
     with contextlib.closing(_open(path)) as database:
         names = tuple(row[0] for row in database.execute(f"SELECT name FROM pragma_table_info('{TABLE}')"))  # noqa: S608

@@ -301,8 +301,6 @@ def name_columns(keys: Iterable[str]) -> dict[str, str]:
 
     >>> name_columns(["gamma", "policy_kwargs.net_arch", "Gamma", "size"])
     {'gamma': 'gamma', 'policy_kwargs.net_arch': 'policy_kwargs_net_arch', 'Gamma': 'gamma_2', 'size': 'data_size'}
-
-    :param keys: of one file, each once; a key that is a name already gets it, whatever the others are
     """
     names = {key: _name(key) for key in keys}
     used = {name for key, name in names.items() if key == name}
@@ -363,11 +361,7 @@ class SourceState(Record):
 
 
 def make_row(file: FileData, problems: Sequence[Problem], state: SourceState, *, made_by: str) -> Row:
-    """Return the row of a file.
-
-    :param problems: of :func:`sbformat.schema.iter_problems`
-    :param made_by: the value of the column ``sbformat``
-    """
+    """Return the row of a file."""
     row = make_empty_row(state, made_by=made_by)
     cells = make_cells(file)
     for name in ("algorithm", "sb3_version", "observation_space", "action_space", "parameters", "timesteps",

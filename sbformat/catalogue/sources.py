@@ -40,7 +40,6 @@ def list_sources(
     """Yield the sources to read, in the order of those that are given; of a folder and a glob sorted by name.
 
     :param sources: paths, folders, globs with ``**``, URLs, or anything else that :func:`sbformat.read` takes
-    :param limits: for files that are opened to find out what they are
     :param finds_states: ask for size and version of remote files that are named, not listed: a request for each
     """
     finder = StatisticsFinder(limits)
@@ -114,10 +113,7 @@ def describe_path(path: str, finder: StatisticsFinder | None = None) -> CatalogS
 
 
 def find_state(path: str) -> tuple[int | None, str | None]:
-    """Return the size in bytes and the time of the last modification of a file, or of all files of a folder.
-
-    :return: two None if there is no such file, or a folder cannot be listed
-    """
+    """Return the size in bytes and the time of the last modification of a file, or of all files of a folder."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -73,12 +73,7 @@ _PASSING: Final = (COULD_NOT_OPEN, "process ended", "internal error")
 
 
 class Spool:
-    """The database of a run.
-
-    :param made_by: what makes rows now: those of another reader are made again
-    :param fresh: forget what an earlier run left
-    :raises UnsupportedError: when another run writes the same output, or a file of the name is not a spool
-    """
+    """The database of a run."""
 
     def __init__(self, output: str, *, made_by: str, fresh: bool) -> None:
         self.path = output + SUFFIX
@@ -197,10 +192,7 @@ class Spool:
             self._commit()
 
     def _insert(self, conflict: str, name: bytes, row: Row, *state: Any) -> None:
-        """Add a row.
-
-        :param state: size and version of the source
-        """
+        """Add a row."""
         query = f"INSERT OR {conflict} INTO done VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 -- our own text
         text = json.dumps(row, separators=(",", ":"))
         self._database.execute(query, (name, *state, row["sbformat"], row["outcome"], text))
@@ -279,10 +271,7 @@ def update_catalog(
 ) -> CatalogReport | None:
     """Write a catalogue of many archives, or bring it up to date; None, and no file, if there are no sources.
 
-    :param sources: as in :func:`sbformat.catalog`, paths and URLs only
     :param output: the file; its suffix decides on the format. One that exists is brought up to date
-    :param fresh: read everything again
-    :param overwrite: replace a file that is not a catalogue
     """
     table = find_format(output)
     work = make_work(limits, tuple(allow))

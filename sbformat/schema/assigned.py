@@ -42,7 +42,6 @@ _SB3_UTILS: Final = "stable_baselines3.common.utils"
 def encode_assigned(key: str, value: Any, target: Release) -> Any:
     """Return what ``data`` contains for a value that a caller assigns to a key; all but schedules unchanged.
 
-    :param key: of ``data``
     :param value: JSON, or a :class:`~sbformat.Serialized`; for a key that can have a schedule also
         ``{"constant": number}``, ``{"linear": [start, end, end_fraction]}``, or a schedule of
         :mod:`sbformat.known.types`

@@ -55,10 +55,7 @@ ChannelsOrder: TypeAlias = Literal["first", "last"]
 class FrameStack:
     """The last observations of an environment along one axis, the newest last; zeros before the first.
 
-    :param space: of one observation: a Box, or a Dict of them
-    :param frames: how many are stacked
     :param order: the axis of the channels; by default that of the smallest size for images, the last one for others
-    :raises UnsupportedError: for another space
 
     Example::
 
@@ -165,8 +162,6 @@ def convert_observation(observation: Any, space: Space) -> Any:
     array([0, 3], dtype=uint8)
 
     Source: SB3 ``common/vec_env/dummy_vec_env.py``, ``DummyVecEnv._save_obs``.
-
-    :return: an array, or a dict of them for a Dict space
     """
     try:
         if space.has_keys:

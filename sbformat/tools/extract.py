@@ -106,7 +106,6 @@ def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
     """Yield the parts that an entry's name selects.
 
     :param entry: SB3's name of a state dict, ``statistics``, or ``all``
-    :param kind: the format of the output
     """
     names = archive.state_dicts
     has_statistics = has_entries(archive)

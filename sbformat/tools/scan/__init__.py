@@ -54,8 +54,6 @@ class StableSource:
     """A source that remembers a digest of the bytes that it returned, to detect that the file has changed.
 
     The size and times of a file do not show what is written to it through a memory map.
-
-    :param source: the file
     """
 
     __slots__ = ("_returned", "_source", "size")
@@ -78,10 +76,7 @@ class StableSource:
         return view
 
     def sha256(self, progress: Callable[[int], None] | None = None) -> str:
-        """Read all of the file once more, and return its SHA-256 in hexadecimal.
-
-        :param progress: called with the number of bytes of each piece
-        """
+        """Read all of the file once more, and return its SHA-256 in hexadecimal."""
         whole = hashlib.sha256()
         for number, piece in enumerate(read_ahead(self._pieces())):
             whole.update(piece)
@@ -166,9 +161,7 @@ def scan_in_tree(
 ) -> ScanReport | SkipReason:
     """Judge a file that :func:`sbformat.tools.scan.folders.list_tree` lists, or return why it has no verdict.
 
-    :param path: a file, or the folder that an archive was unzipped into
     :param roots: the folders of the tree, which links may lead to
-    :param allow: as in :func:`scan`, which has checked them
     """
     scanner = FileScanner(limits, frozenset(allow))
     if is_folder(path):
@@ -240,11 +233,7 @@ def _scan_file(
     is_sidecar: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ScanReport, bytes]:
-    """Scan one file; also return its first bytes.
-
-    :param large: a large file, which need not be read into memory
-    :param load: reads it into memory
-    """
+    """Scan one file; also return its first bytes."""
     report = _scan_large(large, scanner, progress) if large is not None else None
     if report is not None:
         return report, b""
@@ -330,10 +319,7 @@ def _allow_pieces(limits: Limits) -> Limits:
 
 
 def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
-    """Scan the entries of an unzipped archive, and every other file below, on the disk or remote.
-
-    :param roots: the folders that links may lead to; a remote folder has no links
-    """
+    """Scan the entries of an unzipped archive, and every other file below, on the disk or remote."""
     if is_remote(folder):
         from sbformat.io.remote.listing import pin_folder, walk_folder
 

@@ -502,7 +502,6 @@ def read_member(
 ) -> memoryview:
     """Return the bytes of an entry; of a damaged one, which is a finding, as many as can be recovered.
 
-    :param location: that contains the entry
     :param copies: number of copies that are made of inflated bytes when they are scanned
     """
     entry = entries.entries[name]

@@ -59,7 +59,6 @@ class Tree(Record):
 def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:
     """List a folder and all folders below it.
 
-    :param top: the folder
     :param roots: the folders that links may lead to
     :param seen: files that were listed before and are not listed again; updated
     :param finds_archives: list an unzipped archive, with everything below it, as one file
@@ -175,10 +174,7 @@ def is_large_and_unknown(path: str, limits: Limits, remote: RemoteSource | None 
 
 
 def _is_unknown(source: Source, limits: Limits, data: mmap | None = None) -> bool:
-    """Return whether a large file contains neither pickles nor YAML tags.
-
-    :param data: all bytes of a local file
-    """
+    """Return whether a large file contains neither pickles nor YAML tags."""
     head = bytes(source.view(0, _HEAD_BYTES))
     kind = detect_kind(BytesSource(head))
     if kind in _ALWAYS or is_safetensors(head, source.size) or is_tar(memoryview(head)):

@@ -119,8 +119,6 @@ def judge(
 
     :param attempt: the pickle, decoded as far as possible
     :param data: the pickle and any bytes that follow it
-    :param allow: dotted names to treat as known
-    :param encoding: of Python 2's 8-bit strings
     :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
     :param scope: finds the storages of a ``.pth``
     """
@@ -677,7 +675,6 @@ def list_pairs(value: object) -> list[tuple[object, object]]:
 def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[object, int]]) -> bool:
     """Return whether a value was changed after a call received it, so that the call received a different value.
 
-    :param log: of a pickle
     :param changes: the changed values, each with the length of the log at that moment
     """
     seen: set[int] = set()
@@ -721,10 +718,7 @@ _BYTES: Final = ("encode", "bytes")
 
 
 def judge_data_value(key: str, value: object, location: Location) -> Iterator[Finding]:
-    """Judge a value of ``data`` by what SB3 does with its key.
-
-    :param value: a JSON value, or a decoded one
-    """
+    """Judge a value of ``data`` by what SB3 does with its key."""
     text = _find_text(value)
     is_callable = isinstance(value, (Function, Partial, Reference)) or (
         isinstance(value, Described) and value.kind not in _PLAIN
@@ -771,10 +765,7 @@ def _find_text(value: object) -> str | None:
 
 
 def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
-    """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute.
-
-    :param path: the name without its suffix
-    """
+    """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute."""
     if path in _STATE_DICTS or path in TORCH_VARIABLES:
         return
     shown = escape(path, SHOWN)

@@ -50,11 +50,7 @@ _ATTEMPT_COST: Final = 400
 
 
 class PickleScanner(ABC):
-    """Judges pickles, collects the findings of one scan, and limits how much it examines.
-
-    :param limits: of the whole scan
-    :param allow: dotted names to treat as known
-    """
+    """Judges pickles, collects the findings of one scan, and limits how much it examines."""
 
     def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
         self.budget = Budget(limits)

@@ -97,7 +97,6 @@ def inflate_member(data: memoryview, method: int, most: int) -> bytes:
     """Return the content of a compressed member as far as it can be inflated; empty for an unsupported method.
 
     :param data: the compressed member and any bytes that follow it
-    :param most: maximum number of bytes to return
     """
     import bz2
     import lzma
@@ -237,7 +236,6 @@ class _Blob(Record):
 def iter_base64_readings(text: str, budget: Budget) -> Iterator[bytes]:
     """Yield what decoders decode base64 text to: Python's lenient one, and those that ignore padding or accept ``-_``.
 
-    :param text: as ``data`` contains it
     :param budget: limits memory: only the beginning of a text that is too long is decoded
     """
     most = _max_text(budget)

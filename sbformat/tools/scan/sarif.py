@@ -104,9 +104,6 @@ def render_sarif(
     """Return the log of one run.
 
     :param reports: the reports of the files, as in ``schema/report.schema.json``
-    :param skipped: the files without a verdict, as in the same schema
-    :param version: of sbformat
-    :param exit_code: of the run
     :param root: absolute path of the folder that the scan ran in; an absolute path below it becomes relative
     """
     read = [report for report in reports if report["outcome"] == "ok"]
@@ -255,10 +252,7 @@ def _render_location(report: Mapping[str, Any], index: int, row: Mapping[str, An
 
 
 class _Paths:
-    """Renders paths as URIs.
-
-    :param root: the absolute path of a folder, or empty
-    """
+    """Renders paths as URIs."""
 
     def __init__(self, root: str) -> None:
         self._roots = tuple(dict.fromkeys((root, os.path.realpath(root)))) if root else ()

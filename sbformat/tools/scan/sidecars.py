@@ -106,10 +106,7 @@ def contains_tags(source: Source) -> bool:
 
 
 def iter_python_tags(source: Source) -> Iterator[Tag]:
-    """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one.
-
-    :param source: a file of any type and size
-    """
+    """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one."""
     openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
     pairs: set[tuple[str, str]] = set()
     finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
@@ -201,10 +198,7 @@ def _choose_decoder(head: bytes) -> Callable[[bytes | memoryview, str], tuple[st
 
 
 class _Lines:
-    """Counts the lines of a file that is read in pieces.
-
-    :param source: the file
-    """
+    """Counts the lines of a file that is read in pieces."""
 
     def __init__(self, source: Source) -> None:
         self._decode = _choose_decoder(bytes(source.view(0, min(source.size, 4))))
@@ -251,21 +245,12 @@ _SCRIPT_HEADS: Final = (
 
 
 def is_script(name: str, head: bytes) -> bool:
-    """Return whether a file is a script or program, which is listed and not judged.
-
-    :param name: of the file
-    :param head: its first bytes
-    """
+    """Return whether a file is a script or program, which is listed and not judged."""
     return head.startswith(_SCRIPT_HEADS) or name.lower().endswith(_SCRIPT_SUFFIXES)
 
 
 def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | None:
-    """Judge a YAML tag by what ``yaml.UnsafeLoader`` does with it; None for one that is known.
-
-    :param tag: a tag, or text that is spelled as one
-    :param location: of the file
-    :param allow: dotted names to treat as known
-    """
+    """Judge a YAML tag by what ``yaml.UnsafeLoader`` does with it; None for one that is known."""
     tail = tag.name.rstrip(_AFTER_TAG)
     kind, colon, name = tail.partition(":")
     module, _, last = name.rpartition(".")
