@@ -131,13 +131,13 @@ def scan(
     :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     """
-    scanner = FileScanner(limits, _check_allowed(allow))
+    scanner = FileScanner(limits, _check_allowed(allow), progress)
     if isinstance(source, Archive):
         return _scan_archive(source, scanner)
     if is_folder(source):
         folder = source if is_remote(source) else os.fsdecode(to_path(source))
         return _scan_folder(folder, scanner, () if is_remote(source) else find_roots(folder))
-    return _scan_path(source, scanner, _open_remote(source, limits), progress=progress)[0]
+    return _scan_path(source, scanner, _open_remote(source, limits))[0]
 
 
 def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
@@ -163,7 +163,7 @@ def scan_in_tree(
 
     :param roots: the folders of the tree, which links may lead to
     """
-    scanner = FileScanner(limits, frozenset(allow))
+    scanner = FileScanner(limits, frozenset(allow), progress)
     if is_folder(path):
         report = _scan_folder(path, scanner, roots)
         is_pointer = not is_remote(path) and [row.message for row in report.findings] == [ONLY_POINTERS]
@@ -171,7 +171,7 @@ def scan_in_tree(
     remote = _open_remote(path, limits)
     if is_large_and_unknown(path, limits, remote):
         return "large"
-    report, head = _scan_path(path, scanner, remote, is_sidecar=True, progress=progress)
+    report, head = _scan_path(path, scanner, remote, is_sidecar=True)
     if report.pickles or report.findings or report.format in _LISTED_FORMATS:
         return report
     if report.format == "lfs-pointer":
@@ -209,32 +209,21 @@ def _scan_archive(archive: Archive, scanner: FileScanner) -> ScanReport:
 
 
 def _scan_path(
-    source: SourceLike,
-    scanner: FileScanner,
-    remote: RemoteSource | None,
-    *,
-    is_sidecar: bool = False,
-    progress: Callable[[int], None] | None = None,
+    source: SourceLike, scanner: FileScanner, remote: RemoteSource | None, *, is_sidecar: bool = False
 ) -> tuple[ScanReport, bytes]:
     """Scan one file that is not open yet, unless it is a remote one; also return its first bytes."""
     limits = scanner.budget.limits
-    load: Callable[[], BytesSource] = partial(open_source, source, budget=Budget(limits), progress=progress)
+    load: Callable[[], BytesSource] = partial(open_source, source, budget=Budget(limits), progress=scanner.progress)
     if remote is not None:
-        load = partial(remote.load, progress)
-    large = _open_large(source, remote, limits)
-    return _scan_file(large, load, scanner, is_sidecar=is_sidecar, progress=progress)
+        load = partial(remote.load, scanner.progress)
+    return _scan_file(_open_large(source, remote, limits), load, scanner, is_sidecar=is_sidecar)
 
 
 def _scan_file(
-    large: Source | None,
-    load: Callable[[], BytesSource],
-    scanner: FileScanner,
-    *,
-    is_sidecar: bool = False,
-    progress: Callable[[int], None] | None = None,
+    large: Source | None, load: Callable[[], BytesSource], scanner: FileScanner, *, is_sidecar: bool = False
 ) -> tuple[ScanReport, bytes]:
     """Scan one file; also return its first bytes."""
-    report = _scan_large(large, scanner, progress) if large is not None else None
+    report = _scan_large(large, scanner) if large is not None else None
     if report is not None:
         return report, b""
     try:
@@ -244,17 +233,11 @@ def _scan_file(
     except SbformatError as error:
         _scan_unread(scanner, large, _FILE, error)
         return _make_report(scanner, "unknown", None, 0), b""
-    report = _scan_content(opened, scanner, is_sidecar=is_sidecar, progress=progress)
+    report = _scan_content(opened, scanner, is_sidecar=is_sidecar)
     return report, bytes(opened.view(0, min(opened.size, _HEAD_BYTES)))
 
 
-def _scan_content(
-    opened: Source,
-    scanner: FileScanner,
-    *,
-    is_sidecar: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> ScanReport:
+def _scan_content(opened: Source, scanner: FileScanner, *, is_sidecar: bool = False) -> ScanReport:
     """Scan one file that is in memory."""
     scanner.grant(opened.size)
     kind = detect_kind(opened)
@@ -263,8 +246,8 @@ def _scan_content(
     digest = hashlib.sha256()
     for piece in iter_views(opened, 0, opened.size, PIECE_BYTES):
         digest.update(piece)
-        if progress is not None:
-            progress(len(piece))
+        if scanner.progress is not None:
+            scanner.progress(len(piece))
     return _make_report(scanner, kind, digest.hexdigest(), opened.size)
 
 
@@ -279,7 +262,7 @@ def _scan_unread(scanner: FileScanner, large: Source | None, location: Location,
             scanner.add(location.broken(changed))
 
 
-def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
+def _scan_large(opened: Source, scanner: FileScanner) -> ScanReport | None:
     """Scan a file that is one pickle and may be larger than memory, such as a replay buffer; None for other files."""
     stable, sha256 = StableSource(opened), None
     large_scanner = FileScanner(scanner.budget.limits, scanner.allow)
@@ -287,9 +270,9 @@ def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], 
     try:
         if not large_scanner.scan_large_file(stable, _FILE):
             return None
-        if progress is not None:
-            progress(opened.size)
-        sha256 = stable.sha256(progress)
+        if scanner.progress is not None:
+            scanner.progress(opened.size)
+        sha256 = stable.sha256(scanner.progress)
     except SbformatError as error:  # the file has changed
         large_scanner.add(_FILE.broken(error))
     return _make_report(large_scanner, "pickle", sha256, opened.size)

@@ -27,7 +27,7 @@ Worked example: an agent with a custom policy, and what examines each part of it
       data                          scan_data: each base64 value -> scan_blob -> judge
                                       bytes objects in that pickle -> scan_pickles, once all values were judged
       policy.pth                    scan_pth -> scan_zip -> scan_torch_zip
-        archive/data.pkl            judge_decoded, with the storages
+        archive/data.pkl            judge, with the storages
         archive/data/0              a storage in use: its CRC is checked, and its numbers are skipped
         archive/extra               _scan_record: a zip, pickles, or else ``unknown-entry``
       _stable_baselines3_version    parsed; if that fails, scan_content
@@ -68,7 +68,7 @@ from sbformat.io.source import BytesSource
 from sbformat.pth.decode import open_legacy, open_zip
 from sbformat.tools.scan import recover
 from sbformat.tools.scan.findings import UNKNOWN_KEY, Location
-from sbformat.tools.scan.judge import judge_attribute_path, judge_data_value, judge_decoded, judge_state_dict
+from sbformat.tools.scan.judge import judge_attribute_path, judge_data_value, judge_state_dict
 from sbformat.tools.scan.pickles import MAX_DEPTH, PickleScanner, is_marked
 from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
 from sbformat.tools.scan.sidecars import REPEATED, iter_python_tags, judge_tag
@@ -328,8 +328,7 @@ class FileScanner(PickleScanner):
         try:
             pickle, scope, name = open_zip(container, self.budget)
             content = bytes(container.read(name))
-            judged = judge_decoded(pickle, content, location.within(name), self.budget, self.allow, scope)
-            self.add_judged(judged, location.within(name), depth)
+            judged = self.judge(pickle, content, location.within(name), depth, scope=scope)
             self.add(*judge_state_dict(pickle.value, judged.parts, location))
             is_explained = judged.is_cut
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
@@ -390,8 +389,7 @@ class FileScanner(PickleScanner):
             self._report_unopened(error, location)
             self.scan_pickles(data, location, depth, is_whole=False)
             return
-        judged = judge_decoded(pickle, b"", location, self.budget, self.allow, scope)
-        self.add_judged(judged, location, depth)
+        judged = self.judge(pickle, b"", location, depth, scope=scope)
         self.add(*judge_state_dict(pickle.value, judged.parts, location))
 
     def _report_unopened(self, error: SbformatError, location: Location) -> bool:

@@ -104,48 +104,6 @@ _MODEL_CLASS: Final = "model_class"
 _Key: TypeAlias = "tuple[Rule, str, tuple[str, ...]]"
 
 
-def judge(
-    attempt: Attempt,
-    data: bytes,
-    location: Location,
-    budget: Budget,
-    allow: frozenset[str],
-    *,
-    encoding: str = "ascii",
-    is_program: bool = False,
-    scope: DecodeContext | None = None,
-) -> Judged:
-    """Judge one pickle; what precedes a fault counts.
-
-    :param attempt: the pickle, decoded as far as possible
-    :param data: the pickle and any bytes that follow it
-    :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
-    :param scope: finds the storages of a ``.pth``
-    """
-    judged = Judged(location, allow, attempt, is_program=is_program)
-    judged.judge_pickle(budget, scope, len(data))
-    if attempt.error is not None:
-        judged.findings.append(location.broken(attempt.error))
-    judged.locate(data, budget, encoding)
-    return judged
-
-
-def judge_decoded(
-    pickle: Pickle,
-    data: bytes,
-    location: Location,
-    budget: Budget,
-    allow: frozenset[str],
-    scope: DecodeContext | None = None,
-) -> Judged:
-    """Judge a pickle that is decoded already, such as that of a ``.pth``.
-
-    :param data: its bytes; empty when offsets are not needed
-    """
-    attempt = Attempt(pickle, pickle.log, None, pickle.size)
-    return judge(attempt, data, location, budget, allow, encoding="utf-8", scope=scope)
-
-
 DANGEROUS: Final[Verdict] = "dangerous"
 _METHODS: Final[dict[UpdateHow, str]] = {
     "BUILD": "__setstate__", "APPENDS": "extend", "SETITEMS": "__setitem__", "ADDITEMS": "add",
@@ -159,7 +117,10 @@ _STORED_ALGORITHM: Final = (
 
 
 class Judged:
-    """The findings in one pickle, and what the scanner looks at next."""
+    """The findings in one pickle, and what the scanner looks at next; what precedes a fault counts.
+
+    :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
+    """
 
     def __init__(self, location: Location, allow: frozenset[str], attempt: Attempt, *, is_program: bool) -> None:
         self.location = location

@@ -18,22 +18,22 @@ from sbformat.container.reader import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget
-from sbformat.pkl.decode import attempt
+from sbformat.pkl import Pickle
+from sbformat.pkl.decode import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
 from sbformat.tools.scan.findings import FindingCounter
-from sbformat.tools.scan.judge import judge, judge_decoded
+from sbformat.tools.scan.judge import Judged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
     from sbformat.limits import Limits
-    from sbformat.pkl.decode import Attempt
     from sbformat.pkl.tree import Node
+    from sbformat.pth.context import DecodeContext
     from sbformat.tools.scan.findings import Finding, Location
-    from sbformat.tools.scan.judge import Judged
 
 MAX_DEPTH: Final = 8
 """Levels of files within files, and of pickles within pickles."""
@@ -52,9 +52,10 @@ _ATTEMPT_COST: Final = 400
 class PickleScanner(ABC):
     """Judges pickles, collects the findings of one scan, and limits how much it examines."""
 
-    def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
+    def __init__(self, limits: Limits, allow: frozenset[str], progress: Callable[[int], None] | None = None) -> None:
         self.budget = Budget(limits)
         self.allow = allow
+        self.progress = progress
         self.findings: list[Finding] = []
         self.counter = FindingCounter()
         self.imports: set[str] = set()
@@ -122,10 +123,7 @@ class PickleScanner(ABC):
         for number, reading in enumerate(found.readings):
             self.charge(reading.reached + _NODE_COST * reading.built, location)
             if number or is_new:
-                judged = judge(
-                    reading, data, location, self.budget, self.allow, encoding=encoding, is_program=self.is_program
-                )
-                self.add_judged(judged, location, depth)
+                judged = self.judge(reading, data, location, depth, encoding=encoding)
                 first = first or judged
         return first
 
@@ -202,13 +200,35 @@ class PickleScanner(ABC):
             pickle = decode_large(source, self.budget, encoding="utf-8")
         except SbformatError:
             return False
-        self.add_judged(judge_decoded(pickle, b"", location, self.budget, self.allow), location, depth)
+        self.judge(pickle, b"", location, depth)
         return True
 
     # -- bytes in pickles -----------------------------------------------------------------------------
 
-    def add_judged(self, judged: Judged, location: Location, depth: int) -> None:
-        """Add the result for a pickle, and scan the bytes objects in it."""
+    def judge(
+        self,
+        found: Attempt | Pickle,
+        data: bytes,
+        location: Location,
+        depth: int,
+        *,
+        encoding: str = "utf-8",
+        scope: DecodeContext | None = None,
+    ) -> Judged:
+        """Judge a pickle, and scan the bytes objects in it.
+
+        :param found: the pickle, decoded as far as possible, or whole
+        :param data: the pickle and any bytes that follow it; empty when offsets are not needed
+        :param encoding: of Python 2's 8-bit strings
+        :param scope: finds the storages of a ``.pth``
+        """
+        is_program = self.is_program and not isinstance(found, Pickle)
+        tried = Attempt(found, found.log, None, found.size) if isinstance(found, Pickle) else found
+        judged = Judged(location, self.allow, tried, is_program=is_program)
+        judged.judge_pickle(self.budget, scope, len(data))
+        if tried.error is not None:
+            judged.findings.append(location.broken(tried.error))
+        judged.locate(data, self.budget, encoding)
         self.pickles += 1
         self.imports |= judged.imports
         self.counter.omitted += judged.counter.omitted
@@ -224,6 +244,7 @@ class PickleScanner(ABC):
                     encoded = encoded_bytes(part)  # as protocol 2 pickles bytes
                 if encoded:
                     self._scan_or_postpone(encoded, location, depth)
+        return judged
 
     def _scan_or_postpone(self, part: bytes | bytearray | Unread, location: Location, depth: int) -> None:
         if self._postponed is None:
