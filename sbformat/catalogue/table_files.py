@@ -27,8 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.columns import order_column
-from sbformat.catalogue.rows import COLUMNS
+from sbformat.catalogue.rows import COLUMNS, order_column
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.immutable import Record
 from sbformat.rendering import protect_text, read_number, unprotect_text, write_number

@@ -22,9 +22,8 @@ from functools import partial
 from itertools import islice, tee
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.catalog import make_lost_row, make_work
+from sbformat.catalogue.catalog import CatalogSource, list_sources, make_lost_row, make_work
 from sbformat.catalogue.rows import OK, SourceState, compute_checksum, encode_name, is_as_written, update_statistics
-from sbformat.catalogue.sources import CatalogSource, list_sources
 from sbformat.catalogue.table_files import DamagedTableError, find_columns, find_format, make_system_error, read_table
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.immutable import Record

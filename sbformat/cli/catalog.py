@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
+    from sbformat.catalogue.catalog import CatalogSource
     from sbformat.catalogue.query import Found
     from sbformat.catalogue.rows import Row
-    from sbformat.catalogue.sources import CatalogSource
 
 _QUERY: Final = ("where", "sort", "reverse", "columns", "rows")
 """Options for a catalogue that is there."""

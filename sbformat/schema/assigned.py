@@ -21,7 +21,7 @@ from sbformat.errors import ValidationError, escape
 from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, UNKNOWN, Release, parse_release
 from sbformat.known.sb3 import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
-from sbformat.schema.check_data import Problem, ProblemKind
+from sbformat.schema.schemas import Problem, ProblemKind
 from sbformat.values import encode
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.reader import read
-from sbformat.schema.check_data import Problem, check_data
-from sbformat.schema.schemas import SB2, choose_schema, choose_schema_of_data
+from sbformat.schema.schemas import SB2, Problem, check_data, choose_schema, choose_schema_of_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
-from sbformat.catalogue.catalog import describe_source, make_work, name_reader
+from sbformat.catalogue.catalog import describe_path, describe_source, list_sources, make_work, name_reader
 from sbformat.catalogue.rows import COLUMNS, name_columns
-from sbformat.catalogue.sources import describe_path, list_sources
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, set_data
 from tests.helpers.many_archives import write_archives
