@@ -313,29 +313,25 @@ class _Comparison:
             yield Change(name, "", "added", "the first archive does not contain this entry")
             return
         try:
-            yield from self._compare_decoded(name)
+            if name == DATA_ENTRY:
+                yield from self._compare_data(old.data, new.data)
+            elif name in old.state_dicts and name in new.state_dicts:
+                comparer = _StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
+                yield from comparer.changes()
+                self.close += len(comparer.close)
+                with contextlib.suppress(LimitError):  # too many values to count, none of which differs
+                    self.state_dicts.append(comparer.summarize())
+            else:
+                left, right = old.raw(name), new.raw(name)
+                if left != right and name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+                    yield from _compare_text(name, old, new)
+                elif left != right:
+                    yield Change(name, "", "bytes", f"{len(left):,} bytes became {len(right):,} other bytes")
+                self._find_unreadable(name)
         except SbformatError as error:
             self._find_unreadable(name)
             if old.raw(name) != new.raw(name):
                 yield Change(name, "", "bytes", f"the bytes differ, and at least one side cannot be decoded: {error}")
-
-    def _compare_decoded(self, name: str) -> Iterator[Change]:
-        old, new = self._old, self._new
-        if name == DATA_ENTRY:
-            yield from self._compare_data(old.data, new.data)
-        elif name in old.state_dicts and name in new.state_dicts:
-            comparer = _StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
-            yield from comparer.changes()
-            self.close += len(comparer.close)
-            with contextlib.suppress(LimitError):  # too many values to count, none of which differs
-                self.state_dicts.append(comparer.summarize())
-        else:
-            left, right = old.raw(name), new.raw(name)
-            if left != right and name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
-                yield from _compare_text(name, old, new)
-            elif left != right:
-                yield Change(name, "", "bytes", f"{len(left):,} bytes became {len(right):,} other bytes")
-            self._find_unreadable(name)
 
     def _find_unreadable(self, name: str) -> None:
         """List an entry for each side that cannot decode it."""
@@ -414,12 +410,7 @@ class _Description(Record):
 
 
 def _make_change(
-    entry: str,
-    loc: str,
-    old: _Description | None,
-    new: _Description | None,
-    kind: ChangeKind = "value",
-    message: str = "",
+    entry: str, loc: str, old: _Description | None, new: _Description | None, kind: ChangeKind, message: str = ""
 ) -> Change:
     """Return the change of a value; None for a side that has none.
 
@@ -520,11 +511,7 @@ _ITEMS: Final = 16
 
 
 class _StateDictsComparer:
-    """The comparison of two state dicts: its changes, and afterwards its summary.
-
-    :param name: of the entry
-    :param tolerance: numbers that are close count as equal
-    """
+    """The comparison of two state dicts: its changes, and afterwards its summary."""
 
     def __init__(self, name: str, old: StateDict, new: StateDict, tolerance: Tolerance) -> None:
         self._name = name

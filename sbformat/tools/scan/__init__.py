@@ -33,7 +33,7 @@ from sbformat.known.dangerous import explain_danger
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner, read_member
 from sbformat.tools.scan.findings import RULES, VERDICTS, Finding, Location, ScanReport, Skipped
-from sbformat.tools.scan.folders import Tree, is_large_and_unknown, list_tree
+from sbformat.tools.scan.folders import Tree, is_large_and_unknown
 from sbformat.tools.scan.sidecars import is_script
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def scan_in_tree(
     allow: Iterable[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> ScanReport | SkipReason:
-    """Judge a file that :func:`sbformat.tools.scan.folders.list_tree` lists, or return why it has no verdict.
+    """Judge a file that :class:`sbformat.tools.scan.folders.Tree` lists, or return why it has no verdict.
 
     :param roots: the folders of the tree, which links may lead to
     """
@@ -303,16 +303,17 @@ def _allow_pieces(limits: Limits) -> Limits:
 
 def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below, on the disk or remote."""
+    listed: list[Skipped] = []
     if is_remote(folder):
         from sbformat.io.remote.listing import pin_folder, walk_folder
 
         folder = pin_folder(folder)
-        tree = Tree([], {}, {}, [])
         paths = {row.name: join_url(folder, row.name) for found in walk_folder(folder) for row in found.files}
     else:
-        tree = list_tree(folder, roots, set(), finds_archives=False)
+        tree = Tree(folder, roots, set(), finds_archives=False)
         for error in tree.unreadable.values():
             raise error
+        listed = tree.skipped
         paths = {_relative_name(path, folder): path for path in tree.files}
     entries = FileEntries({}, scanner.budget)
     if any(map(is_sb3_name, paths if is_remote(folder) else os.listdir(folder))):
@@ -325,7 +326,7 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     scanner.grant(size)
     scanner.scan_entries(entries, _FILE, 0)
     skipped = []
-    for row in tree.skipped:
+    for row in listed:
         name = _relative_name(row.path, folder)
         skipped += [row] if name not in entries else []
         if row.reason == "link-out" and name not in entries and is_sb3_name(name):

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
-from sbformat.immutable import Record
 from sbformat.io.atomic import is_temporary
 from sbformat.io.opening import LARGE_FILE_BYTES, is_within
 from sbformat.io.source import BytesSource
@@ -44,41 +43,33 @@ FileId = tuple[int, int]
 """Device and inode number of a file, which all of its names share."""
 
 
-class Tree(Record):
-    """The files of a folder."""
-
-    files: list[str]
-    """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
-    unreadable: dict[str, OSError]
-    """Folders that could not be opened, with their errors."""
-    names: dict[str, list[str]]
-    """Second names of files, by the name under which each is listed."""
-    skipped: list[Skipped]
-
-
-def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:
-    """List a folder and all folders below it.
+class Tree:
+    """The files of a folder and of all folders below it.
 
     :param roots: the folders that links may lead to
     :param seen: files that were listed before and are not listed again; updated
     :param finds_archives: list an unzipped archive, with everything below it, as one file
     """
-    walk = _Walk(roots, seen, finds_archives=finds_archives)
-    walk.list_folder(top)
-    return walk.tree
 
-
-class _Walk:
-    def __init__(self, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> None:
+    def __init__(self, top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> None:
         self._roots = roots
         self._seen = seen
         self._finds_archives = finds_archives
         self._listed: dict[FileId, str] = {}
-        self._links: list[tuple[str, bool]] = []
-        self.tree = Tree([], {}, {}, [])
+        self.files: list[str] = []
+        """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
+        self.unreadable: dict[str, OSError] = {}
+        """Folders that could not be opened, with their errors."""
+        self.names: dict[str, list[str]] = {}
+        """Second names of files, by the name under which each is listed."""
+        self.skipped: list[Skipped] = []
+        # Links come last, when all files with a name of their own are known.
+        for path, is_in_archive in self._list_folder(top):
+            self._resolve(path, is_in_archive=is_in_archive)
 
-    def list_folder(self, top: str) -> None:
-        """List all folders from here down; links come last, when all files with a name of their own are known."""
+    def _list_folder(self, top: str) -> list[tuple[str, bool]]:
+        """List all folders from here down; return the links, and whether each is in an archive."""
+        links: list[tuple[str, bool]] = []
         folders = [(top, False)]
         while folders:
             here, is_in_archive = folders.pop()
@@ -86,46 +77,45 @@ class _Walk:
                 with os.scandir(here) as scanned:
                     items = sorted(scanned, key=lambda item: item.name)
             except OSError as error:
-                self.tree.unreadable[here] = error
+                self.unreadable[here] = error
                 continue
             if self._finds_archives and not is_in_archive:
                 files = (item for item in items if os.path.isfile(item.path))
                 names = {item.name for item in files if not item.is_symlink() or is_within(item.path, self._roots)}
                 if is_unzipped_archive(names):
-                    self.tree.files.append(here)
+                    self.files.append(here)
                     is_in_archive = True
             below = []
             for item in items:
                 if item.is_symlink():
-                    self._links.append((item.path, is_in_archive))
+                    links.append((item.path, is_in_archive))
                 elif item.is_dir(follow_symlinks=False):
                     below.append((item.path, is_in_archive))
                 else:
                     with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
                         self._add(item.path, item.stat(follow_symlinks=False), is_in_archive=is_in_archive)
             folders += reversed(below)
-        for path, is_in_archive in self._links:
-            self._resolve(path, is_in_archive=is_in_archive)
+        return links
 
     def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
         """List a file unless it is listed under another name; a file of an archive is listed with the archive."""
         key = status.st_dev, status.st_ino
         if stat.S_ISREG(status.st_mode) and is_temporary(path):
-            self.tree.skipped.append(Skipped(path, "temporary"))
+            self.skipped.append(Skipped(path, "temporary"))
         elif not stat.S_ISREG(status.st_mode):
             if not is_in_archive:
-                self.tree.skipped.append(Skipped(path, "special"))
+                self.skipped.append(Skipped(path, "special"))
         elif is_in_archive:
             self._seen.add(key)
         elif key in self._listed:
-            self.tree.names.setdefault(self._listed[key], []).append(path)
-            self.tree.skipped.append(Skipped(path, "link"))
+            self.names.setdefault(self._listed[key], []).append(path)
+            self.skipped.append(Skipped(path, "link"))
         elif key in self._seen:
-            self.tree.skipped.append(Skipped(path, "link"))
+            self.skipped.append(Skipped(path, "link"))
         else:
             self._seen.add(key)
             self._listed[key] = path
-            self.tree.files.append(path)
+            self.files.append(path)
 
     def _resolve(self, path: str, *, is_in_archive: bool) -> None:
         """List what a link leads to."""
@@ -137,11 +127,11 @@ class _Walk:
             if status is not None and is_within(path, self._roots):
                 self._add(path, status, is_in_archive=True)
         elif status is None:
-            self.tree.skipped.append(Skipped(path, "broken-link"))
+            self.skipped.append(Skipped(path, "broken-link"))
         elif not is_within(path, self._roots):
-            self.tree.skipped.append(Skipped(path, "link-out"))
+            self.skipped.append(Skipped(path, "link-out"))
         elif stat.S_ISDIR(status.st_mode):
-            self.tree.skipped.append(Skipped(path, "link"))
+            self.skipped.append(Skipped(path, "link"))
         else:
             self._add(path, status, is_in_archive=False)
 
