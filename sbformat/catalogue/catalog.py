@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sbformat.schema import Problem
 
 PROCESS_ENDED: Final = "process ended"
-"""The outcome of a file whose worker was killed each time."""
 LOST: Final = "the process that read it was killed: it may need more memory than this machine has"
 _FINDER_SECONDS: Final = 60.0
 

@@ -52,9 +52,7 @@ class FileData(Record):
     name: str
     """Its path as the caller gave it; ``<archive>``, ``<bytes>`` or ``<file>`` without one."""
     archive: Archive | None
-    """None if the file could not be read."""
     failure: Failure | None
-    """Why the file could not be read."""
     inspected: InspectReport | None
     """None if the file could not be read."""
     scanned: ScanReport | None
@@ -155,7 +153,6 @@ class Episodes(Record):
     source: str
     """Where they are stored: ``ep_info_buffer`` or ``replay buffer``."""
     rewards: tuple[float, ...]
-    """The sum of each episode's rewards."""
     lengths: tuple[int, ...]
     success_rate: float | None
     """The share of successes among the episodes with a result; None without any."""

@@ -69,7 +69,6 @@ GROUPS: Final = {
 
 
 _CELL: Final = 80
-"""Characters of a cell."""
 MOST_KEYS: Final = 300
 """Keys of one file that can become columns."""
 _MOST_FINDINGS: Final = 5
@@ -102,7 +101,6 @@ _IN_FACTS: Final = frozenset({"policy_class", "policy", "num_timesteps", "observ
 
 
 Scalar: TypeAlias = "int | float | bool | str | None"
-"""A value of a catalogue."""
 
 
 class Cell(Record):
@@ -135,11 +133,8 @@ class FileRow(Record):
     key of another column."""
     remarks: tuple[Remark, ...]
     omitted: int
-    """Number of remarks that are not listed."""
     failure: Failure | None
-    """Why the file could not be read."""
     is_broken: bool
-    """Whether the file, or one of its entries, could not be read."""
 
 
 def collect_row(file: FileData) -> FileRow:
@@ -288,7 +283,6 @@ def _make_schedule_cell(text: str, start: float) -> Cell:
 
 
 _LONGEST: Final = 64
-"""Characters of a name."""
 _OTHER: Final = re.compile(r"[^a-z0-9_]")
 _RESERVED: Final = frozenset({
     "add", "all", "alter", "and", "as", "autoincrement", "between", "case", "catalog", "check", "collate",
@@ -357,7 +351,6 @@ class SourceState(Record):
     """The facts about a source that are known without reading it."""
 
     name: str
-    """Its path or URL."""
     size: int | None
     version: str | None
     """What changes when its contents do: the time of the last modification, an ETag, a commit."""
@@ -487,7 +480,6 @@ def _join(place: str, message: Any) -> str:
 # -- columns of a table of many files -----------------------------------------------------------------
 
 _NAME: Final = 300
-"""Characters of the name of a file."""
 _MOST_COLUMNS: Final = 150
 _SHOWN_COLUMNS: Final = 12
 """Hyper-parameters that a page shows at first; the others can be added."""
@@ -506,7 +498,6 @@ class Column(Record):
     title: str
     is_number: bool
     is_shown: bool
-    """Whether it is shown when the page opens."""
 
 
 class FileTable(Record):

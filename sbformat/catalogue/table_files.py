@@ -60,7 +60,6 @@ class Columns(Record):
     types: Mapping[str, frozenset[type]]
     """The types of the values by the name of the column: int, float, bool and str."""
     has_other: bool
-    """Whether rows have values that are in no column of their own."""
 
     @property
     def names(self) -> list[str]:
@@ -274,7 +273,6 @@ def _read_json_lines(path: str) -> Iterator[Row]:
 # -- SQLite: the table "catalog" ----------------------------------------------------------------------
 
 TABLE: Final = "catalog"
-"""The name of the table."""
 _TYPES: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "BOOLEAN"}
 
 
@@ -434,4 +432,3 @@ _FORMATS: Final = {
     ".sqlite": TableFormat(_write_sqlite, _read_sqlite),
 }
 SUFFIXES: Final = tuple(_FORMATS)
-"""Suffixes of the files of catalogues."""

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".partial"
 """The name of the spool is that of the output with this suffix."""
 _FORMAT: Final = 4
-"""Version of the tables below; another one is not read."""
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
 _SECONDS: Final = 1.0
@@ -251,11 +250,9 @@ class CatalogReport(Record):
     failures: tuple[tuple[str, str, str], ...]
     """The first of these: source, outcome and message."""
     nbytes: int
-    """Size of the file."""
 
 
 _LISTED: Final = 100
-"""Failures that are listed."""
 
 
 def update_catalog(

@@ -41,7 +41,6 @@ class DataSchema(Record):
     required: Mapping[str, tuple[str, ...]]
     """The required keys by definition; those of the root are required of all."""
     reason: str
-    """Why they are required."""
     more: frozenset[str] = frozenset()
     """Keys that the library writes, and that the schema does not have."""
 
@@ -232,7 +231,6 @@ class Problem(Record):
     """
 
     entry: str
-    """The name of the entry."""
     loc: str
     """A JSON pointer into ``data``; empty for the whole entry."""
     kind: ProblemKind

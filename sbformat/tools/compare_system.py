@@ -48,7 +48,6 @@ class _Comparison(Record):
     saved: str | None
     here: str | None
     blobs: dict[str, bytes]
-    """The pickles of ``data``, by key."""
 
     def keys_with(self, *words: bytes, also: bytes = b"") -> str:
         """Return the keys whose pickles contain one of the words, and the other word, as text for a sentence."""
@@ -239,7 +238,6 @@ _RULES: Final[dict[str, Callable[[_Comparison], _Outcome]]] = {
     "Gymnasium": _judge_gymnasium,
     "OpenAI Gym": _judge_gym,
 }
-"""The rule of each row."""
 _PACKAGES: Final = {"PyTorch": "torch", "OpenAI Gym": "gym"}
 """The distributions that have another name than their row."""
 _NEEDED: Final = {"Stable-Baselines3": "SB3", "PyTorch": "torch", "Numpy": "numpy", "Cloudpickle": "cloudpickle"}

@@ -49,7 +49,6 @@ ChangeKind: TypeAlias = Literal[
 ]
 
 _DISPLAYED: Final = 1000
-"""Changes that a display looks at."""
 
 
 class Change(Record):
@@ -396,7 +395,6 @@ _SHOWN: Final = 60
 _TEXT: Final = 1000
 """Characters of a version or a field of the system info."""
 _NAMED: Final = 3
-"""Parts of a description that are named."""
 _ABSENT: Final = object()
 
 
@@ -404,7 +402,6 @@ class _Description(Record):
     """A value of one side."""
 
     text: str
-    """A few words."""
     value: Any
     """The value as JSON, without the bytes of what is serialized."""
 

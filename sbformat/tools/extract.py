@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _Makers: TypeAlias = "dict[str, Callable[[], Any]]"
 
 ALL: Final = "*"
-"""The pattern that selects all tensors."""
 
 
 class Candidate(Record):
@@ -97,9 +96,7 @@ class Part(Record):
     labels: Mapping[str, str]
     """Names in the output, of paths that have another name there."""
     facts: dict[str, Any]
-    """What is known besides, as JSON."""
     left_behind: int
-    """Number of values that are not among the arrays."""
 
 
 def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sbformat.reader import ArchiveLike
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
-"""The kinds of files that contain a policy."""
 _KINDS: Final[dict[type, str]] = {
     TensorInfo: "tensor", SparseTensor: "sparse", QuantizedTensor: "quantized", MetaTensor: "meta",
 }  # fmt: skip

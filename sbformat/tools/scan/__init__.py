@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 
 PIECE_BYTES: Final = 1 << 23
-"""Bytes that are read in one piece for the digest."""
 
 
 class StableSource:

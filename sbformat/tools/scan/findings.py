@@ -213,7 +213,6 @@ class ScanReport(Record):
 
 
 _NAMES: Final = 8
-"""Rules that ``repr`` names."""
 _MEANINGS: Final[dict[Verdict, str]] = {
     "clean": "every byte was understood: plain data, and constructors with checked arguments",
     "unknown": "something is not known, and nothing calls it",

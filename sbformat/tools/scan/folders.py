@@ -59,7 +59,6 @@ class Tree:
         self.files: list[str] = []
         """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
         self.unreadable: dict[str, OSError] = {}
-        """Folders that could not be opened, with their errors."""
         self.names: dict[str, list[str]] = {}
         """Second names of files, by the name under which each is listed."""
         self.skipped: list[Skipped] = []

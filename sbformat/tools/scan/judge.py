@@ -130,12 +130,10 @@ class Judged:
         self.parts: list[object] = []
         """Every composite value, node and bytes object of the pickle, once."""
         self.value: object = None
-        """The decoded value."""
         self.is_cut = False
         """Decoding exceeded a limit, so that some nodes were judged by their names only."""
         self.findings: list[Finding] = []
         self.imports = set(_iter_imports(attempt.log))
-        """Every dotted name that the pickle imports."""
         self.counter = FindingCounter()
         self._located: list[tuple[Finding, int, _Key]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node, and what is found once."""

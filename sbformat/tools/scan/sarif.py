@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _SITE: Final = "https://sbformat.github.io/sbformat/"
 PAGE: Final = f"{_SITE}reference/rules/"
-"""The page with a heading for each rule."""
 
 _SEVERITIES: Final[dict[Verdict, float]] = {"unknown": 3.0, "code": 5.0, "broken": 7.0, "dangerous": 8.0}
 """GitHub's ``security-severity`` of a rule, unless it has its own: low below 4, medium below 7, high to 9, critical."""
@@ -57,11 +56,9 @@ class RuleHelp(Record):
     meaning: str
     """What was found, what it does when the file is loaded, and what harmless reason there may be."""
     remedy: str
-    """What to do about it."""
     precision: str
     """How often such a finding is a reason not to load the file: GitHub sorts by it, from ``very-high`` to ``low``."""
     severity: float | None = None
-    """None: that of the verdict."""
 
 
 RULE_HELP: Final = {

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "tag:yaml.org,2002:python/"
 """The beginning of the tags of Python objects."""
 MAX_OPENINGS: Final = 8
-"""Openings that are looked for in one file."""
 LONGEST: Final = 1024
 """Bytes of a suffix, and of each part of a directive, that are examined; no name that sbformat knows needs as many."""
 
@@ -64,7 +63,6 @@ _DIRECTIVE: Final = re.compile(
 """What follows is looked at and not taken: in UTF-16, the end of a comment can look like a part of a directive, after
 which the real one stands."""
 _MOST_DIRECTIVES: Final = 500
-"""Directives of a file that are read."""
 _TOO_LONG: Final = ("", "")
 _AFTER_PREFIX: Final = "()"
 """First bytes of the line ends U+2028 and U+2029 in UTF-16 with the least significant byte first."""
@@ -89,7 +87,6 @@ class Tag(Record):
     """What follows :data:`NAMESPACE`, decoded: ``name:os.system``. Empty: a directive that is too long or one too many,
     so that its tags are not looked for."""
     line: int
-    """Its line, from 1."""
 
 
 REPEATED: Final = Tag("", 0)
