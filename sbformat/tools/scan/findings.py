@@ -43,10 +43,8 @@ RULES: Final[dict[Rule, Verdict]] = {
 """The verdict of a file with a finding of this rule alone; ``rules.json`` has what each rule means."""
 
 Reason: TypeAlias = Literal["harmful", "not-known"]
-
-REASONS: Final[tuple[Reason, ...]] = ("not-known", "harmful")
-"""Why a finding is dangerous, in order: sbformat does not know a name, or it runs, imports, opens or connects, or a
-value ends the process that uses it."""
+"""Why a finding is dangerous: ``not-known`` if sbformat does not know a name, ``harmful`` if it runs, imports, opens or
+connects, or if a value ends the process that uses it."""
 
 _NOT_KNOWN: Final = ("unknown-name", "unknown-entry")
 """Rules with a verdict below ``dangerous`` about something that sbformat does not know."""
