@@ -180,9 +180,9 @@ def check_policy_file(archive: Archive) -> Iterator[Problem]:
 
     try:
         match_saved_policy(archive)
-    except ValidationError as error:  # which constructor made it is not known
+        yield from list_wrappers(archive)
+    except ValidationError as error:
         raise UnsupportedError(error.message) from None
-    yield from list_wrappers(archive)
 
 
 def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, ...] | None:

@@ -73,7 +73,11 @@ class FrameStack:
             return
         channels_first = order == "first" or (order is None and space.is_image() and space.shape[0] == min(space.shape))
         self._axis = 0 if channels_first else -1
-        self.space = stack_space(space, frames, self._axis)
+        if not space.bounds or not space.shape:
+            message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
+            raise UnsupportedError(message)
+        low, high = (np.concatenate([np.asarray(bound)] * frames, self._axis) for bound in space.bounds)
+        self.space = _make_box(space, low, high)
         self._stacked = np.zeros(self.space.shape, self.space.dtype)
 
     def reset(self, observation: Any) -> Any:
@@ -124,15 +128,6 @@ def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
     if policy.shape == environment.shape:
         return True
     return bool(environment.is_image() and policy.shape == (environment.shape[-1], *environment.shape[:-1]))
-
-
-def stack_space(space: Space, frames: int, axis: int) -> Box:
-    """Return the space of several observations along an axis."""
-    if not space.bounds or not space.shape:
-        message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
-        raise UnsupportedError(message)
-    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in space.bounds)
-    return _make_box(space, low, high)
 
 
 def normalize_space(space: Space, statistics: VecNormalize) -> Space:
