@@ -37,7 +37,7 @@ from sbformat.tools.scan.folders import Tree, is_large_and_unknown
 from sbformat.tools.scan.sidecars import is_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from sbformat.io.opening import SourceLike
     from sbformat.io.remote import RemoteSource
@@ -77,7 +77,9 @@ class StableSource:
     def sha256(self, progress: Callable[[int], None] | None = None) -> str:
         """Read all of the file once more, and return its SHA-256 in hexadecimal."""
         whole = hashlib.sha256()
-        for number, piece in enumerate(read_ahead(self._pieces())):
+        starts = range(0, self.size, PIECE_BYTES)
+        pieces = (self._source.view(start, min(PIECE_BYTES, self.size - start)) for start in starts)
+        for number, piece in enumerate(read_ahead(pieces)):
             whole.update(piece)
             if progress is not None:
                 progress(len(piece))
@@ -86,10 +88,6 @@ class StableSource:
                     message = "the file changed while it was scanned"
                     raise ContainerError(message, offset=number * PIECE_BYTES + first)
         return whole.hexdigest()
-
-    def _pieces(self) -> Iterator[memoryview]:
-        for start in range(0, self.size, PIECE_BYTES):
-            yield self._source.view(start, min(PIECE_BYTES, self.size - start))
 
 
 _LISTED_FORMATS: Final = frozenset({
