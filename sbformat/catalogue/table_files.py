@@ -86,7 +86,7 @@ def find_columns(rows: Iterable[Row]) -> Columns:
             if value is not None and name not in COLUMNS:
                 counts[name] += 1
                 types.setdefault(name, set()).add(type(value))
-        if len(counts) > _COUNTED:
+        if len(counts) > _COUNTED:  # a hostile file may have any number of names, which all stay in memory
             is_cut = True
             for name, _ in counts.most_common()[_COUNTED // 2 :]:
                 del counts[name], types[name]

@@ -640,6 +640,7 @@ def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[obje
     reached: set[int] = set()
     position = 0
     for target, moment in changes:
+        # Rows of the log up to this moment were performed before the change: their calls have received the old value.
         while position < min(moment, len(log)):
             node = log[position]
             position += 1

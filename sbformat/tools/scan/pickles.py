@@ -86,7 +86,7 @@ class PickleScanner(ABC):
     def charge(self, size: int, location: Location) -> bool:
         """Charge for bytes to examine; return whether any were left before."""
         before, self._bytes_left = self._bytes_left, self._bytes_left - size
-        if before > 0 >= self._bytes_left:
+        if before > 0 >= self._bytes_left:  # once: for what uses the budget up, not for what comes after
             message = "the file contains more data within itself than is examined; from here on, nothing is"
             self.add(location.finding("broken", message))
         return before > 0
