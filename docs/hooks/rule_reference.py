@@ -40,19 +40,19 @@ def render_row(rule: Rule, verdict: Verdict) -> str:
 
 def render_rule(rule: Rule) -> str:
     """Return the section of a rule."""
-    verdict, sentence = RULES[rule]
-    verdicts = f"{verdict}, or dangerous" if rule in DANGEROUS_TOO else verdict
+    verdicts = f"{RULES[rule]}, or dangerous" if rule in DANGEROUS_TOO else RULES[rule]
     help_of = RULE_HELP[rule]
-    return f"## {rule}\n\n*{sentence}* Verdict: {verdicts}.\n\n{help_of.meaning}\n\n**What to do.** {help_of.remedy}\n"
+    head = f"## {rule}\n\n*{help_of.summary}* Verdict: {verdicts}."
+    return f"{head}\n\n{help_of.meaning}\n\n**What to do.** {help_of.remedy}\n"
 
 
 def render_rules() -> str:
     """Return the page, the worst rules first."""
     described = [
-        *((rule, verdict) for rule, (verdict, _) in RULES.items()),
+        *RULES.items(),
         *((rule, VERDICTS[-1]) for rule in DANGEROUS_TOO),
     ]
     described.sort(key=lambda pair: -get_severity(*pair))
-    rules = sorted(RULES, key=lambda rule: -get_severity(rule, RULES[rule][0]))
+    rules = sorted(RULES, key=lambda rule: -get_severity(rule, RULES[rule]))
     rows = "\n".join(render_row(*pair) for pair in described)
     return f"{_INTRODUCTION}{rows}\n\n" + "\n".join(map(render_rule, rules))

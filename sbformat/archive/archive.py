@@ -457,7 +457,7 @@ class Archive:
         :raises MissingEntryError: for a state dict or extra entry to remove that does not exist
         """
         from sbformat.archive.edits import encode_edits
-        from sbformat.schema.check_data import require_values
+        from sbformat.schema.schemas import require_values
 
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
         require_type(parameters, (Mapping, type(None)), "parameters to be state dicts by name")

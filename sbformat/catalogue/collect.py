@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.archive.archive import Archive
@@ -24,8 +25,8 @@ from sbformat.limits import DEFAULT_LIMITS, Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.formats.replay_buffer import Episode, ReplayBuffer
-    from sbformat.io.source import Source
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
     from sbformat.tools.inspect import InspectReport
@@ -45,16 +46,13 @@ class Failure(Record):
     """If there is nothing to show of the source, the error: it cannot be opened, or is empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileData:
+class FileData(Record):
     """The facts about one file."""
 
     name: str
     """Its path as the caller gave it; ``<archive>``, ``<bytes>`` or ``<file>`` without one."""
     archive: Archive | None
-    """None if the file could not be read."""
     failure: Failure | None
-    """Why the file could not be read."""
     inspected: InspectReport | None
     """None if the file could not be read."""
     scanned: ScanReport | None
@@ -97,11 +95,6 @@ def collect_file(
 
     A file is opened once, so that the verdict is that of the bytes that are shown. Of a large one that changes
     meanwhile, what is read later cannot be read. The files of a folder are read twice.
-
-    :param source: an archive, a path, bytes, or a binary file
-    :param name: what a page calls it; by default its path
-    :param limits: for reading
-    :param allow: names that the scan treats as known
     """
     from sbformat.tools.inspect import inspect
     from sbformat.tools.scan import scan, scan_opened
@@ -116,14 +109,13 @@ def collect_file(
             opened, failure = try_to(lambda: open_once(source, Budget(limits), remote=remote))
         if failure is not None:
             return FileData(name=shown, archive=None, failure=failure, inspected=None, scanned=None)
-    archive, failure = try_to(lambda: _read(source, opened, limits))
+    read = partial(open_archive, source, Budget(limits), ReadOptions("inert"), in_memory=False, opened=opened)
+    archive, failure = try_to(read)
     inspected = None
     if archive is not None:
         inspected, failure = try_to(lambda: inspect(archive, limits=limits))
-    if opened is None:
-        scanned, _ = try_to(lambda: scan(source, limits=limits, allow=allow))
-    else:
-        scanned, _ = try_to(lambda: scan_opened(opened, limits=limits, allow=allow))
+    judge = partial(scan, source) if opened is None else partial(scan_opened, opened)
+    scanned, _ = try_to(partial(judge, limits=limits, allow=allow))
     if failure is not None and (archive is not None or (scanned is not None and scanned.size)):
         failure = failure._replace(error=None)  # there is something to show
     return FileData(
@@ -135,14 +127,6 @@ def collect_file(
         size=None if remote is None else remote.size,
         version=None if remote is None or remote.version is None else escape(remote.version),
     )
-
-
-def _read(source: ArchiveLike, opened: Source | None, limits: Limits) -> Archive:
-    """Read an archive of which a large file stays on the disk.
-
-    :param opened: the contents of a file; None for a folder and an archive
-    """
-    return open_archive(source, Budget(limits), ReadOptions("inert"), in_memory=False, opened=opened)
 
 
 def try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
@@ -169,7 +153,6 @@ class Episodes(Record):
     source: str
     """Where they are stored: ``ep_info_buffer`` or ``replay buffer``."""
     rewards: tuple[float, ...]
-    """The sum of each episode's rewards."""
     lengths: tuple[int, ...]
     success_rate: float | None
     """The share of successes among the episodes with a result; None without any."""
@@ -185,39 +168,28 @@ def collect_episodes(file: FileData) -> Episodes | None:
     if file.inspected.format == "replay-buffer":
         return None if file.archive is None else _read_buffer(file.archive)
     settings = file.inspected.hyperparameters or {}
-    found = settings.get("ep_info_buffer")
-    rows = _list_items(found.value if found is not None else None)
+    rows, successes = (_list_items(settings.get(key)) for key in ("ep_info_buffer", "ep_success_buffer"))
     shown = rows[-MOST_EPISODES:]
-    pairs = [(_find_number(row, "r"), _find_number(row, "l")) for row in shown]
-    complete = [
-        (reward, length)
-        for reward, length in pairs
-        if reward is not None and length is not None and abs(length) < 2**53
-    ]
+    pairs = [(_read_number(row.get("r")), _read_number(row.get("l"))) for row in shown if isinstance(row, dict)]
+    complete = [(one, two) for one, two in pairs if one is not None and two is not None and abs(two) < 2**53]
     if not complete:
         return None
-    successes = settings.get("ep_success_buffer")
     rewards, lengths = zip(*complete)
     unreadable = len(shown) - len(complete)
+    results = [number for number in map(_read_number, successes) if number is not None]
     return Episodes(
         "ep_info_buffer",
         rewards,
         tuple(map(int, lengths)),
-        _find_success_rate(_list_items(successes.value if successes is not None else None)),
+        sum(results) / len(results) if results else None,
         len(rows) - len(shown),
         (f"{unreadable} episodes have no reward or length that is a finite number",) if unreadable else (),
     )
 
 
-def _list_items(value: object) -> list[Any]:
+def _list_items(found: Hyperparameter | None) -> list[Any]:
     """Return the items of a deque or list; none of anything else."""
-    from collections import deque
-
-    return list(value) if isinstance(value, (deque, list, tuple)) else []
-
-
-def _find_number(row: object, key: str) -> float | None:
-    return _read_number(row.get(key)) if isinstance(row, dict) else None
+    return list(found.value) if found is not None and isinstance(found.value, (deque, list, tuple)) else []
 
 
 def _read_number(value: object) -> float | None:
@@ -227,11 +199,6 @@ def _read_number(value: object) -> float | None:
     except (UnrecognizedError, OverflowError):
         return None
     return number if abs(number) < 1e300 else None  # NaN is not less
-
-
-def _find_success_rate(values: Iterable[object]) -> float | None:
-    found = [number for number in map(_read_number, values) if number is not None]
-    return sum(found) / len(found) if found else None
 
 
 def _read_buffer(archive: Archive) -> Episodes | None:
@@ -247,8 +214,6 @@ def _read_buffer(archive: Archive) -> Episodes | None:
         order = buffer.episodes()[-MOST_EPISODES:] if len(table["env"]) <= buffer.limits.reported_values else []
         sums = [_sum_rewards(buffer, episode, rewards) for episode in order]
     except (SbformatError, KeyError):
-        return None
-    if not sums:
         return None
     finite = [(total, episode.length) for total, episode in zip(sums, order) if abs(total) < 1e300]
     if not finite:

@@ -1,18 +1,21 @@
-"""The row of a file: what it is, its hyper-parameters, and why it is not clean.
+"""The row of a file: what it is, its hyper-parameters, and why it is not clean; and the columns of many rows.
 
 In comes what :mod:`sbformat.catalogue.collect` read. :func:`make_cells` decides once how each value is rendered, sorted
 and stored. Of these cells, :func:`collect_row` makes what the table of ``report`` and ``inspect`` shows, so that a
 thousand files are not in memory together, and :func:`make_row` the row of a catalogue: a flat dict with names and types
-for SQL and data frames.
+for SQL and data frames. :func:`make_table` divides what many rows have into columns, which differ between files, and
+values that all files share.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import posixpath
 import re
 import zlib
-from dataclasses import dataclass
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,6 +26,7 @@ from sbformat.data import Serialized
 from sbformat.errors import escape
 from sbformat.folders.names import AGENTS
 from sbformat.immutable import Record
+from sbformat.io.urls import find_scheme, is_url
 from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import ConstantSchedule, InterpolatedSchedule, LinearSchedule
 from sbformat.pkl.numpy import ArrayInfo
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from sbformat.policies.describe import Summary
     from sbformat.schema import Problem
     from sbformat.tools.inspect import InspectReport
+    from sbformat.tools.scan import ScanReport
 
 
 GROUPS: Final = {
@@ -64,7 +69,6 @@ GROUPS: Final = {
 
 
 _CELL: Final = 80
-"""Characters of a cell."""
 MOST_KEYS: Final = 300
 """Keys of one file that can become columns."""
 _MOST_FINDINGS: Final = 5
@@ -97,7 +101,6 @@ _IN_FACTS: Final = frozenset({"policy_class", "policy", "num_timesteps", "observ
 
 
 Scalar: TypeAlias = "int | float | bool | str | None"
-"""A value of a catalogue."""
 
 
 class Cell(Record):
@@ -121,8 +124,7 @@ class Remark(Record):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRow:
+class FileRow(Record):
     """The cells of a file in the table; they can be sent between processes."""
 
     name: str
@@ -131,31 +133,36 @@ class FileRow:
     key of another column."""
     remarks: tuple[Remark, ...]
     omitted: int
-    """Number of remarks that are not listed."""
     failure: Failure | None
-    """Why the file could not be read."""
     is_broken: bool
-    """Whether the file, or one of its entries, could not be read."""
 
 
 def collect_row(file: FileData) -> FileRow:
     """Return the row of a file, without what else was read from it."""
-    remarks, omitted = list_remarks(file)
+    remarks: list[Remark] = []
+    if file.failure is not None:
+        remarks.append(Remark(file.failure.outcome, "", escape(file.failure.message, SENTENCE)))
+    for row in file.inspected.broken if file.inspected is not None else ():
+        remarks += [Remark(row.outcome, escape(row.entry, _CELL), escape(row.message, SENTENCE))]
+    findings = file.scanned.findings if file.scanned is not None else ()
+    for finding in sorted(findings, key=lambda finding: -_rank(finding.verdict)):
+        place = ", ".join(filter(None, (finding.entry, finding.key)))
+        remarks.append(Remark(finding.verdict, escape(place, _CELL), escape(finding.message, SENTENCE)))
+    # once each message, at its first place
+    listed = list({row.message: row for row in reversed(remarks)}.values())[::-1]
+    omitted = max(len(listed) - _MOST_FINDINGS, 0)
     return FileRow(
         name=file.name,
         cells={key: cell for key, cell in make_cells(file).items() if cell.text},
-        remarks=tuple(remarks),
-        omitted=omitted,
+        remarks=tuple(listed[:_MOST_FINDINGS]),
+        omitted=omitted + (file.scanned.omitted if file.scanned is not None else 0),
         failure=file.failure,
         is_broken=file.is_broken,
     )
 
 
 def make_lost_row(report: dict[str, Any]) -> FileRow:
-    """Return the row of a file whose worker process was killed.
-
-    :param report: its ``path``, ``outcome`` and ``message``
-    """
+    """Return the row of a file whose worker was killed, of which ``path``, ``outcome`` and ``message`` are known."""
     failure = Failure(report["outcome"], report["message"])
     return collect_row(FileData(name=report["path"], archive=None, failure=failure, inspected=None, scanned=None))
 
@@ -183,9 +190,18 @@ def make_cells(file: FileData) -> dict[str, Cell]:
         count = sum(row.numel for row in report.state_dicts if OPTIMIZER_WORD not in row.name)
         cells["parameters"] = _make_count(count)
     values = report.hyperparameters or {}
-    cells.update(_describe_training(file, values))
-    cells.update(_list_hyperparameters(values))
-    return cells
+    for key in ("observation_space", "action_space"):
+        if key in values:
+            cells[key] = render_value(values[key].value, key)
+    steps = values.get("num_timesteps")
+    if steps is not None and type(steps.value) is int:
+        cells["timesteps"] = _make_count(steps.value) if abs(steps.value) < _LARGEST else Cell("")
+    episodes = collect_episodes(file)
+    if episodes is not None and episodes.rewards and report.format not in OBJECTS:
+        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
+        cells["mean_reward"] = Cell(f"{mean:.6g}", mean, value=mean)
+        cells["episodes"] = _make_count(len(episodes.rewards))
+    return {**cells, **_list_hyperparameters(values)}
 
 
 def make_text(text: str | None) -> Cell:
@@ -215,57 +231,30 @@ def _rank(verdict: str) -> int:
     return VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS)
 
 
-def _describe_training(file: FileData, values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
-    """Return the cells of spaces, of timesteps, and of the last episodes."""
-    cells = {}
-    for key in ("observation_space", "action_space"):
-        if key in values:
-            cells[key] = render_value(key, values[key])
-    steps = values.get("num_timesteps")
-    if steps is not None and type(steps.value) is int:
-        cells["timesteps"] = _make_count(steps.value) if abs(steps.value) < _LARGEST else Cell("")
-    episodes = collect_episodes(file)
-    if (
-        episodes is not None
-        and episodes.rewards
-        and file.inspected is not None
-        and file.inspected.format not in OBJECTS
-    ):
-        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
-        cells["mean_reward"] = Cell(f"{mean:.6g}", mean, value=mean)
-        cells["episodes"] = _make_count(len(episodes.rewards))
-    return cells
-
-
 def _list_hyperparameters(values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
     """Return a cell for each value of ``data``; those of a dict such as ``policy_kwargs`` have cells of their own."""
     cells: dict[str, Cell] = {}
     for key, found in values.items():
         if key in _IN_FACTS or len(cells) >= MOST_KEYS:
             continue
-        name = _name_column(key)
-        cells[name] = render_value(key, found)
+        name = escape(key, _CELL)
+        if name in FACTS or name == NAME:
+            name = f"data.{name}"
+        cells[name] = render_value(found.value, key)
         if key.endswith("_kwargs") and isinstance(found.value, dict):
             for part, value in list(found.value.items())[:MOST_KEYS]:
                 if isinstance(part, str):
-                    cells[f"{name}.{escape(part, _CELL)}"] = _render_plain(value)
+                    cells[f"{name}.{escape(part, _CELL)}"] = render_value(value)
     return cells
 
 
-def _name_column(key: str) -> str:
-    shown = escape(key, _CELL)
-    return f"data.{shown}" if shown in FACTS or shown == NAME else shown
+def render_value(value: Any, key: str | None = None) -> Cell:
+    """Return a value as a cell.
 
-
-def render_value(key: str, found: Hyperparameter) -> Cell:
-    """Return a value of ``data`` as a cell."""
-    value = found.value
-    if isinstance(value, Serialized):
+    :param key: of ``data``; None for a value within another
+    """
+    if isinstance(value, Serialized) and key is not None:
         return make_text(f"{escape(value.type or 'pickle', _CELL)}, not decoded")
-    return _render_plain(value, key)
-
-
-def _render_plain(value: Any, key: str | None = None) -> Cell:
     if value is None or isinstance(value, bool):
         return Cell(json.dumps(value), value=value)
     schedule = find_meaning(value, examines=key in EXAMINED_KEYS).schedule
@@ -293,29 +282,8 @@ def _make_schedule_cell(text: str, start: float) -> Cell:
     return Cell(shown, float(start) if math.isfinite(start) else None, is_words=True, value=shown)
 
 
-def list_remarks(file: FileData) -> tuple[list[Remark], int]:
-    """Return why a file is not clean, and the number of reasons that are not listed."""
-    remarks: list[Remark] = []
-    if file.failure is not None:
-        remarks.append(Remark(file.failure.outcome, "", escape(file.failure.message, SENTENCE)))
-    if file.inspected is not None:
-        remarks += [
-            Remark(row.outcome, escape(row.entry, _CELL), escape(row.message, SENTENCE))
-            for row in file.inspected.broken
-        ]
-    findings = file.scanned.findings if file.scanned is not None else ()
-    for finding in sorted(findings, key=lambda finding: -_rank(finding.verdict)):
-        place = ", ".join(part for part in (finding.entry, finding.key) if part)
-        remarks.append(Remark(finding.verdict, escape(place, _CELL), escape(finding.message, SENTENCE)))
-    listed = list({row.message: row for row in reversed(remarks)}.values())[::-1]
-    omitted = len(listed) - _MOST_FINDINGS if len(listed) > _MOST_FINDINGS else 0
-    return listed[:_MOST_FINDINGS], omitted + (file.scanned.omitted if file.scanned is not None else 0)
-
-
 _LONGEST: Final = 64
-"""Characters of a name."""
 _OTHER: Final = re.compile(r"[^a-z0-9_]")
-_PREFIX: Final = "data_"
 _RESERVED: Final = frozenset({
     "add", "all", "alter", "and", "as", "autoincrement", "between", "case", "catalog", "check", "collate",
     "commit", "constraint", "create", "default", "deferrable", "delete", "distinct", "drop", "else", "escape",
@@ -327,43 +295,31 @@ _RESERVED: Final = frozenset({
 """Words of SQL that are not names, and names that a table of a catalogue has anyway."""
 
 
-def name_columns(keys: Iterable[str], taken: frozenset[str]) -> dict[str, str]:
+def name_columns(keys: Iterable[str]) -> dict[str, str]:
     """Return the name of the column of each key.
 
-    >>> name_columns(["gamma", "policy_kwargs.net_arch", "Gamma", "size"], frozenset({"size"}))
+    >>> name_columns(["gamma", "policy_kwargs.net_arch", "Gamma", "size"])
     {'gamma': 'gamma', 'policy_kwargs.net_arch': 'policy_kwargs_net_arch', 'Gamma': 'gamma_2', 'size': 'data_size'}
-
-    :param keys: of one file, each once; a key that is a name already gets it, whatever the others are
-    :param taken: names of columns that are not made of keys
     """
-    listed = list(keys)
-    plain = {key: _name(key, taken) for key in listed}
-    used = {name for key, name in plain.items() if key == name}
-    names: dict[str, str] = {}
-    for key in listed:
-        name = plain[key]
-        if key != name:
-            name = _find_unused(name, used)
-            used.add(name)
-        names[key] = name
+    names = {key: _name(key) for key in keys}
+    used = {name for key, name in names.items() if key == name}
+    for key, name in names.items():
+        if key == name:
+            continue
+        number = 1
+        while names[key] in used:
+            number += 1
+            names[key] = f"{name}_{number}"
+        used.add(names[key])
     return names
 
 
 @lru_cache(maxsize=4096)
-def _name(key: str, taken: frozenset[str]) -> str:
+def _name(key: str) -> str:
     """Return the name that a key has if no other key of its file has it."""
     name = _OTHER.sub("_", key.lower())[:_LONGEST]
-    if not name or name[0].isdigit() or name in taken or name in _RESERVED:
-        name = f"{_PREFIX}{name}"
-    return name
-
-
-def _find_unused(name: str, used: set[str]) -> str:
-    found, number = name, 1
-    while found in used:
-        number += 1
-        found = f"{name}_{number}"
-    return found
+    is_taken = not name or name[0].isdigit() or name in COLUMNS or name in _RESERVED
+    return f"data_{name}" if is_taken else name
 
 
 Row: TypeAlias = "dict[str, Scalar]"
@@ -380,8 +336,6 @@ COLUMNS: Final[dict[str, type]] = {
 BUNDLED: Final = "bundled"
 """The statistics of an agent whose archive contains them."""
 OK: Final = "ok"
-_TAKEN: Final = frozenset(COLUMNS)
-_COUNTS: Final = tuple(name for name, kind in COLUMNS.items() if kind is int)
 _NETWORK: Final = 200
 _VERSIONS: Final = {
     "python_version": ("Python",),
@@ -397,7 +351,6 @@ class SourceState(Record):
     """The facts about a source that are known without reading it."""
 
     name: str
-    """Its path or URL."""
     size: int | None
     version: str | None
     """What changes when its contents do: the time of the last modification, an ETag, a commit."""
@@ -406,13 +359,7 @@ class SourceState(Record):
 
 
 def make_row(file: FileData, problems: Sequence[Problem], state: SourceState, *, made_by: str) -> Row:
-    """Return the row of a file.
-
-    :param file: of :func:`sbformat.catalogue.collect.collect_file`
-    :param problems: of :func:`sbformat.schema.iter_problems`
-    :param state: of its source
-    :param made_by: the value of the column ``sbformat``
-    """
+    """Return the row of a file."""
     row = make_empty_row(state, made_by=made_by)
     cells = make_cells(file)
     for name in ("algorithm", "sb3_version", "observation_space", "action_space", "parameters", "timesteps",
@@ -423,14 +370,23 @@ def make_row(file: FileData, problems: Sequence[Problem], state: SourceState, *,
         row["size"] = cells["size"].value
     if file.inspected is not None:
         row.update(_describe_contents(file.inspected))
-        row["statistics"] = _choose_statistics(file.inspected, state.statistics)
-    row.update(_describe_findings(file))
-    row.update(_describe_problems(problems))
-    row.update(_describe_outcome(file))
+        if file.inspected.statistics is not None and file.inspected.format in AGENTS:
+            row["statistics"] = BUNDLED
+        update_statistics(row, state.statistics)
+    if file.scanned is not None:
+        row.update(_describe_findings(file.scanned))
+    errors = [problem for problem in problems if problem.level == "error"]
+    row["problems"] = len(errors)
+    for first in errors[:1]:
+        row["problem"] = _join(f"{first.entry} {first.loc}".strip(), first.message)
+    for broken in file.inspected.broken[:1] if file.inspected is not None else ():
+        row.update(outcome=broken.outcome, error=_join(broken.entry, broken.message))
+    if file.failure is not None:
+        row.update(outcome=file.failure.outcome, error=escape(file.failure.message, SENTENCE), problems=None)
     keys = [key for key in cells if key not in FACTS][:MOST_KEYS]
-    row.update((name, cells[key].value) for key, name in name_columns(keys, _TAKEN).items())
-    for name in _COUNTS:
-        if not isinstance(row[name], int):  # a forged size, which has more than 64 bits
+    row.update((name, cells[key].value) for key, name in name_columns(keys).items())
+    for name, kind in COLUMNS.items():
+        if kind is int and not isinstance(row[name], int):  # a forged size, which has more than 64 bits
             row[name] = None
     return row
 
@@ -443,11 +399,7 @@ def make_empty_row(state: SourceState, *, made_by: str) -> Row:
 
 
 def make_failed_row(state: SourceState, outcome: str, message: str, *, made_by: str) -> Row:
-    """Return the row of a source that could not be read.
-
-    :param outcome: a word, as in the reports of the command line
-    :param message: why
-    """
+    """Return the row of a source that could not be read: an outcome, as in the reports of the command line, and why."""
     row = make_empty_row(state, made_by=made_by)
     row.update(outcome=outcome, error=escape(message, SENTENCE))
     return row
@@ -485,14 +437,6 @@ def update_statistics(row: Row, statistics: str | None) -> None:
         row["statistics"] = None if statistics is None else encode_name(statistics)
 
 
-def _choose_statistics(report: InspectReport, beside: str | None) -> str | None:
-    if report.format not in AGENTS:
-        return None
-    if report.statistics is not None:
-        return BUNDLED
-    return None if beside is None else encode_name(beside)
-
-
 def _describe_contents(report: InspectReport) -> Row:
     row: Row = {"format": report.format, "policy_class": make_text(report.policy_class).value}
     if report.algorithm is not None and report.algorithm.name is not None:
@@ -521,40 +465,131 @@ def _render_network(network: Summary) -> str:
     return escape(", ".join(parts), _NETWORK)
 
 
-def _describe_findings(file: FileData) -> Row:
-    report = file.scanned
-    if report is None:
-        return {}
-    from sbformat.tools.scan.findings import VERDICTS
-
-    row: Row = {
-        "sha256": report.sha256,
-        "reason": report.reason,
-        "findings": len(report.findings) + report.omitted,
-        "finding": None,
-    }
+def _describe_findings(report: ScanReport) -> Row:
+    row: Row = {"sha256": report.sha256, "reason": report.reason, "findings": len(report.findings) + report.omitted}
     if report.findings:
-        worst = max(report.findings, key=lambda finding: VERDICTS.index(finding.verdict))
-        row["finding"] = _join(", ".join(part for part in (worst.entry, worst.key) if part), worst.message)
+        worst = max(report.findings, key=lambda finding: _rank(finding.verdict))
+        row["finding"] = _join(", ".join(filter(None, (worst.entry, worst.key))), worst.message)
     return row
-
-
-def _describe_problems(problems: Sequence[Problem]) -> Row:
-    errors = [problem for problem in problems if problem.level == "error"]
-    if not errors:
-        return {"problems": 0, "problem": None}
-    first = errors[0]
-    return {"problems": len(errors), "problem": _join(f"{first.entry} {first.loc}".strip(), first.message)}
-
-
-def _describe_outcome(file: FileData) -> Row:
-    """Return why the file, or one of its entries, could not be read."""
-    if file.failure is not None:
-        return {"outcome": file.failure.outcome, "error": escape(file.failure.message, SENTENCE), "problems": None}
-    for broken in file.inspected.broken if file.inspected is not None else ():
-        return {"outcome": broken.outcome, "error": _join(broken.entry, broken.message)}
-    return {}
 
 
 def _join(place: str, message: Any) -> str:
     return escape(f"{place}: {message}" if place else str(message), SENTENCE)
+
+
+# -- columns of a table of many files -----------------------------------------------------------------
+
+_NAME: Final = 300
+_MOST_COLUMNS: Final = 150
+_SHOWN_COLUMNS: Final = 12
+"""Hyper-parameters that a page shows at first; the others can be added."""
+_HIDDEN_FACTS: Final = frozenset({"kind", "episodes", "observation_space", "action_space"})
+_CHOICES: Final = tuple(key for group in ("Optimization", "Policy", "Replay and rollout") for key in GROUPS[group])
+"""The hyper-parameters in their order, without what agents keep of their run."""
+_NOT_SHOWN: Final = ("_schedule", "_kwargs", "_class", "train_freq", "action_noise")
+"""Ends of the names of hyper-parameters that say the same as others, or more than a cell should contain."""
+_NET_ARCH: Final = "policy_kwargs.net_arch"
+
+
+class Column(Record):
+    """A column of the table."""
+
+    key: str
+    title: str
+    is_number: bool
+    is_shown: bool
+
+
+class FileTable(Record):
+    """Rows and columns of a page about many files."""
+
+    folder: str
+    """The folder in which all files are, to which their names are relative; or empty."""
+    rows: tuple[FileRow, ...]
+    """With names relative to the folder."""
+    columns: tuple[Column, ...]
+    shared: tuple[tuple[str, str], ...]
+    """Titles and values that all readable files have in common."""
+    omitted_columns: int
+    """Number of columns beyond the first 150, which are left out."""
+    verdicts: tuple[tuple[str, int], ...]
+    """Number of files of each verdict, from worst to best."""
+
+
+def make_table(rows: Iterable[FileRow]) -> FileTable:
+    """Return the table of the rows: columns for what differs, and apart from these what is the same in all files."""
+    listed = list(rows)
+    folder, names = _find_folder([row.name for row in listed])
+    readable = [row for row in listed if row.failure is None]
+    values: dict[str, Counter[str]] = {key: Counter() for key in FACTS}
+    for row in listed:
+        for key, cell in row.cells.items():
+            values.setdefault(key, Counter())[cell.text] += 1
+    shared, differing = [], []
+    for key, counts in values.items():
+        if key != "verdict" and len(readable) > 1 and list(counts.values()) == [len(readable)]:
+            shared.append((FACTS.get(key, key), next(iter(counts))))
+        elif counts:
+            differing.append(key)
+    sizes = {key: sum(values[key].values()) for key in differing}
+    kept = _keep_columns(differing, sizes)
+    chosen = _choose_columns(kept, sizes)
+    columns = []
+    for key in kept:
+        cells = [row.cells[key] for row in listed if key in row.cells]
+        is_number = key != "verdict" and all(cell.number is not None or cell.text == "null" for cell in cells)
+        columns.append(Column(key=key, title=FACTS.get(key, key), is_number=is_number, is_shown=key in chosen))
+    verdicts = Counter(row.cells["verdict"] for row in listed if "verdict" in row.cells)
+    worst_first = sorted(verdicts, key=lambda cell: (-(cell.number or 0), cell.text))
+    return FileTable(
+        folder=folder,
+        rows=tuple(row._replace(name=name) for row, name in zip(listed, names)),
+        columns=tuple(columns),
+        shared=tuple(shared),
+        omitted_columns=len(differing) - len(kept),
+        verdicts=tuple((cell.text, verdicts[cell]) for cell in worst_first),
+    )
+
+
+def _find_folder(names: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the folder in which all files are, and their names relative to it, escaped."""
+    folder = ""
+    if len(names) > 1 and all(map(is_url, names)):
+        schemes = {find_scheme(name) for name in names}
+        if len(schemes) == 1:
+            paths = [posixpath.dirname(name.partition("://")[2]) for name in names]
+            folder = f"{schemes.pop()}://{posixpath.commonpath(paths)}"
+    elif len(names) > 1 and all("/" in name or os.sep in name for name in names) and not any(map(is_url, names)):
+        try:
+            folder = os.path.commonpath([os.path.dirname(name) for name in names])
+        except ValueError:  # absolute and relative paths, or several drives
+            folder = ""
+    below = [name[len(folder) :].lstrip("/" + os.sep) if folder else name for name in names]
+    return escape(folder, _NAME), [escape(name, _NAME) for name in below]
+
+
+def _keep_columns(keys: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+    """Return the columns that the page has, in their order: if there are too many, those of most files."""
+    ordered = sorted(keys, key=order_column)
+    if len(ordered) <= _MOST_COLUMNS:
+        return ordered
+    most = sorted(ordered, key=lambda key: (key not in FACTS, -counts[key]))[:_MOST_COLUMNS]
+    return [key for key in ordered if key in set(most)]
+
+
+def order_column(key: str) -> tuple[int, int]:
+    """Facts, hyper-parameters as on the page of one file, other keys, and what agents keep of their run."""
+    known = key.partition(".")[0]
+    if key in FACTS:
+        return 0, list(FACTS).index(key)
+    if known in _CHOICES:
+        return 1, _CHOICES.index(known)
+    return (3 if key.startswith("_") or key in GROUPS["Run"] else 2), 0
+
+
+def _choose_columns(keys: Sequence[str], counts: Mapping[str, int]) -> frozenset[str]:
+    """Return the columns that are shown at first: the hyper-parameters of most files."""
+    facts = [key for key in keys if key in FACTS and key not in _HIDDEN_FACTS]
+    choices = [key for key in keys if (key in _CHOICES and not key.endswith(_NOT_SHOWN)) or key == _NET_ARCH]
+    choices.sort(key=lambda key: -counts[key])
+    return frozenset((*facts, *choices[:_SHOWN_COLUMNS]))

@@ -1,4 +1,4 @@
-"""The file of a catalogue: rows in, a file of Parquet, CSV, JSON Lines or SQLite out; and back.
+"""The file of a catalogue: rows in, a file of Parquet, CSV, JSON Lines or SQLite out; and back, with :func:`search`.
 
 :func:`find_columns` finds the columns of all rows: those of every row, then the hyper-parameters of most files, and the
 rest as JSON in one column. A format is a row of ``_FORMATS``. Rows that are read and written again are the same rows,
@@ -18,24 +18,22 @@ from __future__ import annotations
 import csv
 import errno
 import json
-import math
 import os
 import re
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.columns import order_column
-from sbformat.catalogue.rows import COLUMNS
-from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.catalogue.rows import COLUMNS, order_column
+from sbformat.errors import MissingEntryError, UnsupportedError, escape, quote
 from sbformat.immutable import Record
 from sbformat.rendering import protect_text, read_number, unprotect_text, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sbformat.catalogue.rows import Row, Scalar
 
@@ -62,7 +60,6 @@ class Columns(Record):
     types: Mapping[str, frozenset[type]]
     """The types of the values by the name of the column: int, float, bool and str."""
     has_other: bool
-    """Whether rows have values that are in no column of their own."""
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +86,7 @@ def find_columns(rows: Iterable[Row]) -> Columns:
             if value is not None and name not in COLUMNS:
                 counts[name] += 1
                 types.setdefault(name, set()).add(type(value))
-        if len(counts) > _COUNTED:
+        if len(counts) > _COUNTED:  # a hostile file may have any number of names, which all stay in memory
             is_cut = True
             for name, _ in counts.most_common()[_COUNTED // 2 :]:
                 del counts[name], types[name]
@@ -276,7 +273,6 @@ def _read_json_lines(path: str) -> Iterator[Row]:
 # -- SQLite: the table "catalog" ----------------------------------------------------------------------
 
 TABLE: Final = "catalog"
-"""The name of the table."""
 _TYPES: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "BOOLEAN"}
 
 
@@ -301,9 +297,13 @@ def fill_table(database: sqlite3.Connection, rows: Iterable[Row], columns: Colum
     Columns of facts have the type of their values. The others have none, so that SQLite converts nothing; truth values
     are 1 and 0 everywhere, as SQLite has them. There is no journal: a file that is not complete is removed.
     """
-    declared = [f"{quote_name(name)} {_declare(name, columns)}".rstrip() for name in columns.names]
+    declared = []
+    for name in columns.names:
+        kinds = columns.types.get(name, frozenset({str}))
+        has_type = name in COLUMNS or (len(kinds) == 1 and kinds <= {str, bool})
+        declared.append(f"{quote_name(name)} {_TYPES[next(iter(kinds))] if has_type else ''}".rstrip())
     marks = ", ".join("?" * len(declared))
-    values = (list(map(_encode_value, columns.arrange(row))) for row in rows)
+    values = (["NaN" if value != value else value for value in columns.arrange(row)] for row in rows)  # noqa: PLR0124
     database.execute("PRAGMA journal_mode = OFF")
     database.execute("BEGIN")
     database.execute(f'CREATE TABLE "{TABLE}" ({", ".join(declared)})')
@@ -317,17 +317,6 @@ def quote_name(name: str) -> str:
     return f'"{doubled}"'
 
 
-def _declare(name: str, columns: Columns) -> str:
-    """Return the type of a column: none for one with several types, whose values stay as they are."""
-    kinds = columns.types.get(name, {str})
-    has_type = name in COLUMNS or kinds in ({str}, {bool})
-    return _TYPES[next(iter(kinds))] if has_type else ""
-
-
-def _encode_value(value: Scalar) -> Scalar:
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
-
-
 def _read_sqlite(path: str) -> Iterator[Row]:
     with closing(open_read_only(path)) as database:
         kind = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone()
@@ -337,15 +326,15 @@ def _read_sqlite(path: str) -> Iterator[Row]:
         names = [column[0] for column in found.description]
         types = dict(database.execute(f"SELECT name, type FROM pragma_table_info('{TABLE}')"))  # noqa: S608
         _require_columns(names, path)
-        kinds = [types.get(name, "") for name in names]
         for line in found:
-            yield dict(zip(names, map(_decode_value, line, kinds)))
-
-
-def _decode_value(value: Scalar, kind: str) -> Scalar:
-    if kind == _TYPES[bool] and isinstance(value, int):
-        return bool(value)
-    return read_number(value) if isinstance(value, str) and kind != _TYPES[str] else value
+            row: Row = dict(zip(names, line))
+            for name, value in row.items():
+                kind = types.get(name)
+                if kind == _TYPES[bool] and isinstance(value, int):
+                    row[name] = bool(value)
+                elif kind != _TYPES[str]:
+                    row[name] = read_number(value)
+            yield row
 
 
 def open_read_only(path: str) -> sqlite3.Connection:
@@ -369,11 +358,17 @@ def _write_parquet(path: str, rows: Iterable[Row], columns: Columns) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    split = _name_texts(columns)
+    used = set(columns.names)
+    split: dict[str, str] = {}
     fields = []
     for name in columns.names:
-        fields.append(pa.field(name, _choose_type(columns.types.get(name, frozenset({str})))))
-        if name in split:
+        kinds = columns.types.get(name, frozenset({str}))
+        fields.append(pa.field(name, _choose_type(kinds)))
+        if str in kinds and len(kinds) > 1:  # the texts have a second column
+            split[name] = f"{name}_text"
+            while split[name] in used:
+                split[name] += "_"
+            used.add(split[name])
             fields.append(pa.field(split[name], pa.string()))
     schema = pa.schema(fields, {_KEY: json.dumps({"texts": split}).encode()})
     remaining = iter(rows)
@@ -383,20 +378,6 @@ def _write_parquet(path: str, rows: Iterable[Row], columns: Columns) -> None:
             for name, values in zip(columns.names, zip(*map(columns.arrange, group))):
                 arrays += _divide(values, schema.field(name).type, is_split=name in split)
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def _name_texts(columns: Columns) -> dict[str, str]:
-    """Return the names of the second columns, for the texts of columns that have numbers or truth values as well."""
-    used = set(columns.names)
-    split: dict[str, str] = {}
-    for name, kinds in columns.types.items():
-        if str in kinds and len(kinds) > 1:
-            second = f"{name}_text"
-            while second in used:
-                second += "_"
-            used.add(second)
-            split[name] = second
-    return split
 
 
 def _choose_type(kinds: frozenset[type]) -> Any:
@@ -425,29 +406,23 @@ def _divide(values: Iterable[Scalar], kind: Any, *, is_split: bool) -> list[Any]
 
 def _read_parquet(path: str) -> Iterator[Row]:
     import pyarrow as pa
+    from pyarrow import parquet
 
     with open(path, "rb") as stream:
         try:
-            yield from _read_groups(stream, path)
+            with parquet.ParquetFile(stream) as file:
+                schema = file.schema_arrow
+                if _KEY not in (schema.metadata or {}):
+                    raise _refuse_file(path)
+                _require_columns(schema.names, path)
+                split = json.loads(schema.metadata[_KEY])["texts"]
+                for row in (row for batch in file.iter_batches(_GROUP) for row in batch.to_pylist()):
+                    for name, text in split.items():
+                        found = row.pop(text)
+                        row[name] = row[name] if found is None else found
+                    yield row
         except (pa.ArrowException, OSError) as error:
             raise ValueError(*error.args) from None
-
-
-def _read_groups(stream: BinaryIO, path: str) -> Iterator[Row]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(stream) as file:
-        schema = file.schema_arrow
-        if _KEY not in (schema.metadata or {}):
-            raise _refuse_file(path)
-        _require_columns(schema.names, path)
-        split = json.loads(schema.metadata[_KEY])["texts"]
-        for batch in file.iter_batches(_GROUP):
-            for row in batch.to_pylist():
-                for name, text in split.items():
-                    found = row.pop(text)
-                    row[name] = row[name] if found is None else found
-                yield row
 
 
 _FORMATS: Final = {
@@ -457,4 +432,127 @@ _FORMATS: Final = {
     ".sqlite": TableFormat(_write_sqlite, _read_sqlite),
 }
 SUFFIXES: Final = tuple(_FORMATS)
-"""Suffixes of the files of catalogues."""
+
+
+# -- search: conditions of SQL, by SQLite, which may read the table and nothing else ------------------
+
+_NO_COLUMN: Final = re.compile(r"no such column: \"?(?:\w+\.)?(.+?)\"?(?: - .*)?")
+_TOKEN: Final = re.compile(
+    r"""'(?:[^']|'')*'|"((?:[^"]|"")*)"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.DOTALL
+)
+"""A text, a quoted name, or a comment of SQL; the first group is a name in double quotes."""
+_ALLOWED: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "writefile", "edit", "readfile"})
+
+
+class Found(Record):
+    """The result of :func:`search`."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Scalar, ...]]
+    """Read as they are taken. SQLite has 1 and 0 for truth values."""
+
+
+@contextmanager
+def search(
+    path: str,
+    *,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    sort: str | None = None,
+    is_reversed: bool = False,
+    most: int | None = None,
+) -> Iterator[Found]:
+    """Yield the rows of a catalogue that meet a condition; they can be read within the block.
+
+    ::
+
+        with search("runs.csv", where="algorithm = 'PPO' and gamma < 0.99", columns=["source", "gamma"]) as found:
+            for source, gamma in found.rows:
+                print(source, gamma)
+
+    :param sort: the name of a column; rows without a value come last
+    """
+    with closing(_open(path)) as database:
+        names = tuple(row[0] for row in database.execute(f"SELECT name FROM pragma_table_info('{TABLE}')"))  # noqa: S608
+        chosen = names if columns is None else tuple(columns)
+        for name in (*chosen, *([sort] if sort is not None else [])):
+            if name not in names:
+                raise MissingEntryError(name, present=names, what="column")
+        query = f'SELECT {", ".join(map(quote_name, chosen))} FROM "{TABLE}"'  # noqa: S608 -- see _authorize
+        if where is not None:
+            query += f" WHERE (\n{_TOKEN.sub(_requote, where)}\n)"
+        direction = "DESC" if is_reversed else "ASC"
+        order = f"rowid {direction}"
+        if sort is not None:
+            order = f"{quote_name(sort)} IS NULL, {quote_name(sort)} {direction}, rowid"
+        query += f" ORDER BY {order}"
+        if most is not None:
+            query += f" LIMIT {most}"
+        database.set_authorizer(_authorize)
+        database.set_progress_handler(lambda: 0, _STEPS)  # so that Ctrl-C ends a condition that takes long
+        try:
+            cursor = database.execute(query)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise _explain(error, names, path) from None
+        yield Found(chosen, _fetch(cursor, names, path))
+
+
+_STEPS: Final = 1_000_000
+"""Steps of SQLite's machine, some milliseconds."""
+
+
+def _open(path: str) -> sqlite3.Connection:
+    """Open a catalogue as a database: one of SQLite itself, of another format a temporary copy."""
+    next(read_table(path), None)  # whether it is one
+    if path.lower().endswith(".sqlite"):
+        return open_read_only(path)
+    database = sqlite3.connect("", isolation_level=None)  # a temporary file, which SQLite removes
+    try:
+        fill_table(database, read_table(path), find_columns(read_table(path)))
+    except BaseException as error:
+        database.close()
+        if isinstance(error, sqlite3.Error):  # names of columns that are equal but for their case, a full disk
+            message = f"{quote(path)} cannot be searched: {escape(str(error))}"
+            raise UnsupportedError(message) from None
+        if isinstance(error, (UnicodeError, OverflowError)):  # half a character; an integer of more than 64 bits
+            raise refuse_rest(path) from None
+        raise
+    return database
+
+
+def _requote(token: re.Match[str]) -> str:
+    """Return a name in double quotes in grave accents: with those, SQLite never takes a wrong name for a text."""
+    if token[1] is None:
+        return token[0]
+    name = token[1].replace('""', '"').replace("`", "``")
+    return f"`{name}`"
+
+
+def _authorize(action: int, argument: str | None, name: str | None, *_: object) -> int:
+    """Allow what only reads; SQLite asks when it compiles a statement."""
+    is_function = action == sqlite3.SQLITE_FUNCTION and (name or argument or "").lower() in _REFUSED_FUNCTIONS
+    return sqlite3.SQLITE_OK if action in _ALLOWED and not is_function else sqlite3.SQLITE_DENY
+
+
+def _fetch(cursor: sqlite3.Cursor, names: Sequence[str], path: str) -> Iterator[tuple[Scalar, ...]]:
+    try:
+        for row in cursor:  # noqa: UP028 -- "yield from" would close the cursor at the end, after its database
+            yield row
+    except sqlite3.Error as error:
+        raise _explain(error, names, path) from None
+
+
+def _explain(error: Exception, names: Sequence[str], path: str) -> MissingEntryError | UnsupportedError:
+    """Return the error for a condition: that of a column that is not there names the nearest one."""
+    if "malformed" in str(error):
+        return refuse_rest(path)
+    found = _NO_COLUMN.fullmatch(str(error))
+    if found is not None:
+        missing = MissingEntryError(found[1], present=names, what="column")
+        missing.message += "; texts are in single quotes"
+        return missing
+    what = "it may only read the table" if "not authorized" in str(error) else escape(str(error))
+    return UnsupportedError(f"the condition is not SQL that SQLite accepts: {what}")

@@ -18,14 +18,12 @@ import json
 import os
 import sqlite3
 import time
-from collections import deque
 from functools import partial
-from itertools import islice
+from itertools import islice, tee
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.catalog import make_lost_row, make_work
+from sbformat.catalogue.catalog import CatalogSource, list_sources, make_lost_row, make_work
 from sbformat.catalogue.rows import OK, SourceState, compute_checksum, encode_name, is_as_written, update_statistics
-from sbformat.catalogue.sources import CatalogSource, list_sources
 from sbformat.catalogue.table_files import DamagedTableError, find_columns, find_format, make_system_error, read_table
 from sbformat.errors import COULD_NOT_OPEN, UnsupportedError, quote
 from sbformat.immutable import Record
@@ -46,9 +44,8 @@ if TYPE_CHECKING:
     whose worker was killed, and the last is the number of sources."""
 
 SUFFIX: Final = ".partial"
-"""What follows the name of the output in that of the spool."""
+"""The name of the spool is that of the output with this suffix."""
 _FORMAT: Final = 4
-"""Version of the tables below; another one is not read."""
 _APPLICATION: Final = 0x5B4F4341
 """``application_id`` of the database, so that another file of this name is not taken for a spool."""
 _SECONDS: Final = 1.0
@@ -74,14 +71,7 @@ _PASSING: Final = (COULD_NOT_OPEN, "process ended", "internal error")
 
 
 class Spool:
-    """The database of a run.
-
-    :param output: the file that is written at the end
-    :param made_by: what makes rows now: those of another reader are made again
-    :param fresh: forget what an earlier run left
-    :raises UnsupportedError: when another run writes the same output, or a file of the name is not a spool
-    :raises OSError: when it cannot be written
-    """
+    """The database of a run."""
 
     def __init__(self, output: str, *, made_by: str, fresh: bool) -> None:
         self.path = output + SUFFIX
@@ -98,7 +88,13 @@ class Spool:
             self._database.close()
             if is_new:
                 os.unlink(self.path)
-            raise self._explain(error) from None
+            if "locked" in str(error):
+                message = f"another run writes this catalogue: {quote(self.path)} is locked"
+                raise UnsupportedError(message) from None
+            if isinstance(error, sqlite3.OperationalError):
+                raise make_system_error(error, self.path) from None
+            message = f"{quote(self.path)} is not what an unfinished run left: {error}; remove it"
+            raise UnsupportedError(message) from None
 
     def _prepare(self, *, fresh: bool) -> None:
         run = self._database.execute
@@ -124,26 +120,20 @@ class Spool:
         run("COMMIT")
         run("BEGIN")
 
-    def _explain(self, error: sqlite3.DatabaseError) -> UnsupportedError | OSError:
-        if "locked" in str(error):
-            return UnsupportedError(f"another run writes this catalogue: {quote(self.path)} is locked")
-        if isinstance(error, sqlite3.OperationalError):
-            return make_system_error(error, self.path)
-        return UnsupportedError(f"{quote(self.path)} is not what an unfinished run left: {error}; remove it")
-
     # -- what is to be done ---------------------------------------------------------------------------
 
     def add_sources(self, sources: Iterable[CatalogSource]) -> None:
         """Add the sources of the run, each once."""
-        query = (
-            "INSERT OR IGNORE INTO sources (name, target, size, version, source, statistics) VALUES (?, ?, ?, ?, ?, ?)"
-        )
         for (name, size, version, beside), target in sources:
             statistics = None if beside is None else os.fsencode(beside)
-            self._database.execute(
-                query, (os.fsencode(name), os.fsencode(target), size, version, encode_name(name), statistics)
-            )
+            self._add_source(os.fsencode(name), os.fsencode(target), size, version, encode_name(name), statistics)
         self._commit()
+
+    def _add_source(self, *values: Any) -> bool:
+        """Add a source by the values of its columns; return whether it is new."""
+        columns = "name, target, size, version, source, statistics"
+        query = f"INSERT OR IGNORE INTO sources ({columns}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 -- our own text
+        return self._database.execute(query, values).rowcount > 0
 
     def take_over(self, rows: Iterable[Row]) -> None:
         """Add the rows of an earlier catalogue whose sources are the same; those of this spool are kept.
@@ -157,23 +147,18 @@ class Spool:
         for row in rows:
             if not is_as_written(row):
                 continue
-            if str(row["source"]).encode().startswith(unlisted):
-                self._keep(row)
+            source = str(row["source"])
+            name, state = source.encode(), (row["size"], row["version"])
+            if name.startswith(unlisted):
+                if self._add_source(name, name, *state, source, None):
+                    self._insert("REPLACE", name, row, *state)
                 continue
             if row["sbformat"] != self._made_by or row["outcome"] in _PASSING:
                 continue
-            found = self._database.execute(query, (str(row["source"]), str(row["version"]))).fetchall()
+            found = self._database.execute(query, (source, str(row["version"]))).fetchall()
             if len(found) == 1 and found[0][1] in (None, row["size"]):  # two names may be one when they are escaped
-                ((name, *state),) = found
+                name, *state = found[0]
                 self._insert("IGNORE", name, row, *state)
-
-    def _keep(self, row: Row) -> None:
-        """Add a row with its source, unless that was found."""
-        source = str(row["source"])
-        state: Any = row["size"], row["version"]
-        query = "INSERT OR IGNORE INTO sources (name, target, size, version, source) VALUES (?, ?, ?, ?, ?)"
-        if self._database.execute(query, (source.encode(), source.encode(), *state, source)).rowcount:
-            self._insert("REPLACE", source.encode(), row, *state)
 
     def count(self, what: str) -> int:
         """Return the number of ``sources``, of those that are ``pending``, and of ``failures``."""
@@ -186,7 +171,8 @@ class Spool:
         last = 0
         while found := self._database.execute(query, (last,)).fetchall():
             for position, name, target, size, version, statistics in found:
-                state = SourceState(os.fsdecode(name), size, version, _decode(statistics))
+                beside = None if statistics is None else os.fsdecode(statistics)
+                state = SourceState(os.fsdecode(name), size, version, beside)
                 yield CatalogSource(state, os.fsdecode(target))
                 last = position
 
@@ -203,10 +189,11 @@ class Spool:
         if self._uncommitted >= _ROWS or time.monotonic() - self._committed >= _SECONDS:
             self._commit()
 
-    def _insert(self, conflict: str, name: bytes, row: Row, size: int | None, version: str | None) -> None:
+    def _insert(self, conflict: str, name: bytes, row: Row, *state: Any) -> None:
+        """Add a row."""
         query = f"INSERT OR {conflict} INTO done VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 -- our own text
         text = json.dumps(row, separators=(",", ":"))
-        self._database.execute(query, (name, size, version, row["sbformat"], row["outcome"], text))
+        self._database.execute(query, (name, *state, row["sbformat"], row["outcome"], text))
 
     def _commit(self) -> None:
         self._database.execute("COMMIT")
@@ -218,7 +205,7 @@ class Spool:
         for statistics, text in self._database.execute("SELECT statistics, row FROM finished ORDER BY position"):
             row: Row = json.loads(text)
             if not is_remote(row["source"]):  # those of a remote agent are found when it is read
-                update_statistics(row, _decode(statistics))
+                update_statistics(row, None if statistics is None else os.fsdecode(statistics))
             row["checksum"] = compute_checksum(row)
             yield row
 
@@ -247,10 +234,6 @@ class Spool:
         os.unlink(self.path)
 
 
-def _decode(text: bytes | None) -> str | None:
-    return None if text is None else os.fsdecode(text)
-
-
 class CatalogReport(Record):
     """The result of :func:`update_catalog`."""
 
@@ -267,11 +250,9 @@ class CatalogReport(Record):
     failures: tuple[tuple[str, str, str], ...]
     """The first of these: source, outcome and message."""
     nbytes: int
-    """Size of the file."""
 
 
 _LISTED: Final = 100
-"""Failures that are listed."""
 
 
 def update_catalog(
@@ -286,13 +267,7 @@ def update_catalog(
 ) -> CatalogReport | None:
     """Write a catalogue of many archives, or bring it up to date; None, and no file, if there are no sources.
 
-    :param sources: as in :func:`sbformat.catalog`, paths and URLs only
     :param output: the file; its suffix decides on the format. One that exists is brought up to date
-    :param map_rows: does the work
-    :param limits: for reading each file
-    :param allow: names that the scan treats as known
-    :param fresh: read everything again
-    :param overwrite: replace a file that is not a catalogue
     """
     table = find_format(output)
     work = make_work(limits, tuple(allow))
@@ -308,16 +283,17 @@ def update_catalog(
             with contextlib.suppress(DamagedTableError):  # what it lacks is read again
                 spool.take_over(read_table(output))
         pending = spool.count("pending")
-        _read_pending(spool, pending, work, map_rows)
+        lost = partial(make_lost_row, made_by=work.keywords["made_by"])
+        read_next, read = tee(spool.list_pending())
+        for row, source in zip(map_rows(work, read_next, lost, pending), read):
+            spool.add_row(source, row)
         count, failed = spool.count("sources"), spool.count("failures")
         listed = islice(spool.failures(), _LISTED)
         failures = tuple((str(row["source"]), str(row["outcome"]), str(row["error"])) for row in listed)
         if failed == count and is_catalogue and not overwrite and _has_good_row(output):
             spool.remove()
-            source, outcome, error = failures[0]
-            message = (
-                f"no source can be read ({source}: {outcome}: {error}): the table is left as it is; --force replaces it"
-            )
+            reason = ": ".join(failures[0])
+            message = f"no source can be read ({reason}): the table is left as it is; --force replaces it"
             raise UnsupportedError(message)
         columns = find_columns(spool.rows())
         with new_file(output, overwrite=True) as temporary:
@@ -348,20 +324,6 @@ def check_output(output: str, *, overwrite: bool) -> bool:
             raise UnsupportedError(message) from None
         return False
     return True
-
-
-def _read_pending(spool: Spool, count: int, work: partial[Row], map_rows: RowMapper) -> None:
-    """Read the sources that have no row, and add their rows to the spool."""
-    under_way: deque[CatalogSource] = deque()
-
-    def list_pending() -> Iterator[CatalogSource]:
-        for source in spool.list_pending():
-            under_way.append(source)
-            yield source
-
-    lost = partial(make_lost_row, made_by=work.keywords["made_by"])
-    for row in map_rows(work, list_pending(), lost, count):
-        spool.add_row(under_way.popleft(), row)
 
 
 def _has_good_row(output: str) -> bool:

@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData
-from sbformat.catalogue.columns import make_table
-from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row
+from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row, make_table
 from sbformat.cli import _output
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sbformat.archive.archive import Archive
-    from sbformat.catalogue.columns import FileTable
+    from sbformat.catalogue.rows import FileTable
     from sbformat.tools.inspect import InspectReport
 
 _NOT_INSPECTED: Final = frozenset({"verdict", "size"})

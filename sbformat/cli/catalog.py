@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.catalogue.query import Found
+    from sbformat.catalogue.catalog import CatalogSource
     from sbformat.catalogue.rows import Row
-    from sbformat.catalogue.sources import CatalogSource
+    from sbformat.catalogue.table_files import Found
 
 _QUERY: Final = ("where", "sort", "reverse", "columns", "rows")
 """Options for a catalogue that is there."""
@@ -180,7 +180,7 @@ def _print_rows(args: argparse.Namespace, path: str) -> int:
 
 def _search(args: argparse.Namespace, path: str) -> dict[str, Any]:
     """Search the catalogue and print what was found, but for JSON, which is the report."""
-    from sbformat.catalogue.query import search
+    from sbformat.catalogue.table_files import search
 
     options = {"where": args.where, "sort": args.sort, "is_reversed": args.reverse, "most": args.rows}
     columns = args.columns

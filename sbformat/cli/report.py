@@ -117,8 +117,6 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
 
 def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData:
     """Collect a file, or standard input."""
-    from dataclasses import replace
-
     from sbformat.catalogue.collect import collect_file
 
     source = _files.open_input(path, limits)
@@ -128,7 +126,7 @@ def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData
     message = opt.name_option(found.failure.message)
     if found.failure.outcome == MissingEntryError.outcome and os.path.isdir(path):
         message = _files.NO_ARCHIVE
-    return replace(found, failure=found.failure._replace(message=message))
+    return found._replace(failure=found.failure._replace(message=message))
 
 
 def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:

@@ -24,7 +24,7 @@ from sbformat.io.opening import find_roots, is_folder, is_remote
 from sbformat.io.urls import hide_secrets, join_url
 from sbformat.rendering import count_noun
 from sbformat.tools.scan.findings import SKIP_REASONS, VERDICTS, Finding, ScanReport
-from sbformat.tools.scan.folders import is_unzipped_archive, list_tree
+from sbformat.tools.scan.folders import Tree, is_unzipped_archive
 
 if TYPE_CHECKING:
     import argparse
@@ -355,7 +355,7 @@ def find_files(paths: Iterable[str]) -> Found:
             found.paths.append(path)
             continue
         roots = find_roots(path)
-        tree = list_tree(path, roots, seen, finds_archives=True)
+        tree = Tree(path, roots, seen, finds_archives=True)
         found.paths.extend([*tree.unreadable, *tree.files])
         found.roots.update(dict.fromkeys(tree.files, roots))
         found.names.update(tree.names)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.catalogue.collect import FileData, collect_file
-from sbformat.catalogue.columns import make_table
-from sbformat.catalogue.rows import FileRow, collect_row
+from sbformat.catalogue.rows import FileRow, collect_row, make_table
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.html_report.page import read_template, render_page, require_packages
 from sbformat.io.atomic import check_new_file, new_file

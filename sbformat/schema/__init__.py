@@ -1,7 +1,6 @@
 """Validation of archives: ``validate`` and ``iter_problems``, and the JSON Schemas of the project."""
 
-from sbformat.schema.check_data import Level, Problem, ProblemKind
-from sbformat.schema.schemas import known_keys, load_schema
+from sbformat.schema.schemas import Level, Problem, ProblemKind, known_keys, load_schema
 from sbformat.schema.validation import iter_problems, validate
 
 __all__ = ["Level", "Problem", "ProblemKind", "iter_problems", "known_keys", "load_schema", "validate"]

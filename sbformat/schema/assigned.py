@@ -21,7 +21,7 @@ from sbformat.errors import ValidationError, escape
 from sbformat.known.changes import NEWEST, RELEASES, SCHEDULE_CLASSES, UNKNOWN, Release, parse_release
 from sbformat.known.sb3 import SCHEDULE_KEYS
 from sbformat.known.types import ConstantSchedule, FloatSchedule, LinearSchedule
-from sbformat.schema.check_data import Problem, ProblemKind
+from sbformat.schema.schemas import Problem, ProblemKind
 from sbformat.values import encode
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _SB3_UTILS: Final = "stable_baselines3.common.utils"
 def encode_assigned(key: str, value: Any, target: Release) -> Any:
     """Return what ``data`` contains for a value that a caller assigns to a key; all but schedules unchanged.
 
-    :param key: of ``data``
     :param value: JSON, or a :class:`~sbformat.Serialized`; for a key that can have a schedule also
         ``{"constant": number}``, ``{"linear": [start, end, end_fraction]}``, or a schedule of
         :mod:`sbformat.known.types`
@@ -52,7 +51,18 @@ def encode_assigned(key: str, value: Any, target: Release) -> Any:
     <Serialized "<class 'stable_baselines3.common.utils.LinearSchedule'>" 114 bytes>
     """
     schedule = parse_schedule(key, value)
-    return value if schedule is None else _serialize(key, schedule, target)
+    if schedule is None:
+        return value
+    hints: dict[str, Any] = {}
+    name = "function"
+    written: Schedule = schedule
+    if target >= SCHEDULE_CLASSES and key in WRAPPED:
+        name = f"{_SB3_UTILS}.FloatSchedule"
+        written = FloatSchedule(schedule)
+    elif target >= SCHEDULE_CLASSES:
+        name = f"{_SB3_UTILS}.{type(schedule).__name__}"
+        hints = {"val": schedule.value} if isinstance(schedule, ConstantSchedule) else dict(vars(schedule))
+    return Serialized(f"<class '{name}'>", encode(written, target), hints)
 
 
 def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | None:
@@ -67,11 +77,17 @@ def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | 
         return ConstantSchedule(_check_number(key, value.value, "a constant schedule"))
     if isinstance(value, LinearSchedule):
         return _check_linear(key, *value)
-    if _is_number(value):
+    if isinstance(value, Real) and not isinstance(value, bool):
         number = _check_number(key, value, "a constant schedule")
         return ConstantSchedule(number) if key in _CALLED else None
-    is_form = isinstance(value, Mapping) and ":serialized:" not in value  # such an object is refused as what it is
-    return _parse_form(key, value) if is_form else None
+    if not isinstance(value, Mapping) or ":serialized:" in value:  # such an object is refused as what it is
+        return None
+    if set(value) == {"constant"}:
+        return ConstantSchedule(_check_number(key, value["constant"], "a constant schedule"))
+    numbers = value["linear"] if set(value) == {"linear"} else None
+    if not isinstance(numbers, (list, tuple)) or len(numbers) not in (2, 3):
+        _refuse(key, f"expected {_FORMS}, got {_show(value)}")
+    return _check_linear(key, *numbers)
 
 
 def find_release(version: str | None) -> Release:
@@ -81,16 +97,6 @@ def find_release(version: str | None) -> Release:
     """
     release = parse_release(version) if version else UNKNOWN
     return NEWEST if release is None else max(min(RELEASES), min(release, NEWEST))
-
-
-def _parse_form(key: str, value: Mapping[Any, Any]) -> ConstantSchedule | LinearSchedule:
-    """Return the schedule that a JSON object stands for."""
-    if set(value) == {"constant"}:
-        return ConstantSchedule(_check_number(key, value["constant"], "a constant schedule"))
-    numbers = value["linear"] if set(value) == {"linear"} else None
-    if not isinstance(numbers, (list, tuple)) or len(numbers) not in (2, 3):
-        _refuse(key, f"expected {_FORMS}, got {_show(value)}")
-    return _check_linear(key, *numbers)
 
 
 def _check_linear(key: str, start: object, end: object, end_fraction: object = 1.0) -> LinearSchedule:
@@ -105,13 +111,9 @@ def _check_linear(key: str, start: object, end: object, end_fraction: object = 1
     return LinearSchedule(numbers[0], numbers[1], fraction)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def _check_number(key: str, value: Any, what: str) -> float:
     """Return a number of a schedule as a float: in SB3 none is negative."""
-    if not _is_number(value):
+    if not isinstance(value, Real) or isinstance(value, bool):
         _refuse(key, f"expected a number of at least 0 in {what}, got {_show(value)}")
     try:
         number = float(value)
@@ -134,17 +136,3 @@ def _refuse(key: str, message: str, kind: ProblemKind = "type") -> NoReturn:
     shown = f"/{escape(key, 80)}"
     text = f"{shown}: {message}"
     raise ValidationError(text, problems=[Problem(DATA_ENTRY, shown, kind, "error", message)], entry=DATA_ENTRY)
-
-
-def _serialize(key: str, schedule: ConstantSchedule | LinearSchedule, target: Release) -> Serialized:
-    """Return a schedule as SB3 saves it under a key."""
-    hints: dict[str, Any] = {}
-    name = "function"
-    written: Schedule = schedule
-    if target >= SCHEDULE_CLASSES and key in WRAPPED:
-        name = f"{_SB3_UTILS}.FloatSchedule"
-        written = FloatSchedule(schedule)
-    elif target >= SCHEDULE_CLASSES:
-        name = f"{_SB3_UTILS}.{type(schedule).__name__}"
-        hints = {"val": schedule.value} if isinstance(schedule, ConstantSchedule) else dict(vars(schedule))
-    return Serialized(f"<class '{name}'>", encode(written, target), hints)

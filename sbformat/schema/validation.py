@@ -9,6 +9,7 @@ and each entry, name or shape that does not fit the rest (FORMAT.md 1.2, 6.8).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.kinds import SB3_ARCHIVES, STATISTICS
@@ -26,8 +27,7 @@ from sbformat.known.algorithms import ENTROPY_LEARNERS, OPTIMIZERS
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.nets.wrappers import unwrap_policy
 from sbformat.reader import read
-from sbformat.schema.check_data import Problem, check_data
-from sbformat.schema.schemas import SB2, choose_schema, choose_schema_of_data
+from sbformat.schema.schemas import SB2, Problem, check_data, choose_schema, choose_schema_of_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +40,23 @@ _SBX_POLICY: Final = "policy"
 _MOST_MISMATCHES: Final = 100
 
 
-def check_sbx_network(archive: Archive) -> Iterator[Problem]:
-    """Yield why the weights of an archive of SBX are not those of its networks, or why that is not known.
+def _check_names(archive: Archive) -> Iterator[Problem]:
+    """Yield the names and shapes of tensors that are not those of the network, or why they cannot be checked."""
+    entry, check = POLICY_ENTRY, check_network
+    if archive.format == "sbx":
+        entry, check = _SBX_POLICY, check_sbx_network
+    elif archive.format == "policy-file":
+        check = check_policy_file
+    try:
+        yield from check(archive)
+    except UnsupportedError as error:
+        yield Problem(entry, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
+    except SbformatError:  # check_readable reports entries that cannot be decoded
+        return
 
-    :param archive: an archive of SBX
-    """
+
+def check_sbx_network(archive: Archive) -> Iterator[Problem]:
+    """Yield why the weights of an archive of SBX are not those of its networks."""
     from sbformat.nets.sbx import build_sbx_policy
     from sbformat.policies.builder import Given
 
@@ -52,10 +64,6 @@ def check_sbx_network(archive: Archive) -> Iterator[Problem]:
         build_sbx_policy(archive, Given(), Budget(archive.limits))
     except ValidationError as error:
         yield Problem(_SBX_POLICY, "", "mismatch", "error", error.message)
-    except UnsupportedError as error:
-        yield Problem(_SBX_POLICY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
-    except SbformatError:  # check_readable reports entries that cannot be decoded
-        return
 
 
 def list_wrappers(archive: Archive) -> Iterator[Problem]:
@@ -66,10 +74,7 @@ def list_wrappers(archive: Archive) -> Iterator[Problem]:
 
 
 def check_network(archive: Archive) -> Iterator[Problem]:
-    """Yield the names and shapes of tensors that differ from those that ``data`` requires.
-
-    :param archive: an archive of SB3
-    """
+    """Yield the names and shapes of tensors of SB3 that differ from those that ``data`` requires."""
     from sbformat.nets.arguments import NetworkError
     from sbformat.nets.reading import find_contradictions, find_optimizer_mismatches, match_network
 
@@ -87,11 +92,6 @@ def check_network(archive: Archive) -> Iterator[Problem]:
         if error.key.partition("/")[0] in archive.data:
             message = f"SB3 cannot make the network: {error.message}"
             yield Problem(DATA_ENTRY, f"/{error.key}", "mismatch", "error", message)
-        return
-    except UnsupportedError as error:
-        yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
-        return
-    except SbformatError:  # check_readable reports entries that cannot be decoded
         return
     yield from list_wrappers(archive)
     for entry, row in found[:_MOST_MISMATCHES]:
@@ -132,10 +132,7 @@ def _decode(archive: Archive, name: str) -> None:
 
 
 def check_entries(archive: Archive) -> Iterator[Problem]:
-    """Yield missing and unexpected entries.
-
-    :param archive: an archive of SB3
-    """
+    """Yield missing and unexpected entries of an archive of SB3."""
     names = archive.state_dicts
     algorithm = archive.algorithm.name if DATA_ENTRY in archive.entries else None
     if DATA_ENTRY not in archive.entries:
@@ -145,7 +142,11 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
         why = f"{optimizers[0]} needs it" if optimizers else "SB3's load needs it"
         yield Problem(POLICY_ENTRY, "", "missing-entry", "error", f"{POLICY_ENTRY} is missing; {why}")
     if algorithm in ENTROPY_LEARNERS:
-        yield from _entropy_problems(archive)
+        from sbformat.nets.entropy import find_entropy_mismatches
+
+        with suppress(SbformatError):  # check_readable reports entries that cannot be decoded
+            for entry, loc, message in find_entropy_mismatches(archive):
+                yield Problem(entry, loc, "mismatch", "error", message)
     expected = _expected_optimizers(algorithm, archive)
     for optimizer in expected or ():
         if optimizer + PTH_SUFFIX not in names:
@@ -164,31 +165,24 @@ def check_entries(archive: Archive) -> Iterator[Problem]:
             message = "SB3 loads every .pth of an archive, and fails on this one because it is in a folder"
             yield Problem(name, "", "unexpected-entry", "error", message)
     if SETTINGS_ENTRY in archive.extra or ARRAYS_ENTRY in archive.extra:
-        yield from _bundle_problems(archive)
+        from sbformat.formats.vecnormalize.entries import read_entries
+
+        try:
+            read_entries(archive)
+        except SbformatError as error:
+            name = (error.entry or SETTINGS_ENTRY).partition("/")[0]
+            yield Problem(name, "", "unreadable", "error", f"{error.outcome}: {error.message}")
 
 
 def check_policy_file(archive: Archive) -> Iterator[Problem]:
-    """Yield the wrappers in a file of ``policy.save()``, or a note if names and shapes cannot be checked."""
+    """Yield the wrappers in a file of ``policy.save()``."""
     from sbformat.nets.reading import match_saved_policy
 
     try:
         match_saved_policy(archive)
         yield from list_wrappers(archive)
-    except (UnsupportedError, ValidationError) as error:
-        yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
-    except SbformatError:  # check_readable reports entries that cannot be decoded
-        return
-
-
-def _bundle_problems(archive: Archive) -> Iterator[Problem]:
-    """Check the entries of a bundle (STATISTICS.md 17.5)."""
-    from sbformat.formats.vecnormalize.entries import read_entries
-
-    try:
-        read_entries(archive)
-    except SbformatError as error:
-        name = (error.entry or SETTINGS_ENTRY).partition("/")[0]
-        yield Problem(name, "", "unreadable", "error", f"{error.outcome}: {error.message}")
+    except ValidationError as error:
+        raise UnsupportedError(error.message) from None
 
 
 def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, ...] | None:
@@ -198,17 +192,6 @@ def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, 
     from sbformat.nets.entropy import is_learned_coefficient
 
     return (*expected, ENTROPY_OPTIMIZER) if is_learned_coefficient(archive) else expected
-
-
-def _entropy_problems(archive: Archive) -> Iterator[Problem]:
-    """Yield the entries that do not fit ``ent_coef`` (FORMAT.md 6.8)."""
-    from sbformat.nets.entropy import find_entropy_mismatches
-
-    try:
-        for entry, loc, message in find_entropy_mismatches(archive):
-            yield Problem(entry, loc, "mismatch", "error", message)
-    except SbformatError:  # check_readable reports entries that cannot be decoded
-        return
 
 
 def check_statistics(archive: Archive) -> Iterator[Problem]:
@@ -282,11 +265,8 @@ def iter_problems(
         yield from check_data(data, *choose_schema(archive))
     if archive.format in SB3_ARCHIVES:
         yield from check_entries(archive)
-        yield from check_network(archive)
-    elif archive.format == "sbx":
-        yield from check_sbx_network(archive)
-    elif archive.format == "policy-file":
-        yield from check_policy_file(archive)
+    if archive.format in (*SB3_ARCHIVES, "sbx", "policy-file"):
+        yield from _check_names(archive)
     elif archive.format in STATISTICS:
         yield from check_statistics(archive)
     elif archive.format == "sb2-zip" and DATA_ENTRY not in archive.entries:

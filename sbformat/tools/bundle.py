@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import contextlib
+from typing import TYPE_CHECKING
 
 from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.errors import SbformatError, UnsupportedError
@@ -16,8 +17,6 @@ from sbformat.reader import read
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.reader import ArchiveLike
-
-_OTHERWISE: Final = "allow_mismatch=True or --allow-mismatch accepts them"
 
 
 class Unbundled(Record):
@@ -65,16 +64,11 @@ def bundle(
         message = "the archive already contains statistics (it is a bundle); overwrite=True or --force replaces them"
         raise UnsupportedError(message)
     if not allow_mismatch:
-        require_fit(vecnormalize, _read_observation_space(archive), _OTHERWISE)
+        space = None  # unknown
+        with contextlib.suppress(SbformatError):
+            space = archive.decode("observation_space")
+        require_fit(vecnormalize, space, "allow_mismatch=True or --allow-mismatch accepts them")
     return archive.replace(extra=write_entries(vecnormalize, archive.limits))
-
-
-def _read_observation_space(archive: Archive) -> object:
-    """Return the space of the agent's observations; None when it is unknown."""
-    try:
-        return archive.decode("observation_space")
-    except SbformatError:
-        return None
 
 
 def unbundle(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> Unbundled:

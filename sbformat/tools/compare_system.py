@@ -48,7 +48,6 @@ class _Comparison(Record):
     saved: str | None
     here: str | None
     blobs: dict[str, bytes]
-    """The pickles of ``data``, by key."""
 
     def keys_with(self, *words: bytes, also: bytes = b"") -> str:
         """Return the keys whose pickles contain one of the words, and the other word, as text for a sentence."""
@@ -95,38 +94,31 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
     except SbformatError:
         blobs = {}  # loading fails at this entry, whatever the releases
     rows = []
-    for name, (here, judge) in _FIELDS.items():
-        sides = _Comparison(fields.get(name, fields.get(changes.SYSTEM_FIELDS.get(name, name))), here(), blobs)
+    for name, judge in _RULES.items():
+        saved = fields.get(name, fields.get(changes.SYSTEM_FIELDS.get(name, name)))
+        sides = _Comparison(saved, _find_release(name), blobs)
         needed = _NEEDED.get(name) if sides.here is None else None
         outcome = judge(sides) if needed is None else (True, f"{needed} is not installed here.")
         rows.append(SystemRow(name, sides.saved, sides.here, *outcome))
     return tuple(rows)
 
 
-# -- this machine --------------------------------------------------------------------------------------
-
-
-def _system() -> str:
+def _find_release(name: str) -> str | None:
+    """Return the release of a library or property on this system; None when it is not installed."""
     import platform
+    from importlib import metadata
 
-    uname = platform.uname()  # platform.platform() would start a process to find the processor
-    return f"{uname.system}-{uname.release}-{uname.machine} {uname.version}"
-
-
-def _python() -> str:
-    return ".".join(map(str, sys.version_info[:3]))
-
-
-def _installed(package: str) -> Callable[[], str | None]:
-    def version() -> str | None:
-        from importlib import metadata
-
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            return None
-
-    return version
+    if name == "OS":
+        uname = platform.uname()  # platform.platform() would start a process to find the processor
+        return f"{uname.system}-{uname.release}-{uname.machine} {uname.version}"
+    if name == "Python":
+        return ".".join(map(str, sys.version_info[:3]))
+    if name == "GPU Enabled":
+        return "not checked"
+    try:
+        return metadata.version(_PACKAGES.get(name, name.lower()))
+    except metadata.PackageNotFoundError:
+        return None
 
 
 # -- what matters --------------------------------------------------------------------------------------
@@ -235,17 +227,18 @@ def _judge_gpu(sides: _Comparison) -> _Outcome:
     return (True, f"{why} Tensors in {keys} may require the GPU that they were saved on.") if keys else (False, why)
 
 
-_FIELDS: Final[dict[str, tuple[Callable[[], str | None], Callable[[_Comparison], _Outcome]]]] = {
-    "OS": (_system, _judge_system),
-    "Python": (_python, _judge_python),
-    "Stable-Baselines3": (_installed("stable-baselines3"), _judge_sb3),
-    "PyTorch": (_installed("torch"), _judge_torch),
-    "GPU Enabled": (lambda: "not checked", _judge_gpu),
-    "Numpy": (_installed("numpy"), _judge_numpy),
-    "Cloudpickle": (_installed("cloudpickle"), _judge_cloudpickle),
-    "Gymnasium": (_installed("gymnasium"), _judge_gymnasium),
-    "OpenAI Gym": (_installed("gym"), _judge_gym),
+_RULES: Final[dict[str, Callable[[_Comparison], _Outcome]]] = {
+    "OS": _judge_system,
+    "Python": _judge_python,
+    "Stable-Baselines3": _judge_sb3,
+    "PyTorch": _judge_torch,
+    "GPU Enabled": _judge_gpu,
+    "Numpy": _judge_numpy,
+    "Cloudpickle": _judge_cloudpickle,
+    "Gymnasium": _judge_gymnasium,
+    "OpenAI Gym": _judge_gym,
 }
-"""For each row: how to find the release on this system, and the rule."""
+_PACKAGES: Final = {"PyTorch": "torch", "OpenAI Gym": "gym"}
+"""The distributions that have another name than their row."""
 _NEEDED: Final = {"Stable-Baselines3": "SB3", "PyTorch": "torch", "Numpy": "numpy", "Cloudpickle": "cloudpickle"}
 """What SB3 loads no archive without."""

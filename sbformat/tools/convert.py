@@ -103,13 +103,19 @@ def convert(
     entries: tuple[str, ...] = ()
     as_bytes: tuple[str, ...] = ()
     options: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
-    found = _read_source(source, limits)
+    found = source if isinstance(source, Mapping) else read_in_place(source, limits=limits)
+    if isinstance(found, ArrayFile):  # a ``.safetensors`` or ``.npz`` that was not made of an archive
+        found = cast("Arrays", found.state_dict(ARRAYS).tree)
     if not isinstance(found, Archive):
         tensors = len(found)
         _write_arrays(found, output, kind, options)
     elif kind == "safetensors":
-        entries = tuple(found.entries)
-        tensors, as_bytes = _write_safetensors(found, output, options)
+        from sbformat.arrayfiles.writer import write_arrays
+
+        made = _PortableArchive(found, progress or (lambda _: None))
+        document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
+        write_arrays(made.arrays, output, metadata={METADATA_KEY: document}, check=found.check, **options)
+        entries, tensors, as_bytes = tuple(found.entries), made.tensors, tuple(made.as_bytes)
     elif kind == "pth":
         name = found.find_state_dict(entry.removesuffix(PTH_SUFFIX))
         entries, state_dict = (name,), found.state_dict(name)
@@ -123,14 +129,6 @@ def convert(
         tensors = sum(_count_tensors(found, name) for name in entries if is_state_dict(name))
         write(found, output, **options)
     return ConvertReport(os.fspath(output), kind, entries, tensors, as_bytes, os.stat(output).st_size)
-
-
-def _read_source(source: ArchiveLike | Arrays, limits: Limits) -> Archive | Arrays:
-    """Return an archive, or arrays by name: those of a ``.safetensors`` or ``.npz`` that was not made of an archive."""
-    if isinstance(source, Mapping):
-        return source
-    archive = read_in_place(source, limits=limits)
-    return cast("Arrays", archive.state_dict(ARRAYS).tree) if isinstance(archive, ArrayFile) else archive
 
 
 def _count_tensors(archive: Archive, name: str) -> int:
@@ -159,22 +157,11 @@ def _write_arrays(
 # -- an archive as safetensors ------------------------------------------------------------------------
 
 
-def _write_safetensors(
-    archive: Archive, output: str | os.PathLike[str], options: Mapping[str, Any]
-) -> tuple[int, tuple[str, ...]]:
-    """Write all of an archive: tensors by address, everything else in the metadata or as bytes."""
-    from sbformat.arrayfiles.writer import write_arrays
-
-    made = _PortableArchive(archive, options["progress"] or (lambda _: None))
-    for name in archive.entries:
-        made.add(name)
-    document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
-    write_arrays(made.arrays, output, metadata={METADATA_KEY: document}, check=archive.check, **options)
-    return made.tensors, tuple(made.as_bytes)
-
-
 class _PortableArchive:
-    """The arrays and the JSON document of a safetensors file, within the limits of a reader."""
+    """All of an archive: tensors by address, everything else in the JSON document or as bytes.
+
+    The header of the safetensors file stays within the limits of a reader.
+    """
 
     def __init__(self, archive: Archive, progress: Callable[[int], None]) -> None:
         self._archive = archive
@@ -186,8 +173,10 @@ class _PortableArchive:
         self.rows: list[dict[str, Any]] = []
         self.as_bytes: list[str] = []
         self.tensors = 0
+        for name in archive.entries:
+            self._add(name)
 
-    def add(self, name: str) -> None:
+    def _add(self, name: str) -> None:
         """Add an entry: a state dict as tensors and text as text if the limits allow it, everything else as bytes."""
         from sbformat.arrayfiles.writer import bytes_stream
 

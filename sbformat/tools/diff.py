@@ -44,16 +44,11 @@ if TYPE_CHECKING:
     from sbformat.pth.arrays import Difference
     from sbformat.reader import ArchiveLike
 
-
-__all__ = ["GROUPS", "Change", "ChangeKind", "DiffReport", "StateDictComparison", "UnreadableEntry", "diff"]
-
 ChangeKind: TypeAlias = Literal[
     "added", "removed", "value", "type", "dtype", "shape", "flags", "order", "structure", "bytes"
 ]
-Side: TypeAlias = Literal["first", "second"]
 
 _DISPLAYED: Final = 1000
-"""Changes that a display looks at."""
 
 
 class Change(Record):
@@ -111,8 +106,7 @@ class UnreadableEntry(Record):
     """An entry that one of the two archives cannot decode: a wrong CRC, say. It was compared by its bytes."""
 
     entry: str
-    side: Side
-    """``first`` or ``second``."""
+    side: Literal["first", "second"]
     outcome: str
     """As in :attr:`sbformat.SbformatError.outcome`."""
     message: str
@@ -206,13 +200,6 @@ class Tolerance(Record):
         return True
 
 
-WEIGHTS: Final = "weights"
-OPTIMIZERS: Final = "optimizers"
-SYSTEM: Final = "system"
-GROUPS: Final = (WEIGHTS, OPTIMIZERS, DATA_ENTRY, SYSTEM)
-"""``weights``: the state dicts but those of optimizers; ``system``: the version and the system info."""
-
-
 def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive) -> tuple[str, ...]:
     """Return the names of the entries to compare: those that only the first has, then those of the second.
 
@@ -221,7 +208,18 @@ def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive)
     names = (*(name for name in old.contents if name not in new.contents), *new.contents)
     if only is None:
         return names
-    members = _list_members(names, {*old.state_dicts, *new.state_dicts})
+    state_dicts = {*old.state_dicts, *new.state_dicts}
+    optimizers = {name for name in state_dicts if OPTIMIZER_WORD in name}
+    groups = {
+        "weights": state_dicts - optimizers,
+        "optimizers": optimizers,
+        "data": {DATA_ENTRY},
+        "system": {VERSION_ENTRY, SYSTEM_INFO_ENTRY},
+    }
+    members = {group: found.intersection(names) for group, found in groups.items()}
+    for name in names:
+        members.setdefault(name, {name})
+        members.setdefault(name.removesuffix(PTH_SUFFIX), {name})
     selected: set[str] = set()
     parts = (only,) if isinstance(only, str) else require_names(only, "only")
     if not parts:
@@ -233,22 +231,6 @@ def select_entries(only: Iterable[str] | str | None, old: Archive, new: Archive)
             raise MissingEntryError(part, present=present, what="part of either archive")
         selected.update(members[part])
     return tuple(name for name in names if name in selected)
-
-
-def _list_members(names: tuple[str, ...], state_dicts: set[str]) -> dict[str, tuple[str, ...]]:
-    """Return the entries of each part by its name: of groups, and of entries under both of their names."""
-    optimizers = {name for name in state_dicts if OPTIMIZER_WORD in name}
-    groups = {
-        WEIGHTS: state_dicts - optimizers,
-        OPTIMIZERS: optimizers,
-        DATA_ENTRY: {DATA_ENTRY},
-        SYSTEM: {VERSION_ENTRY, SYSTEM_INFO_ENTRY},
-    }
-    members = {group: tuple(name for name in names if name in found) for group, found in groups.items()}
-    for name in names:
-        members.setdefault(name, (name,))
-        members.setdefault(name.removesuffix(PTH_SUFFIX), (name,))
-    return members
 
 
 # -- entries ------------------------------------------------------------------------------------------
@@ -330,37 +312,33 @@ class _Comparison:
             yield Change(name, "", "added", "the first archive does not contain this entry")
             return
         try:
-            yield from self._compare_decoded(name)
+            if name == DATA_ENTRY:
+                yield from self._compare_data(old.data, new.data)
+            elif name in old.state_dicts and name in new.state_dicts:
+                comparer = _StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
+                yield from comparer.changes()
+                self.close += len(comparer.close)
+                with contextlib.suppress(LimitError):  # too many values to count, none of which differs
+                    self.state_dicts.append(comparer.summarize())
+            else:
+                left, right = old.raw(name), new.raw(name)
+                if left != right and name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+                    yield from _compare_text(name, old, new)
+                elif left != right:
+                    yield Change(name, "", "bytes", f"{len(left):,} bytes became {len(right):,} other bytes")
+                self._find_unreadable(name)
         except SbformatError as error:
             self._find_unreadable(name)
             if old.raw(name) != new.raw(name):
                 yield Change(name, "", "bytes", f"the bytes differ, and at least one side cannot be decoded: {error}")
 
-    def _compare_decoded(self, name: str) -> Iterator[Change]:
-        old, new = self._old, self._new
-        if name == DATA_ENTRY:
-            yield from self._compare_data(old.data, new.data)
-        elif name in old.state_dicts and name in new.state_dicts:
-            comparer = _StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
-            yield from comparer.changes()
-            self.close += comparer.count_close()
-            with contextlib.suppress(LimitError):  # too many values to count, none of which differs
-                self.state_dicts.append(comparer.summarize())
-        else:
-            left, right = old.raw(name), new.raw(name)
-            if left != right and name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
-                yield from _compare_text(name, old, new)
-            elif left != right:
-                yield Change(name, "", "bytes", f"{len(left):,} bytes became {len(right):,} other bytes")
-            self._find_unreadable(name)
-
     def _find_unreadable(self, name: str) -> None:
         """List an entry for each side that cannot decode it."""
-        sides: tuple[tuple[Side, Archive], ...] = (("first", self._old), ("second", self._new))
-        for side, archive in sides:
+        for archive in (self._old, self._new):
             try:
                 _decode_all(name, archive)
             except SbformatError as error:
+                side: Literal["first", "second"] = "first" if archive is self._old else "second"
                 self.unreadable.append(UnreadableEntry(name, side, error.outcome, str(error)))
 
     def _compare_data(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
@@ -417,7 +395,6 @@ _SHOWN: Final = 60
 _TEXT: Final = 1000
 """Characters of a version or a field of the system info."""
 _NAMED: Final = 3
-"""Parts of a description that are named."""
 _ABSENT: Final = object()
 
 
@@ -425,18 +402,12 @@ class _Description(Record):
     """A value of one side."""
 
     text: str
-    """A few words."""
     value: Any
     """The value as JSON, without the bytes of what is serialized."""
 
 
 def _make_change(
-    entry: str,
-    loc: str,
-    old: _Description | None,
-    new: _Description | None,
-    kind: ChangeKind = "value",
-    message: str = "",
+    entry: str, loc: str, old: _Description | None, new: _Description | None, kind: ChangeKind, message: str = ""
 ) -> Change:
     """Return the change of a value; None for a side that has none.
 
@@ -537,11 +508,7 @@ _ITEMS: Final = 16
 
 
 class _StateDictsComparer:
-    """The comparison of two state dicts: its changes, and afterwards its summary.
-
-    :param name: of the entry
-    :param tolerance: numbers that are close count as equal
-    """
+    """The comparison of two state dicts: its changes, and afterwards its summary."""
 
     def __init__(self, name: str, old: StateDict, new: StateDict, tolerance: Tolerance) -> None:
         self._name = name
@@ -556,17 +523,16 @@ class _StateDictsComparer:
         """Yield the changes; none exactly when the state dicts are equal within the tolerance."""
         if self._old is self._new or self._old == self._new:
             return
-        for change in self._compare():
-            self._rows.append(change)
-            yield change
-
-    def _compare(self) -> Iterator[Change]:
         left, right = ({leaf.path: leaf.value for leaf in side.leaves()} for side in (self._old, self._new))
         for path in {**left, **right}:
-            yield from self._compare_leaves(path, left.get(path, _ABSENT), right.get(path, _ABSENT))
+            for change in self._compare_leaves(path, left.get(path, _ABSENT), right.get(path, _ABSENT)):
+                self._rows.append(change)
+                yield change
         if [path for path in left if path in right] != [path for path in right if path in left]:
             yield Change(self._name, "", "order", "the order of the tensors and values differs")
-        if not self._rows and not (self._close and self._equal(self._old.tree, self._new.tree, compares_numbers=False)):
+        elif not self._rows and not (
+            self._close and self._equal(self._old.tree, self._new.tree, compares_numbers=False)
+        ):
             message = "the containers differ: another type of dict or list, or another _metadata"
             yield Change(self._name, "", "structure", message)
 
@@ -644,15 +610,16 @@ class _StateDictsComparer:
             return f"{found.differing:,} of {numel:,} elements differ, {distance}"
         return f"{found.beyond:,} of {numel:,} elements differ by more than the tolerance, {distance}"
 
-    def count_close(self) -> int:
-        """Return how many tensors and numbers differ by no more than the tolerance, after the changes."""
-        return len(self._close - {row.loc for row in self._rows})
+    @property
+    def close(self) -> set[str]:
+        """The tensors and numbers that differ by no more than the tolerance, after the changes."""
+        return self._close - {row.loc for row in self._rows}
 
     def summarize(self) -> StateDictComparison:
         """Return the numbers of tensors, after :meth:`changes` is at its end."""
         paths = {**self._old.tensors(), **self._new.tensors()}
         touched = {row.loc for row in self._rows} & set(paths)
-        close = (self._close & set(paths)) - touched
+        close = self.close & set(paths)
         numbers = [row for row in self._rows if row.differing]
         largest = [row.max_abs_difference for row in numbers if row.max_abs_difference is not None]
         norms = [row.l2_difference for row in numbers if row.l2_difference is not None]
@@ -710,6 +677,3 @@ def _describe_leaf(value: Any) -> str:
         return escape(repr(value), _SHOWN)
     article = "an" if isinstance(value, OrderedDict) else "a"
     return f"{article} {type(value).__name__} of {len(value)}"
-
-
-__all__ = ["GROUPS", "Change", "ChangeKind", "DiffReport", "StateDictComparison", "UnreadableEntry", "diff"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
     from sbformat.reader import ArchiveLike
 
-_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _MISMATCHES_SHOWN: Final = 4
-_MISMATCH: Final = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway)"
 
 
 class EditReport(Record):
@@ -95,7 +94,12 @@ def edit(
     require_type(assign, Iterable, "assign to be a mapping or pairs")
     require_type(weights, (Mapping, type(None)), "weights to be arrays by name")
     require_names((weights or {}).keys(), "weights")
-    pairs = _list_pairs(assign)
+    pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            message = f"expected pairs of a key and a value in assign, got {quote(pair)}"
+            raise TypeError(message)
+        require_type(pair[0], str, "keys in assign to be str")
     archive = read(source, limits=limits)
     archive.require_writable()
     before = set(_iter_problems(archive))
@@ -107,23 +111,19 @@ def edit(
     if drop_optimizer:
         edited = edited.replace(parameters=_empty_optimizers(edited))
     if drop:
-        edited = edited.without(*(_resolve_entry(edited, name) for name in drop))
+        present = edited.entries
+        full = (name if name in present or name + PTH_SUFFIX not in present else name + PTH_SUFFIX for name in drop)
+        edited = edited.without(*full)
     problems = tuple(problem for problem in _iter_problems(edited) if problem not in before)
     mismatches = [problem for problem in problems if problem.kind == "mismatch"]
     if mismatches and not allow_mismatch:
-        raise _mismatch_error(mismatches)
+        shown = mismatches[:_MISMATCHES_SHOWN]
+        listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in shown)
+        more = f"; and {len(mismatches) - len(shown)} more" if len(mismatches) > len(shown) else ""
+        message = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway): "
+        message += f"{listed}{more}"
+        raise ValidationError(message, problems=mismatches)
     return EditReport(edited, problems)
-
-
-def _list_pairs(assign: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Return the pairs to assign."""
-    pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            message = f"expected pairs of a key and a value in assign, got {quote(pair)}"
-            raise TypeError(message)
-        require_type(pair[0], str, "keys in assign to be str")
-    return [(key, value) for key, value in pairs]
 
 
 def _iter_problems(archive: Archive) -> Iterable[Problem]:
@@ -207,32 +207,23 @@ def _find_index(container: Any, path: list[str], *, may_append: bool = False) ->
     raise MissingEntryError(_render_pointer(path), present=present, what=what)
 
 
-def _mismatch_error(mismatches: list[Problem]) -> ValidationError:
-    """Return the error that lists how the weights differ from what the new ``data`` requires."""
-    listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in mismatches[:_MISMATCHES_SHOWN])
-    more = f"; and {len(mismatches) - _MISMATCHES_SHOWN} more" if len(mismatches) > _MISMATCHES_SHOWN else ""
-    message = f"{_MISMATCH}: {listed}{more}"
-    return ValidationError(message, problems=mismatches)
-
-
 # -- state dicts and entries --------------------------------------------------------------------------
 
 
 def _replace_weights(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict]:
     """Return the state dicts that the weights belong to, with the weights; one error lists all mismatches."""
     names = {name.removesuffix(PTH_SUFFIX): name for name in archive.entries if is_state_dict(name)}
-    alone = next(iter(names)) if len(names) == 1 else None
+    default = next(iter(names)) if len(names) == 1 else POLICY_ENTRY.removesuffix(PTH_SUFFIX)
     grouped: dict[str, dict[str, Any]] = {}
     twice: list[Mismatch] = []
     for name, array in weights.items():
         head, separator, path = name.partition(":")
-        entry, path = (head, path) if separator and head in names else (alone or _POLICY, name)
+        entry, path = (head, path) if separator and head in names else (default, name)
         if path in grouped.setdefault(entry, {}):
-            twice.append(
-                Mismatch(f"{entry}:{path}", "unexpected", "expected it once, got it twice: with and without its entry")
-            )
+            message = "expected it once, got it twice: with and without its entry"
+            twice.append(Mismatch(f"{entry}:{path}", "unexpected", message))
         grouped[entry][path] = array
-    grouped = grouped or {alone or _POLICY: {}}
+    grouped = grouped or {default: {}}
     for entry in grouped:
         if entry not in names:
             raise MissingEntryError(entry, present=names, what="state dict")
@@ -253,22 +244,11 @@ def _empty_optimizers(archive: Archive) -> dict[str, StateDict | None]:
             found = archive.parameters[name]
             cleared = clear_optimizer(found)
         except SbformatError:
-            made[name] = _clear_damaged(archive, name)
+            made[name] = None
+            with contextlib.suppress(SbformatError):  # its options may be whole: their record has a CRC of its own
+                found = archive.unchecked().parameters[name]
+                made[name] = clear_optimizer(found) if found.records is not None else None
             continue
         if found.tree["state"]:
             made[name] = cleared
     return made
-
-
-def _clear_damaged(archive: Archive, name: str) -> StateDict | None:
-    """Return a damaged optimizer without its state, if its options are whole: their record has a CRC of its own."""
-    try:
-        found = archive.unchecked().parameters[name]
-        return clear_optimizer(found) if found.records is not None else None
-    except SbformatError:
-        return None
-
-
-def _resolve_entry(archive: Archive, name: str) -> str:
-    """Return the full name of an entry that is named in full, or as SB3 names a state dict."""
-    return name if name in archive.entries or name + PTH_SUFFIX not in archive.entries else name + PTH_SUFFIX

@@ -10,7 +10,7 @@ that statistics of a single frame are applied here. Rewards are those of the env
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -27,21 +27,15 @@ from sbformat.reader import read
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.known.spaces import Space
     from sbformat.reader import ArchiveLike
 
 
-__all__ = ["EvaluationReport", "evaluate"]
-
-
 def _make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int | None) -> Any:
-    """Return an environment of gymnasium.
-
-    :param max_steps: the time limit, instead of the registered one
-    """
+    """Return an environment of gymnasium, with a time limit instead of the registered one."""
     try:
         import gymnasium
     except ModuleNotFoundError:
@@ -61,10 +55,7 @@ ChannelsOrder: TypeAlias = Literal["first", "last"]
 class FrameStack:
     """The last observations of an environment along one axis, the newest last; zeros before the first.
 
-    :param space: of one observation: a Box, or a Dict of them
-    :param frames: how many are stacked
     :param order: the axis of the channels; by default that of the smallest size for images, the last one for others
-    :raises UnsupportedError: for another space
 
     Example::
 
@@ -80,12 +71,13 @@ class FrameStack:
             self._parts = {key: FrameStack(part, frames, order) for key, part in space.parts().items()}
             self.space = DictSpace(space.library, {key: part.space for key, part in self._parts.items()}, None)
             return
-        channels_first = order == "first"
-        if order is None and space.is_image():
-            shape = space.shape
-            channels_first = shape[0] == min(shape)
+        channels_first = order == "first" or (order is None and space.is_image() and space.shape[0] == min(space.shape))
         self._axis = 0 if channels_first else -1
-        self.space = stack_space(space, frames, self._axis)
+        if not space.bounds or not space.shape:
+            message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
+            raise UnsupportedError(message)
+        low, high = (np.concatenate([np.asarray(bound)] * frames, self._axis) for bound in space.bounds)
+        self.space = _make_box(space, low, high)
         self._stacked = np.zeros(self.space.shape, self.space.dtype)
 
     def reset(self, observation: Any) -> Any:
@@ -138,15 +130,6 @@ def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
     return bool(environment.is_image() and policy.shape == (environment.shape[-1], *environment.shape[:-1]))
 
 
-def stack_space(space: Space, frames: int, axis: int) -> Box:
-    """Return the space of several observations along an axis."""
-    if not space.bounds or not space.shape:
-        message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
-        raise UnsupportedError(message)
-    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in space.bounds)
-    return _make_box(space, low, high)
-
-
 def normalize_space(space: Space, statistics: VecNormalize) -> Space:
     """Return the space of normalized observations: SB3 gives images another one, and no others.
 
@@ -174,8 +157,6 @@ def convert_observation(observation: Any, space: Space) -> Any:
     array([0, 3], dtype=uint8)
 
     Source: SB3 ``common/vec_env/dummy_vec_env.py``, ``DummyVecEnv._save_obs``.
-
-    :return: an array, or a dict of them for a Dict space
     """
     try:
         if space.has_keys:
@@ -188,9 +169,6 @@ def convert_observation(observation: Any, space: Space) -> Any:
         message = f"an observation of the environment does not fit its space {render_line(space)}: {escape(str(error))}"
         raise ValidationError(message) from None
     return buffer[0]
-
-
-_FRAMES: Final = "with frame_stack, they are those of one frame, or of all that are stacked"
 
 
 class EvaluationReport(Record):
@@ -282,9 +260,23 @@ def evaluate(
         policy = _load(source, vecnormalize, wrapper, limits)
         if seed is not None:
             policy.seed(seed)
-        agent = _Agent(policy, made, wrapper, deterministic=deterministic)
+        require_fit(policy.observation_space, wrapper.space, "observation")
+        require_fit(policy.action_space, convert_space(made.action_space, "action_space"), "action")
+        takes_masks = any(item.role == "action_masks" for item in policy.graph.inputs)
+        read_masks = _find_masks(made) if takes_masks else None
         rewards, lengths = [], []
-        for reward, length in _run_episodes(agent, made, episodes, seed, max_steps):
+        state: Any = None  # of a recurrent policy, which an episode's first step resets
+        for number in range(episodes):
+            observation, _ = made.reset(seed=seed if number == 0 else None)
+            reward, length, is_over = 0.0, 0, False
+            while not is_over:
+                seen = _add_axis(wrapper.observe(observation, is_first=length == 0))
+                masks = {} if read_masks is None else {"action_masks": np.asarray(read_masks())[None]}
+                actions, state = policy.predict(seen, state, np.array([length == 0]), deterministic, **masks)
+                observation, gained, terminated, truncated, _ = made.step(actions[0])
+                reward += float(gained)
+                length += 1
+                is_over = terminated or truncated or length == max_steps
             rewards.append(reward)
             lengths.append(length)
             if progress is not None:
@@ -292,7 +284,7 @@ def evaluate(
     finally:
         if isinstance(env, str):
             made.close()
-    masked = agent.read_masks is not None
+    masked = read_masks is not None
     return EvaluationReport(
         tuple(rewards), tuple(lengths), deterministic, seed, masked, policy.algorithm, policy.inferred
     )
@@ -347,10 +339,7 @@ def _check_arguments(
 
 
 class _Wrapper:
-    """What is between an environment and a policy: a buffer of the space's dtype, frames, normalized and stacked.
-
-    :raises UnsupportedError: when frames of its observations cannot be stacked
-    """
+    """What is between an environment and a policy: a buffer of the space's dtype, frames, normalized and stacked."""
 
     def __init__(self, env: Any, frame_stack: int | None, order: ChannelsOrder | None) -> None:
         self._space = convert_space(env.observation_space, "observation_space")
@@ -372,50 +361,21 @@ class _Wrapper:
             return False
         if any(find_mismatches(statistics, self._space)):
             if any(find_mismatches(statistics, self.space)):
-                require_statistics_fit(statistics, self._space, _FRAMES)
+                hint = "with frame_stack, they are those of one frame, or of all that are stacked"
+                require_statistics_fit(statistics, self._space, hint)
             return False
         self._statistics = statistics
         self.frames = self._make_stack(normalize_space(self._space, statistics))
         return True
 
     def observe(self, observation: Any, *, is_first: bool) -> Any:
-        """Return what the policy sees.
-
-        :param is_first: whether an episode begins
-        """
+        """Return what the policy sees; an episode begins with the first observation."""
         seen = convert_observation(observation, self._space)
         if self._statistics is not None:
             seen = self._statistics.normalize_obs(seen)
         if self.frames is None:
             return seen
         return self.frames.reset(seen) if is_first else self.frames.add(seen)
-
-
-class _Agent:
-    """A policy that sees the observations of an environment one after another.
-
-    :raises ValidationError: when it does not fit the environment
-    """
-
-    def __init__(self, policy: Policy, env: Any, wrapper: _Wrapper, *, deterministic: bool) -> None:
-        self._policy, self._wrapper, self._deterministic = policy, wrapper, deterministic
-        require_fit(policy.observation_space, wrapper.space, "observation")
-        require_fit(policy.action_space, convert_space(env.action_space, "action_space"), "action")
-        takes_masks = any(item.role == "action_masks" for item in policy.graph.inputs)
-        self.read_masks = _find_masks(env) if takes_masks else None
-        self._state: Any = None
-
-    def act(self, observation: Any, *, is_first: bool) -> Any:
-        """Return the action for an observation.
-
-        :param is_first: whether an episode begins
-        """
-        seen = self._wrapper.observe(observation, is_first=is_first)
-        masks = {} if self.read_masks is None else {"action_masks": np.asarray(self.read_masks())[None]}
-        actions, self._state = self._policy.predict(
-            _add_axis(seen), self._state, np.array([is_first]), self._deterministic, **masks
-        )
-        return actions[0]
 
 
 def _add_axis(observation: Any) -> Any:
@@ -433,19 +393,3 @@ def _find_masks(env: Any) -> Callable[[], Any] | None:
             return masks
         env = getattr(env, "env", None)
     return None
-
-
-def _run_episodes(
-    agent: _Agent, env: Any, episodes: int, seed: int | None, max_steps: int | None
-) -> Iterator[tuple[float, int]]:
-    """Yield the reward and the length of each episode; the first one begins with the seed."""
-    for number in range(episodes):
-        observation, _ = env.reset(seed=seed if number == 0 else None)
-        reward, length, is_over = 0.0, 0, False
-        while not is_over:
-            action = agent.act(observation, is_first=length == 0)
-            observation, gained, terminated, truncated, _ = env.step(action)
-            reward += float(gained)
-            length += 1
-            is_over = terminated or truncated or length == max_steps
-        yield reward, length

@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.arrayfiles.writer import detect_format, write_arrays
@@ -35,14 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sbformat.archive.archive import Archive
-    from sbformat.pth import StateDict
     from sbformat.reader import ArchiveLike
 
 
 _Makers: TypeAlias = "dict[str, Callable[[], Any]]"
 
 ALL: Final = "*"
-"""The pattern that selects all tensors."""
 
 
 class Candidate(Record):
@@ -56,15 +55,6 @@ class Candidate(Record):
     """Returns the array, or a stream of its bytes."""
 
 
-def parse_patterns(tensors: Iterable[str] | str) -> tuple[str, ...]:
-    """Return an argument as patterns."""
-    patterns = (tensors,) if isinstance(tensors, str) else require_names(tensors, "tensors")
-    if not patterns:
-        message = "expected at least one name or pattern in tensors; '*' selects all"
-        raise ValueError(message)
-    return patterns
-
-
 def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Candidate]:
     """Return the candidates that a pattern selects, in their order.
 
@@ -73,7 +63,12 @@ def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Can
     brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the output only if no path matches:
     ``re*`` selects no tensor for the entry ``replay_buffer``.
     """
-    by_path, by_label = _index(candidates, with_labels=False), _index(candidates, with_labels=True)
+    by_path: defaultdict[str, list[int]] = defaultdict(list)
+    by_label: defaultdict[str, list[int]] = defaultdict(list)
+    for place, candidate in enumerate(candidates):
+        by_label[candidate.label].append(place)
+        for name in dict.fromkeys(candidate.names):
+            by_path[name].append(place)
     chosen: set[int] = set()
     for pattern in dict.fromkeys(patterns):
         found = None if pattern == ALL else by_path.get(pattern) or by_label.get(pattern)
@@ -85,15 +80,6 @@ def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Can
             raise MissingEntryError(pattern, present=by_label, what="tensor that matches")
         chosen.update(found or ())
     return [candidate for place, candidate in enumerate(candidates) if place in chosen]
-
-
-def _index(candidates: Sequence[Candidate], *, with_labels: bool) -> dict[str, list[int]]:
-    """Return the places of the candidates by name: by path, or by the name in the output."""
-    index: dict[str, list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        for name in (candidate.label,) if with_labels else dict.fromkeys(candidate.names):
-            index.setdefault(name, []).append(place)
-    return index
 
 
 ALL_ENTRIES: Final = "all"
@@ -110,27 +96,13 @@ class Part(Record):
     labels: Mapping[str, str]
     """Names in the output, of paths that have another name there."""
     facts: dict[str, Any]
-    """What is known besides, as JSON."""
     left_behind: int
-    """Number of values that are not among the arrays."""
-
-
-def list_candidates(part: Part, prefix: str) -> Iterator[Candidate]:
-    """Yield the tensors of a part.
-
-    :param prefix: of the names in the output
-    """
-    for path, make in part.arrays.items():
-        label = part.labels.get(path, path)
-        full = f"{prefix}{label}" if prefix else label or part.name
-        yield Candidate(full, (path, label), make)
 
 
 def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
     """Yield the parts that an entry's name selects.
 
     :param entry: SB3's name of a state dict, ``statistics``, or ``all``
-    :param kind: the format of the output
     """
     names = archive.state_dicts
     has_statistics = has_entries(archive)
@@ -157,25 +129,19 @@ def _list_state_dict(archive: Archive, name: str, kind: str) -> Part:
     if archive.format == "replay-buffer":
         beside, facts = _list_replay_buffer(archive)
     elif archive.format in ("vecnormalize", "running-mean-std"):
-        beside = _list_counts({leaf.path: leaf.value for leaf in others})
+        numbers = {leaf.path: leaf.value for leaf in others if type(leaf.value) in (int, float)}
+        counts = {path: make_number(value) for path, value in numbers.items() if path.rpartition("/")[2] == "count"}
+        beside = _return_each({path: array for path, array in counts.items() if array is not None})
         settings, facts = _list_settings(archive)
         others = [leaf for leaf in others if leaf.path not in beside]
         arrays, beside = {**arrays, **beside, **settings, **arrays}, {}  # an array precedes a setting of its name
-    labels = _name_variables(archive, state_dict, kind)
+    labels: dict[str, str] = {}
+    if archive.format in ("sb2-zip", "sb2-pickle"):  # TensorFlow: slashes are part of a name, and nothing is nested
+        labels = {segment(key): key for key in state_dict}
+    if kind == "npy-folder":
+        # Every variable has a ``:0`` (the first output of an operation). A path with a colon is not portable.
+        labels = {path: re.sub(":0(?=#|$)", "", key) for path, key in labels.items()}
     return Part(name.removesuffix(PTH_SUFFIX), {**beside, **arrays}, labels, facts, len(others))
-
-
-def _name_variables(archive: Archive, state_dict: StateDict, kind: str) -> dict[str, str]:
-    """Return the names of TensorFlow variables by path: there, slashes are part of a name and nothing is nested.
-
-    File names omit the ``:0`` (the first output of an operation) that every variable has: a path with a colon is not
-    portable.
-    """
-    if archive.format not in ("sb2-zip", "sb2-pickle"):
-        return {}
-    if kind != "npy-folder":
-        return {segment(key): key for key in state_dict}
-    return {segment(key): re.sub(":0(?=#|$)", "", key) for key in state_dict}
 
 
 def _list_replay_buffer(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
@@ -198,16 +164,6 @@ def _list_replay_buffer(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
         "handle_timeout_termination": buffer.handle_timeout_termination, "episode_end": list(ENDS),
     }  # fmt: skip
     return arrays, {"replay_buffer": facts}
-
-
-# -- statistics ---------------------------------------------------------------------------------------
-
-
-def _list_counts(leaves: Mapping[str, Any]) -> _Makers:
-    """Return the numbers of samples, which the pickle has as Python numbers."""
-    counts = {path: value for path, value in leaves.items() if path.rpartition("/")[2] == "count"}
-    made = {path: make_number(value) for path, value in counts.items() if type(value) in (int, float)}
-    return _return_each({path: array for path, array in made.items() if array is not None})
 
 
 def _list_settings(archive: Archive) -> tuple[_Makers, dict[str, Any]]:
@@ -233,9 +189,6 @@ def _list_bundled_statistics(archive: Archive) -> Part:
 
 def _return_each(arrays: Mapping[str, Any]) -> _Makers:
     return {name: functools.partial(lambda made: made, array) for name, array in arrays.items()}
-
-
-__all__ = ["ExtractReport", "extract"]
 
 
 class ExtractReport(Record):
@@ -285,7 +238,10 @@ def extract(
     :raises UnsupportedError: for tensors that the output format cannot store
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
-    patterns = parse_patterns(tensors)
+    patterns = (tensors,) if isinstance(tensors, str) else require_names(tensors, "tensors")
+    if not patterns:
+        message = "expected at least one name or pattern in tensors; '*' selects all"
+        raise ValueError(message)
     archive = read_in_place(source, limits=limits, on_unknown="inert")
     kind = detect_format(output)
     facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
@@ -293,27 +249,25 @@ def extract(
     candidates: list[Candidate] = []
     left_behind = 0
     for part in list_parts(archive, entry, kind):
-        candidates += list_candidates(part, f"{part.name}{separator}" if entry == ALL_ENTRIES else "")
+        for path, make in part.arrays.items():
+            label = part.labels.get(path, path)
+            full = f"{part.name}{separator}{label}" if entry == ALL_ENTRIES else label or part.name
+            candidates.append(Candidate(full, (path, label), make))
         facts |= part.facts
         left_behind += part.left_behind
     try:
         chosen = select(candidates, patterns)
     except MissingEntryError as error:
-        hint = _name_other_entry(archive, error.name)
-        if not hint:
+        for name in archive.state_dicts:
+            with contextlib.suppress(SbformatError):
+                if error.name in archive.state_dict(name).tensors():
+                    break
+        else:
             raise
+        hint = f"the entry {quote(name.removesuffix(PTH_SUFFIX))} has it"
         raise MissingEntryError(error.name, what=f"tensor in {quote(entry)} that matches", hint=hint) from None
     arrays = {tensor.label: tensor.make() for tensor in chosen}
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
     write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
-
-
-def _name_other_entry(archive: Archive, path: str) -> str:
-    """Return which state dict has a tensor of this name, in words; empty if none has."""
-    for name in archive.state_dicts:
-        with contextlib.suppress(SbformatError):
-            if path in archive.state_dict(name).tensors():
-                return f"the entry {quote(name.removesuffix(PTH_SUFFIX))} has it"
-    return ""

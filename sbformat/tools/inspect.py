@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sbformat.reader import ArchiveLike
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
-"""The kinds of files that contain a policy."""
 _KINDS: Final[dict[type, str]] = {
     TensorInfo: "tensor", SparseTensor: "sparse", QuantizedTensor: "quantized", MetaTensor: "meta",
 }  # fmt: skip
@@ -227,7 +226,7 @@ def _describe_state_dict(name: str, archive: Archive, budget: Budget) -> StateDi
 def _describe_tensor(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:
     """Return the row of a tensor; None for another value.
 
-    :param owners: the first tensor of each storage, by its ``id()``
+    :param owners: the first tensor of each storage, by its ``id()``; updated
     """
     kind = _KINDS.get(type(value))
     if kind is None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sbformat.catalogue.query import search
-from sbformat.catalogue.table_files import SUFFIXES
+from sbformat.catalogue.table_files import SUFFIXES, search
 from sbformat.errors import MissingEntryError, UnsupportedError
 from tests.catalogue.test_files import make_row, write
 
@@ -81,14 +80,14 @@ def test_a_condition_only_reads(path: Path, where: str) -> None:
 def test_every_action_but_reading_is_refused(path: Path) -> None:
     import sqlite3
 
-    from sbformat.catalogue import query
+    from sbformat.catalogue import table_files
 
     with search(str(path)):
         pass
     actions = {getattr(sqlite3, name) for name in dir(sqlite3) if name.startswith("SQLITE_CREATE")}
     actions |= {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_DELETE}
     for action in actions:
-        assert query._authorize(action, None, None) == sqlite3.SQLITE_DENY
+        assert table_files._authorize(action, None, None) == sqlite3.SQLITE_DENY
 
 
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:

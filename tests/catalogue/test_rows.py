@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
-from sbformat.catalogue.catalog import describe_source, make_work, name_reader
+from sbformat.catalogue.catalog import describe_path, describe_source, list_sources, make_work, name_reader
 from sbformat.catalogue.rows import COLUMNS, name_columns
-from sbformat.catalogue.sources import describe_path, list_sources
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, set_data
 from tests.helpers.many_archives import write_archives
@@ -101,7 +100,7 @@ def test_a_key_cannot_take_the_place_of_a_fact() -> None:
     ],
 )
 def test_names_of_columns_are_plain_and_different(keys: list[str], names: list[str]) -> None:
-    assert list(name_columns(keys, frozenset(COLUMNS)).values()) == names
+    assert list(name_columns(keys).values()) == names
 
 
 def test_a_hostile_file_has_few_columns() -> None:

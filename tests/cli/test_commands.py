@@ -483,7 +483,7 @@ def test_an_interruption_while_modules_are_imported_is_silent(
 
 def test_a_table_of_files_loads_neither_the_page_of_html_nor_scan() -> None:
     loaded = run_fresh("inspect", PPO, PPO).modules
-    assert "sbformat.catalogue.columns" in loaded
+    assert "sbformat.catalogue.rows" in loaded
     assert not [name for name in loaded if name.startswith(("sbformat.html_report", "sbformat.tools.scan", "numpy"))]
 
 

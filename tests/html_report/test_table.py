@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sbformat.catalogue.collect import collect_file
-from sbformat.catalogue.columns import FileTable, make_table
-from sbformat.catalogue.rows import Cell, FileRow, collect_row
+from sbformat.catalogue.rows import Cell, FileRow, FileTable, collect_row, make_table
 from sbformat.cli import main
 from sbformat.html_report.report import render_table
 from tests.helpers import attacks, thresholds

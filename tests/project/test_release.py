@@ -105,7 +105,8 @@ def test_the_wheel_has_the_schemas_and_templates(wheel: Path, tmp_path: Path) ->
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
         file.extractall(tmp_path)
-    assert {"sbformat/py.typed", *(f"sbformat/_schema/{name}.schema.json" for name in SCHEMAS)} <= names
+    assert {"sbformat/py.typed", "sbformat/tools/scan/rules.json"} <= names
+    assert {f"sbformat/_schema/{name}.schema.json" for name in SCHEMAS} <= names
     templates = {path.name for path in (ROOT / "sbformat" / "html_report" / "templates").iterdir()}
     assert len(templates) > 3
     assert {f"sbformat/html_report/templates/{name}" for name in templates} <= names

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
@@ -32,13 +33,12 @@ from sbformat.known.dangerous import explain_danger
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner, read_member
 from sbformat.tools.scan.findings import RULES, VERDICTS, Finding, Location, ScanReport, Skipped
-from sbformat.tools.scan.folders import is_large_and_unknown, is_large_and_unknown_remote, list_tree
+from sbformat.tools.scan.folders import Tree, is_large_and_unknown
 from sbformat.tools.scan.sidecars import is_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-    from sbformat.archive.entries import Entries
     from sbformat.io.opening import SourceLike
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import BytesSource, Source
@@ -47,15 +47,12 @@ if TYPE_CHECKING:
 
 
 PIECE_BYTES: Final = 1 << 23
-"""Bytes that are read in one piece for the digest."""
 
 
 class StableSource:
     """A source that remembers a digest of the bytes that it returned, to detect that the file has changed.
 
     The size and times of a file do not show what is written to it through a memory map.
-
-    :param source: the file
     """
 
     __slots__ = ("_returned", "_source", "size")
@@ -78,12 +75,11 @@ class StableSource:
         return view
 
     def sha256(self, progress: Callable[[int], None] | None = None) -> str:
-        """Read all of the file once more, and return its SHA-256 in hexadecimal.
-
-        :param progress: called with the number of bytes of each piece
-        """
+        """Read all of the file once more, and return its SHA-256 in hexadecimal."""
         whole = hashlib.sha256()
-        for number, piece in enumerate(read_ahead(self._pieces())):
+        starts = range(0, self.size, PIECE_BYTES)
+        pieces = (self._source.view(start, min(PIECE_BYTES, self.size - start)) for start in starts)
+        for number, piece in enumerate(read_ahead(pieces)):
             whole.update(piece)
             if progress is not None:
                 progress(len(piece))
@@ -92,10 +88,6 @@ class StableSource:
                     message = "the file changed while it was scanned"
                     raise ContainerError(message, offset=number * PIECE_BYTES + first)
         return whole.hexdigest()
-
-    def _pieces(self) -> Iterator[memoryview]:
-        for start in range(0, self.size, PIECE_BYTES):
-            yield self._source.view(start, min(PIECE_BYTES, self.size - start))
 
 
 _LISTED_FORMATS: Final = frozenset({
@@ -136,15 +128,13 @@ def scan(
     :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     """
-    scanner = FileScanner(limits, _check_allowed(allow))
+    scanner = FileScanner(limits, _check_allowed(allow), progress)
     if isinstance(source, Archive):
         return _scan_archive(source, scanner)
     if is_folder(source):
-        if is_remote(source):
-            return _scan_remote_folder(source, scanner)
-        folder = os.fsdecode(to_path(source))
-        return _scan_folder(folder, scanner, find_roots(folder))
-    return _scan_file(source, scanner, _open_remote(source, limits), progress=progress)[0]
+        folder = source if is_remote(source) else os.fsdecode(to_path(source))
+        return _scan_folder(folder, scanner, () if is_remote(source) else find_roots(folder))
+    return _scan_path(source, scanner, _open_remote(source, limits))[0]
 
 
 def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
@@ -153,16 +143,9 @@ def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Itera
     :param opened: from :func:`sbformat.formats.opener.open_once`. A file that has changed since is ``broken``
     """
     scanner = FileScanner(limits, _check_allowed(allow))
-    if isinstance(opened, FileSource):
-        report = _scan_large(opened.with_limits(_allow_pieces(limits)), scanner, None)
-        if report is not None:
-            return report
-        try:
-            opened = opened.with_limits(limits).load()
-        except SbformatError as error:
-            _scan_unread(scanner, opened, _FILE, error)
-            return _make_report(scanner, "unknown", None, 0)
-    return _scan_content(opened, scanner)
+    if not isinstance(opened, FileSource):
+        return _scan_content(opened, scanner)
+    return _scan_file(opened.with_limits(_allow_pieces(limits)), opened.with_limits(limits).load, scanner)[0]
 
 
 def scan_in_tree(
@@ -173,24 +156,19 @@ def scan_in_tree(
     allow: Iterable[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> ScanReport | SkipReason:
-    """Judge a file that :func:`sbformat.tools.scan.folders.list_tree` lists, or return why it has no verdict.
+    """Judge a file that :class:`sbformat.tools.scan.folders.Tree` lists, or return why it has no verdict.
 
-    :param path: a file, or the folder that an archive was unzipped into
     :param roots: the folders of the tree, which links may lead to
-    :param limits: as in :func:`scan`
-    :param allow: as in :func:`scan`, which has checked them
-    :param progress: as in :func:`scan`
     """
-    scanner = FileScanner(limits, frozenset(allow))
-    if is_remote(path) and is_folder(path):
-        return _scan_remote_folder(path, scanner)
-    if not is_remote(path) and os.path.isdir(path):
+    scanner = FileScanner(limits, frozenset(allow), progress)
+    if is_folder(path):
         report = _scan_folder(path, scanner, roots)
-        return "lfs-pointer" if [row.message for row in report.findings] == [ONLY_POINTERS] else report
+        is_pointer = not is_remote(path) and [row.message for row in report.findings] == [ONLY_POINTERS]
+        return "lfs-pointer" if is_pointer else report
     remote = _open_remote(path, limits)
-    if is_large_and_unknown(path, limits) if remote is None else is_large_and_unknown_remote(remote):
+    if is_large_and_unknown(path, limits, remote):
         return "large"
-    report, head = _scan_file(path, scanner, remote, is_sidecar=True, progress=progress)
+    report, head = _scan_path(path, scanner, remote, is_sidecar=True)
     if report.pickles or report.findings or report.format in _LISTED_FORMATS:
         return report
     if report.format == "lfs-pointer":
@@ -202,17 +180,13 @@ def _check_allowed(allow: Iterable[str]) -> frozenset[str]:
     """Return the names to treat as known."""
     allowed = frozenset(require_names(allow, "allow"))
     for name in sorted(allowed):
-        why = next(filter(None, map(explain_danger, _iter_splits(name))), None)
+        parts = name.split(".")
+        pairs = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+        why = next(filter(None, map(explain_danger, pairs)), None)
         if why:
             message = f"{escape(name)} cannot be allowed: it {why}"
             raise ValueError(message)
     return allowed
-
-
-def _iter_splits(name: str) -> Iterable[tuple[str, str]]:
-    """Yield every way to split a dotted name into module and name."""
-    parts = name.split(".")
-    return ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
 
 
 # -- files and archives -------------------------------------------------------------------------------
@@ -231,51 +205,46 @@ def _scan_archive(archive: Archive, scanner: FileScanner) -> ScanReport:
     return _make_report(scanner, archive.format, None, size)
 
 
-def _scan_file(
-    source: SourceLike,
-    scanner: FileScanner,
-    remote: RemoteSource | None,
-    *,
-    is_sidecar: bool = False,
-    progress: Callable[[int], None] | None = None,
+def _scan_path(
+    source: SourceLike, scanner: FileScanner, remote: RemoteSource | None, *, is_sidecar: bool = False
 ) -> tuple[ScanReport, bytes]:
-    """Scan one file; also return its first bytes.
+    """Scan one file that is not open yet, unless it is a remote one; also return its first bytes."""
+    limits = scanner.budget.limits
+    load: Callable[[], BytesSource] = partial(open_source, source, budget=Budget(limits), progress=scanner.progress)
+    if remote is not None:
+        load = partial(remote.load, scanner.progress)
+    return _scan_file(_open_large(source, remote, limits), load, scanner, is_sidecar=is_sidecar)
 
-    :param remote: the file, if it is a remote one
-    """
-    large = _open_large(source, remote, scanner.budget.limits)
-    report = _scan_large(large, scanner, progress) if large is not None else None
+
+def _scan_file(
+    large: Source | None, load: Callable[[], BytesSource], scanner: FileScanner, *, is_sidecar: bool = False
+) -> tuple[ScanReport, bytes]:
+    """Scan one file; also return its first bytes."""
+    report = _scan_large(large, scanner) if large is not None else None
     if report is not None:
         return report, b""
     try:
-        opened = _read_whole(source, remote, scanner.budget.limits, progress)
+        opened = load()
     except UnsupportedError:  # a device, not a file
         raise
     except SbformatError as error:
         _scan_unread(scanner, large, _FILE, error)
         return _make_report(scanner, "unknown", None, 0), b""
-    report = _scan_content(opened, scanner, is_sidecar=is_sidecar, progress=progress)
+    report = _scan_content(opened, scanner, is_sidecar=is_sidecar)
     return report, bytes(opened.view(0, min(opened.size, _HEAD_BYTES)))
 
 
-def _scan_content(
-    opened: Source,
-    scanner: FileScanner,
-    *,
-    is_sidecar: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> ScanReport:
+def _scan_content(opened: Source, scanner: FileScanner, *, is_sidecar: bool = False) -> ScanReport:
     """Scan one file that is in memory."""
-    view = opened.view(0, opened.size)
     scanner.grant(opened.size)
     kind = detect_kind(opened)
-    scanner.scan_content(view, _FILE, is_sidecar=is_sidecar)
+    scanner.scan_content(opened.view(0, opened.size), _FILE, is_sidecar=is_sidecar)
     kind = scanner.format or kind if kind == "zip" else kind
     digest = hashlib.sha256()
     for piece in iter_views(opened, 0, opened.size, PIECE_BYTES):
         digest.update(piece)
-        if progress is not None:
-            progress(len(piece))
+        if scanner.progress is not None:
+            scanner.progress(len(piece))
     return _make_report(scanner, kind, digest.hexdigest(), opened.size)
 
 
@@ -290,7 +259,7 @@ def _scan_unread(scanner: FileScanner, large: Source | None, location: Location,
             scanner.add(location.broken(changed))
 
 
-def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
+def _scan_large(opened: Source, scanner: FileScanner) -> ScanReport | None:
     """Scan a file that is one pickle and may be larger than memory, such as a replay buffer; None for other files."""
     stable, sha256 = StableSource(opened), None
     large_scanner = FileScanner(scanner.budget.limits, scanner.allow)
@@ -298,9 +267,9 @@ def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], 
     try:
         if not large_scanner.scan_large_file(stable, _FILE):
             return None
-        if progress is not None:
-            progress(opened.size)
-        sha256 = stable.sha256(progress)
+        if scanner.progress is not None:
+            scanner.progress(opened.size)
+        sha256 = stable.sha256(scanner.progress)
     except SbformatError as error:  # the file has changed
         large_scanner.add(_FILE.broken(error))
     return _make_report(large_scanner, "pickle", sha256, opened.size)
@@ -312,25 +281,13 @@ def _open_remote(source: SourceLike, limits: Limits) -> RemoteSource | None:
 
 
 def _open_large(source: SourceLike, remote: RemoteSource | None, limits: Limits) -> Source | None:
-    """Open a large file without reading it.
-
-    :param remote: the file, if it is a remote one
-    """
+    """Open a large file without reading it."""
     if remote is not None:
         return remote if remote.size > LARGE_FILE_BYTES and remote.is_by_range() else None
     try:
         return open_large(source, limits=_allow_pieces(limits))
     except SbformatError:
         return None
-
-
-def _read_whole(
-    source: SourceLike, remote: RemoteSource | None, limits: Limits, progress: Callable[[int], None] | None
-) -> BytesSource:
-    """Return all bytes of a file; of a remote one, those of the version that was opened."""
-    if remote is not None:
-        return remote.load(progress)
-    return open_source(source, budget=Budget(limits), progress=progress)
 
 
 def _allow_pieces(limits: Limits) -> Limits:
@@ -342,73 +299,50 @@ def _allow_pieces(limits: Limits) -> Limits:
 
 
 def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
-    """Scan the entries of an unzipped archive, and every other file below."""
-    tree = list_tree(folder, roots, set(), finds_archives=False)
-    for error in tree.unreadable.values():
-        raise error
-    entries = _scan_unzipped(folder, os.listdir(folder), scanner, lambda path: is_within(path, roots))
-    size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
-    skipped = [row for row in tree.skipped if _relative_name(row.path, folder) not in top]
-    for row in skipped:
-        name = _relative_name(row.path, folder)
-        if row.reason == "link-out" and is_sb3_name(name):
-            message = "a link out of the folder: SB3 reads the file that it leads to, which was not examined"
-            scanner.add(Location(name).finding("unknown-entry", message))
-    for path in tree.files:
-        name = _relative_name(path, folder)
-        if name in top:
-            head = b"" if is_sb3_name(name) else bytes(entries.view(name)[:_HEAD_BYTES])
-        elif is_large_and_unknown(path, scanner.budget.limits):
-            skipped.append(Skipped(path, "large"))
-            continue
-        else:
-            examined, head = _scan_sidecar(path, name, scanner, None)
-            size += examined
-        skipped += [Skipped(path, "script")] if is_script(name, head) else []
-    if not tree.files and not top:
-        scanner.add(_FILE.finding("unknown-entry", "no file in this folder was examined"))
-    return _make_report(scanner, "folder", None, size, skipped)
+    """Scan the entries of an unzipped archive, and every other file below, on the disk or remote."""
+    listed: list[Skipped] = []
+    if is_remote(folder):
+        from sbformat.io.remote.listing import pin_folder, walk_folder
 
-
-def _scan_unzipped(
-    folder: str, names: Iterable[str], scanner: FileScanner, follows: Callable[[str], bool] = lambda _: True
-) -> Entries:
-    """Scan the entries of an archive that was unzipped into a folder, if it is one, and return them.
-
-    :param names: of the files in the folder
-    """
+        folder = pin_folder(folder)
+        paths = {row.name: join_url(folder, row.name) for found in walk_folder(folder) for row in found.files}
+    else:
+        tree = Tree(folder, roots, set(), finds_archives=False)
+        for error in tree.unreadable.values():
+            raise error
+        listed = tree.skipped
+        paths = {_relative_name(path, folder): path for path in tree.files}
     entries = FileEntries({}, scanner.budget)
-    if any(map(is_sb3_name, names)):
+    if any(map(is_sb3_name, paths if is_remote(folder) else os.listdir(folder))):
         try:
-            entries = open_folder(folder, scanner.budget, follows=follows)
+            entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
         except SbformatError as error:
             is_other = isinstance(error, UnsupportedError)  # only pointers of Git LFS
             scanner.add(_FILE.finding("unknown-entry", error.message) if is_other else _FILE.broken(error))
-    scanner.grant(sum(entry.size for entry in entries.entries.values()))
+    size = sum(entry.size for entry in entries.entries.values())
+    scanner.grant(size)
     scanner.scan_entries(entries, _FILE, 0)
-    return entries
-
-
-def _scan_remote_folder(url: str, scanner: FileScanner) -> ScanReport:
-    """Scan every file of a remote folder: the entries of an unzipped archive, and all others."""
-    from sbformat.io.remote.listing import pin_folder, walk_folder
-
-    url = pin_folder(url)
-    files = [row for folder in walk_folder(url) for row in folder.files]
-    entries = _scan_unzipped(url, [row.name for row in files], scanner)
-    size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     skipped = []
-    for row in files:
-        path, head = join_url(url, row.name), b""
-        if row.name not in top:
-            remote = open_url(path, _allow_pieces(scanner.budget.limits))
-            if is_large_and_unknown_remote(remote):
+    for row in listed:
+        name = _relative_name(row.path, folder)
+        skipped += [row] if name not in entries else []
+        if row.reason == "link-out" and name not in entries and is_sb3_name(name):
+            message = "a link out of the folder: SB3 reads the file that it leads to, which was not examined"
+            scanner.add(Location(name).finding("unknown-entry", message))
+    for name, path in paths.items():
+        head = b""
+        if name not in entries:
+            remote = _open_remote(path, scanner.budget.limits)
+            if is_large_and_unknown(path, scanner.budget.limits, remote):
                 skipped.append(Skipped(hide_secrets(path), "large"))
                 continue
-            examined, head = _scan_sidecar(path, row.name, scanner, remote)
+            examined, head = _scan_sidecar(path, name, scanner, remote)
             size += examined
-        skipped += [Skipped(hide_secrets(path), "script")] if is_script(row.name, head) else []
-    if not files:
+        elif not is_remote(folder) and not is_sb3_name(name):
+            head = bytes(entries.view(name)[:_HEAD_BYTES])
+        if is_script(name, head):
+            skipped.append(Skipped(hide_secrets(path), "script"))
+    if not paths and not entries.entries:
         scanner.add(_FILE.finding("unknown-entry", "no file in this folder was examined"))
     return _make_report(scanner, "folder", None, size, skipped)
 
@@ -418,10 +352,7 @@ def _relative_name(path: str, folder: str) -> str:
 
 
 def _scan_sidecar(path: str, name: str, scanner: FileScanner, remote: RemoteSource | None) -> tuple[int, bytes]:
-    """Scan a file of a folder that is not an entry of its archive; return its size and its first bytes.
-
-    :param remote: the file, if it is a remote one
-    """
+    """Scan a file of a folder that is not an entry of its archive; return its size and its first bytes."""
     large = _open_large(path, remote, scanner.budget.limits)
     if large is not None:
         scanner.grant(large.size)

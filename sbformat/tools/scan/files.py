@@ -27,7 +27,7 @@ Worked example: an agent with a custom policy, and what examines each part of it
       data                          scan_data: each base64 value -> scan_blob -> judge
                                       bytes objects in that pickle -> scan_pickles, once all values were judged
       policy.pth                    scan_pth -> scan_zip -> scan_torch_zip
-        archive/data.pkl            judge_decoded, with the storages
+        archive/data.pkl            judge, with the storages
         archive/data/0              a storage in use: its CRC is checked, and its numbers are skipped
         archive/extra               _scan_record: a zip, pickles, or else ``unknown-entry``
       _stable_baselines3_version    parsed; if that fails, scan_content
@@ -68,18 +68,16 @@ from sbformat.io.source import BytesSource
 from sbformat.pth.decode import open_legacy, open_zip
 from sbformat.tools.scan import recover
 from sbformat.tools.scan.findings import UNKNOWN_KEY, Location
-from sbformat.tools.scan.judge import judge_attribute_path, judge_data_value, judge_decoded, judge_state_dict
+from sbformat.tools.scan.judge import judge_attribute_path, judge_data_value, judge_state_dict
 from sbformat.tools.scan.pickles import MAX_DEPTH, PickleScanner, is_marked
 from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
 from sbformat.tools.scan.sidecars import REPEATED, iter_python_tags, judge_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sbformat.archive.entries import Entries
-    from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
-    from sbformat.limits import Limits
 
 
 _COPIES: Final = 2
@@ -109,16 +107,6 @@ _FINDING_COST: Final = 400
 class FileScanner(PickleScanner):
     """Scans files of any type, and the entries of archives."""
 
-    def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
-        super().__init__(limits, allow)
-        self.format: Kind | None = None
-        """The type of the outermost zip, once it is known."""
-
-    def grant(self, size: int) -> None:
-        """Allow the scan to examine a file, and to hold it in memory."""
-        super().grant(size)
-        self.budget.grant(size)
-
     # -- files ----------------------------------------------------------------------------------------
 
     def scan_content(self, data: memoryview, location: Location, depth: int = 0, *, is_sidecar: bool = False) -> None:
@@ -132,8 +120,16 @@ class FileScanner(PickleScanner):
         self.scan_tags(BytesSource(data), location)
         head = bytes(data[:512])
         is_tar = recover.is_tar(data)
-        if is_tar:
-            self._scan_tar(data, location, depth)
+        if is_tar:  # of torch before 0.1.10, which torch.load still unpickles
+            self.add(location.finding("broken", "a tar of torch before 0.1.10, which sbformat does not read"))
+            for name, kind, member in recover.iter_tar_members(data):
+                inner = location.within(name)
+                if kind not in _TAR_FILES:
+                    message = (
+                        f"a tar member of the type {kind!r}, which tarfile assembles and sbformat does not examine"
+                    )
+                    self.add(inner.finding("unknown-entry", message, verdict="dangerous"))
+                self.scan_pickles(member, inner, depth + 1)
         if head.startswith(LOCAL_SIGNATURE):
             self.scan_zip(data, location, depth)
         elif head[:1] == b"\x80" and LEGACY_MAGIC_BYTES in head[:32]:
@@ -204,16 +200,6 @@ class FileScanner(PickleScanner):
             return
         self.scan_entries(FileEntries(kept, self.budget), location, depth)
 
-    def _scan_tar(self, data: memoryview, location: Location, depth: int) -> None:
-        """Scan a tar of torch before 0.1.10, which ``torch.load`` still unpickles."""
-        self.add(location.finding("broken", "a tar of torch before 0.1.10, which sbformat does not read"))
-        for name, kind, member in recover.iter_tar_members(data):
-            inner = location.within(name)
-            if kind not in _TAR_FILES:
-                message = f"a tar member of the type {kind!r}, which tarfile assembles and sbformat does not examine"
-                self.add(inner.finding("unknown-entry", message, verdict="dangerous"))
-            self.scan_pickles(member, inner, depth + 1)
-
     # -- zips -----------------------------------------------------------------------------------------
 
     def scan_zip(self, data: memoryview | InflatedSource, location: Location, depth: int) -> None:
@@ -254,6 +240,7 @@ class FileScanner(PickleScanner):
                 self._scan_entry(entries, name, location, depth)
 
     def _scan_entry(self, entries: Entries, name: str, location: Location, depth: int) -> None:
+        """Scan an entry as SB3 reads it, by its name."""
         inner = location.within(name)
         if name.endswith(PTH_SUFFIX):
             self.add(*judge_attribute_path(name.removesuffix(PTH_SUFFIX), inner))
@@ -341,14 +328,12 @@ class FileScanner(PickleScanner):
         try:
             pickle, scope, name = open_zip(container, self.budget)
             content = bytes(container.read(name))
-            judged = judge_decoded(pickle, content, location.within(name), self.budget, self.allow, scope)
-            self.add_judged(judged, location.within(name), depth)
+            judged = self.judge(pickle, content, location.within(name), depth, scope=scope)
             self.add(*judge_state_dict(pickle.value, judged.parts, location))
             is_explained = judged.is_cut
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
         except SbformatError as error:
-            self._report_unopened(error, location)
-            self.is_program = _is_program(error)
+            self.is_program = self._report_unopened(error, location)
         for name in container:
             with self.budget.temporary():
                 self._scan_record(container, name, location, depth, is_used=name in used, is_explained=is_explained)
@@ -360,7 +345,6 @@ class FileScanner(PickleScanner):
         """Scan a record of a torch zip besides its pickle.
 
         :param is_used: it is the storage of a tensor: its CRC is checked, and its numbers are skipped
-        :param is_explained: a finding says why the records in use are not known
         """
         inner = location.within(name)
         short = name.partition("/")[2]
@@ -405,21 +389,21 @@ class FileScanner(PickleScanner):
             self._report_unopened(error, location)
             self.scan_pickles(data, location, depth, is_whole=False)
             return
-        judged = judge_decoded(pickle, b"", location, self.budget, self.allow, scope)
-        self.add_judged(judged, location, depth)
+        judged = self.judge(pickle, b"", location, depth, scope=scope)
         self.add(*judge_state_dict(pickle.value, judged.parts, location))
 
-    def _report_unopened(self, error: SbformatError, location: Location) -> None:
-        """Report why a torch file was not opened: it is a program, not understood, or broken."""
-        if _is_program(error):
+    def _report_unopened(self, error: SbformatError, location: Location) -> bool:
+        """Report why a torch file was not opened; return whether it is a TorchScript archive."""
+        is_program = "TorchScript" in error.message
+        if is_program:
             message = "a TorchScript archive: torch.jit.load runs the program in it"
             self.add(location.finding("carried-program", message))
         elif isinstance(error, UnsupportedError):
-            self.add(
-                location.finding("unchecked-arguments", f"sbformat does not understand all of it: {error.message}")
-            )
+            message = f"sbformat does not understand all of it: {error.message}"
+            self.add(location.finding("unchecked-arguments", message))
         else:
             self.add(location.broken(error))
+        return is_program
 
     # -- data -----------------------------------------------------------------------------------------
 
@@ -434,18 +418,13 @@ class FileScanner(PickleScanner):
         if SERIALIZED_MARKER in decoded:
             self._scan_hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, location, depth)
         with self.postpone_nested():
-            self._scan_values(decoded, location, depth)
-
-    def _scan_values(self, decoded: Mapping[str, Any], location: Location, depth: int) -> None:
-        for key, value in decoded.items():
-            inner = Location(location.entry, key)
-            meaning: object = value
-            if isinstance(value, Serialized):
-                meaning = self._scan_serialized(value, inner, depth)
-                self._scan_hidden(dict(value.hints), inner, depth)
-            else:
-                self._scan_hidden(value, inner, depth)
-            self.add(*judge_data_value(key, meaning, inner))
+            for key, value in decoded.items():
+                inner = Location(location.entry, key)
+                meaning: object = value
+                if isinstance(value, Serialized):
+                    meaning = self._scan_serialized(value, inner, depth)
+                self._scan_hidden(dict(value.hints) if isinstance(value, Serialized) else value, inner, depth)
+                self.add(*judge_data_value(key, meaning, inner))
 
     def _scan_serialized(self, value: Serialized, location: Location, depth: int) -> object:
         """Judge a pickle, and what decoders other than SB3's decode its base64 to; return the decoded value."""
@@ -453,7 +432,8 @@ class FileScanner(PickleScanner):
         if not value.is_canonical:
             message = "the base64 text is not what an encoder writes, so other decoders decode other bytes"
             self.add(location.finding("lenient-base64", message))
-            size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
+            pickle = judged.attempt.pickle if judged is not None else None
+            size = pickle.size if pickle is not None else 0
             for reading in self._iter_base64_readings(value.text, location):
                 if not size or reading[:size] != value.pickle[:size]:
                     self.scan_pickles(memoryview(reading), location, depth)
@@ -520,7 +500,6 @@ def read_member(
 ) -> memoryview:
     """Return the bytes of an entry; of a damaged one, which is a finding, as many as can be recovered.
 
-    :param location: that contains the entry
     :param copies: number of copies that are made of inflated bytes when they are scanned
     """
     entry = entries.entries[name]
@@ -558,11 +537,6 @@ def _check_record(container: Container, name: str) -> memoryview | None:
     except SbformatError:
         return None
     return first
-
-
-def _is_program(error: SbformatError) -> bool:
-    """Return whether a torch zip was not opened because it is a TorchScript archive."""
-    return "TorchScript" in error.message
 
 
 def _is_bundled(location: Location, data: memoryview) -> bool:

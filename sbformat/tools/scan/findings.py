@@ -13,63 +13,38 @@ VERDICTS: Final[tuple[Verdict, ...]] = ("clean", "unknown", "code", "broken", "d
 """From best to worst: a file has the worst verdict of its findings (SCANNING.md 14.1)."""
 
 Rule: TypeAlias = Literal[
-    "unknown-name",
-    "unknown-object",
-    "unchecked-arguments",
-    "discarded-result",
-    "odd-pickle",
-    "trailing-bytes",
-    "lenient-base64",
-    "hidden-blob",
-    "unknown-entry",
-    "carried-function",
-    "carried-class",
-    "carried-program",
-    "broken",
-    "unknown-call",
-    "called-name",
-    "changed-value",
-    "ambiguous-frame",
-    "dangerous-name",
-    "computed-name",
-    "python-tag",
+    "unknown-name", "unknown-object", "unchecked-arguments", "discarded-result", "odd-pickle", "trailing-bytes",
+    "lenient-base64", "hidden-blob", "unknown-entry", "carried-function", "carried-class", "carried-program", "broken",
+    "unknown-call", "called-name", "changed-value", "ambiguous-frame", "dangerous-name", "computed-name", "python-tag",
 ]  # fmt: skip
 
-RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
-    "unknown-name": ("unknown", "A pickle refers to a name that sbformat does not know; loading imports its module."),
-    "unchecked-arguments": ("unknown", "A known constructor is called with arguments that sbformat does not know."),
-    "discarded-result": ("unknown", "A pickle calls something and discards the result."),
-    "odd-pickle": ("unknown", "A pickle is built in a way that no pickler uses."),
-    "trailing-bytes": ("unknown", "Bytes follow the end of the content."),
-    "lenient-base64": ("unknown", "The base64 text of a serialized value is not what an encoder writes."),
-    "hidden-blob": ("unknown", "A serialized value is stored where SB3 does not look for one."),
-    "unknown-entry": ("unknown", "sbformat does not know the type of an entry or file."),
-    "carried-function": ("code", "A function is pickled by value: its code is in the file."),
-    "carried-class": ("code", "A class is pickled by value: its code is in the file."),
-    "carried-program": ("code", "The file contains a TorchScript program."),
-    "broken": (
-        "broken",
-        "Something cannot be parsed, or exceeds a limit: what a more lenient reader makes of it is unknown.",
-    ),
-    "unknown-call": ("dangerous", "A pickle calls a name that sbformat does not know: loading runs it."),
-    "unknown-object": (
-        "dangerous",
-        "A pickle creates an object of a class that sbformat does not know: loading runs methods of the class.",
-    ),
-    "called-name": ("dangerous", "Stable-Baselines, or a constructor, calls a name that sbformat does not know."),
-    "changed-value": ("dangerous", "A value is changed after a call received it, or in a way that cannot be followed."),
-    "ambiguous-frame": ("dangerous", "Frames end inside arguments, so unpicklers read different bytes."),
-    "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
-    "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
-    "python-tag": ("dangerous", "A YAML tag names a Python object: an unsafe loader imports it or calls it."),
+RULES: Final[dict[Rule, Verdict]] = {
+    "unknown-name": "unknown",
+    "unchecked-arguments": "unknown",
+    "discarded-result": "unknown",
+    "odd-pickle": "unknown",
+    "trailing-bytes": "unknown",
+    "lenient-base64": "unknown",
+    "hidden-blob": "unknown",
+    "unknown-entry": "unknown",
+    "carried-function": "code",
+    "carried-class": "code",
+    "carried-program": "code",
+    "broken": "broken",
+    "unknown-call": "dangerous",
+    "unknown-object": "dangerous",
+    "called-name": "dangerous",
+    "changed-value": "dangerous",
+    "ambiguous-frame": "dangerous",
+    "dangerous-name": "dangerous",
+    "computed-name": "dangerous",
+    "python-tag": "dangerous",
 }
-"""The verdict and the meaning of each rule."""
+"""The verdict of a file with a finding of this rule alone; ``rules.json`` has what each rule means."""
 
 Reason: TypeAlias = Literal["harmful", "not-known"]
-
-REASONS: Final[tuple[Reason, ...]] = ("not-known", "harmful")
-"""Why a finding is dangerous, in order: sbformat does not know a name, or it runs, imports, opens or connects, or a
-value ends the process that uses it."""
+"""Why a finding is dangerous: ``not-known`` if sbformat does not know a name, ``harmful`` if it runs, imports, opens or
+connects, or if a value ends the process that uses it."""
 
 _NOT_KNOWN: Final = ("unknown-name", "unknown-entry")
 """Rules with a verdict below ``dangerous`` about something that sbformat does not know."""
@@ -190,15 +165,60 @@ class ScanReport(Record):
     """Files of a folder without a verdict."""
 
     def __repr__(self) -> str:
-        from sbformat.tools.scan.show_scan import describe
+        from collections import Counter
 
-        return describe(self)
+        from sbformat.rendering import count_noun
+
+        rules = Counter(finding.rule for finding in self.findings).most_common(_NAMES)
+        counted = [f"{count} {rule}" for rule, count in rules]
+        counted += [f"{self.omitted:,} not listed"] if self.omitted else []
+        details = f" ({', '.join(counted)})" if counted else ""
+        findings = f"{count_noun(len(self.findings) + self.omitted, 'finding')}{details}"
+        reason = f" ({self.reason})" if self.reason else ""
+        text = f"{self.format} {self.verdict}{reason}: {findings}, {count_noun(self.pickles, 'pickle')}"
+        return f"<ScanReport {escape(text, 300)}>"
 
     def _repr_html_(self) -> str:
-        """Return the verdict and the findings for notebooks."""
-        from sbformat.tools.scan.show_scan import render
+        """Return the HTML for notebooks: the verdict, the findings with the worst first, and folded the imports."""
+        from sbformat.notebook import Markup, escape_text, fold, render_badge, render_output, render_table
+        from sbformat.rendering import count_noun, format_size
 
-        return render(self)
+        reason = f" ({self.reason})" if self.reason else ""
+        title = Markup(f"{render_badge(self.verdict)}{escape_text(reason)} {escape_text(_MEANINGS[self.verdict])}")
+        facts = [
+            ("format", self.format),
+            ("size", format_size(self.size)),
+            ("SHA-256", self.sha256 or "none: a folder, or an archive in memory"),
+            ("pickles judged", f"{self.pickles:,}"),
+        ]
+        rows = []
+        for row in sorted(self.findings, key=lambda finding: -VERDICTS.index(finding.verdict)):
+            place = (row.entry, row.key, "" if row.offset is None else f"at byte {row.offset:,}")
+            rows.append((render_badge(row.verdict), row.rule, ", ".join(filter(None, place)), row.message))
+        header, count = ("verdict", "rule", "where", "what"), len(self.findings) + self.omitted
+        imports = render_table("", ("name",), [(name,) for name in self.imports])
+        skipped = render_table("", ("file", "reason"), self.skipped)
+        files = count_noun(len(self.skipped), "file without a verdict", "files without a verdict")
+        return render_output(
+            title,
+            [
+                render_table("", (), facts),
+                render_table("findings", header, rows, count=count),
+                fold(count_noun(len(self.imports), "imported name"), [imports]),
+                fold(files, [skipped]),
+            ],
+        )
+
+
+_NAMES: Final = 8
+_MEANINGS: Final[dict[Verdict, str]] = {
+    "clean": "every byte was understood: plain data, and constructors with checked arguments",
+    "unknown": "something is not known, and nothing calls it",
+    "code": "functions, classes or programs are pickled by value",
+    "broken": "it cannot be parsed, or exceeds a limit",
+    "dangerous": "loading it calls something that is not known, or that runs, imports, opens or connects",
+}
+"""What each verdict means for the reader of a report, in short (SCANNING.md 14.1)."""
 
 
 UNKNOWN_KEY: Final = "?"
@@ -229,7 +249,7 @@ class Location(Record):
         line: int | None = None,
     ) -> Finding:
         """Return a finding at this location; verdict and reason are by default those of the rule."""
-        verdict = verdict or RULES[rule][0]
+        verdict = verdict or RULES[rule]
         return Finding(
             rule=rule,
             verdict=verdict,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
-from sbformat.immutable import Record
 from sbformat.io.atomic import is_temporary
 from sbformat.io.opening import LARGE_FILE_BYTES, is_within
 from sbformat.io.source import BytesSource
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from mmap import mmap
 
     from sbformat.io.remote import RemoteSource
+    from sbformat.io.source import Source
     from sbformat.limits import Limits
 
 _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
@@ -43,42 +43,32 @@ FileId = tuple[int, int]
 """Device and inode number of a file, which all of its names share."""
 
 
-class Tree(Record):
-    """The files of a folder."""
+class Tree:
+    """The files of a folder and of all folders below it.
 
-    files: list[str]
-    """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
-    unreadable: dict[str, OSError]
-    """Folders that could not be opened, with their errors."""
-    names: dict[str, list[str]]
-    """Second names of files, by the name under which each is listed."""
-    skipped: list[Skipped]
-
-
-def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:
-    """List a folder and all folders below it.
-
-    :param top: the folder
     :param roots: the folders that links may lead to
     :param seen: files that were listed before and are not listed again; updated
     :param finds_archives: list an unzipped archive, with everything below it, as one file
     """
-    walk = _Walk(roots, seen, finds_archives=finds_archives)
-    walk.list_folder(top)
-    return walk.tree
 
-
-class _Walk:
-    def __init__(self, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> None:
+    def __init__(self, top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> None:
         self._roots = roots
         self._seen = seen
         self._finds_archives = finds_archives
         self._listed: dict[FileId, str] = {}
-        self._links: list[tuple[str, bool]] = []
-        self.tree = Tree([], {}, {}, [])
+        self.files: list[str] = []
+        """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
+        self.unreadable: dict[str, OSError] = {}
+        self.names: dict[str, list[str]] = {}
+        """Second names of files, by the name under which each is listed."""
+        self.skipped: list[Skipped] = []
+        # Links come last, when all files with a name of their own are known.
+        for path, is_in_archive in self._list_folder(top):
+            self._resolve(path, is_in_archive=is_in_archive)
 
-    def list_folder(self, top: str) -> None:
-        """List all folders from here down; links come last, when all files with a name of their own are known."""
+    def _list_folder(self, top: str) -> list[tuple[str, bool]]:
+        """List all folders from here down; return the links, and whether each is in an archive."""
+        links: list[tuple[str, bool]] = []
         folders = [(top, False)]
         while folders:
             here, is_in_archive = folders.pop()
@@ -86,45 +76,48 @@ class _Walk:
                 with os.scandir(here) as scanned:
                     items = sorted(scanned, key=lambda item: item.name)
             except OSError as error:
-                self.tree.unreadable[here] = error
+                self.unreadable[here] = error
                 continue
-            if self._finds_archives and not is_in_archive and self._is_archive(items):
-                self.tree.files.append(here)
-                is_in_archive = True
+            if self._finds_archives and not is_in_archive:
+                files = (item for item in items if os.path.isfile(item.path))
+                names = {item.name for item in files if not item.is_symlink() or is_within(item.path, self._roots)}
+                if is_unzipped_archive(names):
+                    self.files.append(here)
+                    is_in_archive = True
             below = []
             for item in items:
                 if item.is_symlink():
-                    self._links.append((item.path, is_in_archive))
+                    links.append((item.path, is_in_archive))
                 elif item.is_dir(follow_symlinks=False):
                     below.append((item.path, is_in_archive))
                 else:
                     with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
                         self._add(item.path, item.stat(follow_symlinks=False), is_in_archive=is_in_archive)
             folders += reversed(below)
-        for path, is_in_archive in self._links:
-            self._resolve(path, is_in_archive=is_in_archive)
+        return links
 
     def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
         """List a file unless it is listed under another name; a file of an archive is listed with the archive."""
         key = status.st_dev, status.st_ino
         if stat.S_ISREG(status.st_mode) and is_temporary(path):
-            self.tree.skipped.append(Skipped(path, "temporary"))
+            self.skipped.append(Skipped(path, "temporary"))
         elif not stat.S_ISREG(status.st_mode):
             if not is_in_archive:
-                self.tree.skipped.append(Skipped(path, "special"))
+                self.skipped.append(Skipped(path, "special"))
         elif is_in_archive:
             self._seen.add(key)
         elif key in self._listed:
-            self.tree.names.setdefault(self._listed[key], []).append(path)
-            self.tree.skipped.append(Skipped(path, "link"))
+            self.names.setdefault(self._listed[key], []).append(path)
+            self.skipped.append(Skipped(path, "link"))
         elif key in self._seen:
-            self.tree.skipped.append(Skipped(path, "link"))
+            self.skipped.append(Skipped(path, "link"))
         else:
             self._seen.add(key)
             self._listed[key] = path
-            self.tree.files.append(path)
+            self.files.append(path)
 
     def _resolve(self, path: str, *, is_in_archive: bool) -> None:
+        """List what a link leads to."""
         try:
             status = os.stat(path)
         except OSError:  # a link to nothing, or to itself
@@ -133,21 +126,13 @@ class _Walk:
             if status is not None and is_within(path, self._roots):
                 self._add(path, status, is_in_archive=True)
         elif status is None:
-            self.tree.skipped.append(Skipped(path, "broken-link"))
+            self.skipped.append(Skipped(path, "broken-link"))
         elif not is_within(path, self._roots):
-            self.tree.skipped.append(Skipped(path, "link-out"))
+            self.skipped.append(Skipped(path, "link-out"))
         elif stat.S_ISDIR(status.st_mode):
-            self.tree.skipped.append(Skipped(path, "link"))
+            self.skipped.append(Skipped(path, "link"))
         else:
             self._add(path, status, is_in_archive=False)
-
-    def _is_archive(self, items: list[os.DirEntry[str]]) -> bool:
-        names = {
-            item.name
-            for item in items
-            if os.path.isfile(item.path) and (not item.is_symlink() or is_within(item.path, self._roots))
-        }
-        return is_unzipped_archive(names)
 
 
 def is_unzipped_archive(names: Collection[str]) -> bool:
@@ -155,12 +140,15 @@ def is_unzipped_archive(names: Collection[str]) -> bool:
     return DATA_ENTRY in names or (VERSION_ENTRY in names and any(name.endswith(PTH_SUFFIX) for name in names))
 
 
-def is_large_and_unknown(path: str, limits: Limits) -> bool:
+def is_large_and_unknown(path: str, limits: Limits, remote: RemoteSource | None = None) -> bool:
     """Return whether a file is large, its start and end are not those of anything to scan, and it has no YAML tags.
 
-    :param path: of a regular file
-    :param limits: for the bytes at its start
+    :param remote: the file, if it is a remote one: its start and end are fetched, and all of it if it may be YAML. A
+        pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only
     """
+    if remote is not None:
+        is_large = remote.size > LARGE_FILE_BYTES and not last_name(remote.name).lower().endswith(PICKLE_SUFFIXES)
+        return is_large and _is_unknown(remote, limits)
     import mmap
 
     try:
@@ -169,39 +157,29 @@ def is_large_and_unknown(path: str, limits: Limits) -> bool:
             if size <= LARGE_FILE_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
                 return False
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                return not (_may_contain_pickles(data, limits) or contains_tags(BytesSource(data)))
+                return _is_unknown(BytesSource(data), limits, data)
     except (OSError, ValueError):  # the scan reports it; ValueError: the file was truncated to nothing in the meantime
         return False
 
 
-def is_large_and_unknown_remote(remote: RemoteSource) -> bool:
-    """Return the same of a remote file, of which the start and the end are fetched, and all if it may be YAML.
-
-    A pickle without the marks of one, which protocols 0 and 1 do not have, is known by its suffix only.
-    """
-    if remote.size <= LARGE_FILE_BYTES or last_name(remote.name).lower().endswith(PICKLE_SUFFIXES):
-        return False
-    head = bytes(remote.view(0, _HEAD_BYTES))
+def _is_unknown(source: Source, limits: Limits, data: mmap | None = None) -> bool:
+    """Return whether a large file contains neither pickles nor YAML tags."""
+    head = bytes(source.view(0, _HEAD_BYTES))
     kind = detect_kind(BytesSource(head))
-    if kind in _ALWAYS or kind == "data-json" or is_safetensors(head, remote.size) or is_tar(memoryview(head)):
+    if kind in _ALWAYS or is_safetensors(head, source.size) or is_tar(memoryview(head)):
         return False
-    if head.startswith(NPY_MAGIC):
-        return find_npy_pickle(memoryview(head)) is None
-    end = bytes(remote.view(max(0, remote.size - _ZIP_TAIL_BYTES), _ZIP_TAIL_BYTES))
-    return END_SIGNATURE not in end and not contains_tags(remote)
-
-
-def _may_contain_pickles(data: mmap, limits: Limits) -> bool:
-    head = data[:_HEAD_BYTES]
-    kind = detect_kind(BytesSource(head))
-    if kind in _ALWAYS or is_safetensors(head, len(data)) or is_tar(memoryview(head)):
-        return True
-    if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
-        return True
+    if END_SIGNATURE in bytes(source.view(max(0, source.size - _ZIP_TAIL_BYTES), _ZIP_TAIL_BYTES)):
+        return False
     if kind == "data-json":
-        return contains_blob_key(data)
-    if head.startswith(NPY_MAGIC):
-        return find_npy_pickle(memoryview(head)) is not None
+        has_pickle = data is None or contains_blob_key(data)
+    elif head.startswith(NPY_MAGIC):
+        has_pickle = find_npy_pickle(memoryview(head)) is not None
+    else:
+        has_pickle = data is not None and _begins_as_pickle(data, limits)
+    return not (has_pickle or contains_tags(source))
+
+
+def _begins_as_pickle(data: mmap, limits: Limits) -> bool:
     found = attempt(data[: limits.pickle_bytes], Budget(limits), encoding="utf-8")
     if found.pickle is not None:
         return bool(found.log) or found.pickle.size < len(data)

@@ -43,7 +43,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 from sbformat.errors import SbformatError, TensorError, escape
-from sbformat.immutable import Record
 from sbformat.known.context import RUNS_WHEN_CALLED
 from sbformat.known.dangerous import ADDRESS, explain_danger
 from sbformat.known.sb3 import CALLABLE_KEYS, EXAMINED_KEYS, OBJECT_KEYS, is_sb3_attribute
@@ -105,107 +104,23 @@ _MODEL_CLASS: Final = "model_class"
 _Key: TypeAlias = "tuple[Rule, str, tuple[str, ...]]"
 
 
-class Judged(Record):
-    """The result for one pickle."""
-
-    findings: list[Finding]
-    imports: set[str]
-    pickle: Pickle | None
-    """None when the pickle is broken."""
-    value: object
-    """The decoded value."""
-    parts: list[object]
-    """Every composite value, node and bytes object of the pickle, once."""
-    is_cut: bool
-    """Decoding exceeded a limit, so that some nodes were judged by their names only."""
-    omitted: int
-    """Number of findings beyond a thousand of each verdict."""
-    is_harmful: bool
-    """Whether any finding, listed or omitted, is ``harmful``."""
-
-
-def judge(
-    attempt: Attempt,
-    data: bytes,
-    location: Location,
-    budget: Budget,
-    allow: frozenset[str],
-    *,
-    encoding: str = "ascii",
-    is_program: bool = False,
-    scope: DecodeContext | None = None,
-) -> Judged:
-    """Judge one pickle; what precedes a fault counts.
-
-    :param attempt: the pickle, decoded as far as possible
-    :param data: the pickle and any bytes that follow it
-    :param location: of the pickle
-    :param budget: of the scan
-    :param allow: dotted names to treat as known
-    :param encoding: of Python 2's 8-bit strings
-    :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
-    :param scope: finds the storages of a ``.pth``
-    """
-    state = _PickleJudge(location, allow, attempt, is_program=is_program)
-    state.judge_pickle(budget, scope, len(data))
-    if attempt.error is not None:
-        state.findings.append(location.broken(attempt.error))
-    return state.finish(data, budget, encoding)
-
-
-def judge_decoded(
-    pickle: Pickle,
-    data: bytes,
-    location: Location,
-    budget: Budget,
-    allow: frozenset[str],
-    scope: DecodeContext | None = None,
-) -> Judged:
-    """Judge a pickle that is decoded already, such as that of a ``.pth``.
-
-    :param data: its bytes; empty when offsets are not needed
-    :param scope: finds the storages of a ``.pth``
-    """
-    attempt = Attempt(pickle, pickle.log, None, pickle.size)
-    return judge(attempt, data, location, budget, allow, encoding="utf-8", scope=scope)
-
-
 DANGEROUS: Final[Verdict] = "dangerous"
 _METHODS: Final[dict[UpdateHow, str]] = {
-    "BUILD": "__setstate__",
-    "APPENDS": "extend",
-    "SETITEMS": "__setitem__",
-    "ADDITEMS": "add",
-}
+    "BUILD": "__setstate__", "APPENDS": "extend", "SETITEMS": "__setitem__", "ADDITEMS": "add",
+}  # fmt: skip
 """The methods that opcodes call on an object."""
 _PROGRAM: Final = "__torch__."
 """The package of the classes that a TorchScript archive defines; Python has no such module."""
+_STORED_ALGORITHM: Final = (
+    "an algorithm class is stored where SB3 expects none: called with a text, it creates that environment"
+)
 
 
-class Remark(Record):
-    """A finding without its location."""
+class Judged:
+    """The findings in one pickle, and what the scanner looks at next; what precedes a fault counts.
 
-    rule: Rule
-    message: str
-    names: tuple[str, ...] = ()
-    verdict: Verdict | None = None
-    """None: that of the rule."""
-    reason: Reason | None = None
-    """None: that of the rule."""
-    call: Call | None = None
-    """The call whose arguments the message lacks."""
-
-    def describe(self) -> str:
-        """Return the message, with the arguments of the call after its name."""
-        if self.call is None:
-            return self.message
-        shown = escape(self.names[0], SHOWN)
-        start, _, end = self.message.partition(shown)
-        return f"{start}{shown}{render_arguments(self.call)}{end}"
-
-
-class _PickleJudge:
-    """Collects the findings of one pickle."""
+    :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
+    """
 
     def __init__(self, location: Location, allow: frozenset[str], attempt: Attempt, *, is_program: bool) -> None:
         self.location = location
@@ -213,14 +128,17 @@ class _PickleJudge:
         self.attempt = attempt
         self.log = attempt.log
         self.parts: list[object] = []
+        """Every composite value, node and bytes object of the pickle, once."""
         self.value: object = None
         self.is_cut = False
+        """Decoding exceeded a limit, so that some nodes were judged by their names only."""
         self.findings: list[Finding] = []
+        self.imports = set(_iter_imports(attempt.log))
+        self.counter = FindingCounter()
         self._located: list[tuple[Finding, int, _Key]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node, and what is found once."""
         self._said: dict[_Key, int] = {}
         """What was found, and how many more calls of the same name there are: one finding has the arguments of one."""
-        self._counter = FindingCounter()
         self._is_program = is_program
 
     def judge_pickle(self, budget: Budget, scope: DecodeContext | None, size: int) -> None:
@@ -229,15 +147,19 @@ class _PickleJudge:
         self._judge_machine(pickle, budget)
         try:
             self.value, decoder = decode_tree(pickle, budget, scope, checks_unread=True)
-            discarded = self._decode_discarded(decoder)
+            discarded: set[int] = set()  # calls that the value does not contain, as POP leaves them
+            for node in reversed(self.log):
+                if isinstance(node, Call) and decoder.is_pending(node):
+                    decoder.decode(node)
+                    discarded.add(id(node))
         except SbformatError as error:
             self.is_cut = True
             for node in self.log:
                 self._judge_unrecognized(node)
             self.findings.append(self.location.broken(error))
             return
-        for flag in pickle.flags:
-            self.findings.append(self.location.finding("odd-pickle", f"{flag}, which no pickler of plain data writes"))
+        odd = [f"{flag}, which no pickler of plain data writes" for flag in pickle.flags]
+        self.findings += [self.location.finding("odd-pickle", message) for message in odd]
         issues = decoder.issues
         carries_code = any(issue.rule in _CARRIED for issue in issues.values())
         for issue in issues.values():
@@ -246,7 +168,9 @@ class _PickleJudge:
         wrapped = self._find_wrapped_algorithm(pickle.value)
         for node in self.log:
             if isinstance(node, Global) and "algorithm" in find(node.pair).uses and node is not wrapped:
-                self._add(node, self._describe_algorithm(node))
+                is_called = id(node) in self._called_names or id(node) in self._given_names
+                rule: Rule = "called-name" if is_called else "unknown-name"
+                self._add(node, rule, _STORED_ALGORITHM, name_of(node))
             if id(node) not in decoder.understood and id(node) not in issues:
                 self._judge_unrecognized(node)
                 continue
@@ -284,15 +208,6 @@ class _PickleJudge:
         elif find_late_changes(self.log, attempt.changes):
             message = "a value is changed after it was passed to a call, so the call received a different value"
             self.findings.append(location.finding("changed-value", message))
-
-    def _decode_discarded(self, decoder: Decoder) -> set[int]:
-        """Decode calls that the value does not contain, as POP leaves them; return the ``id()`` of the unused ones."""
-        discarded: set[int] = set()
-        for node in reversed(self.log):
-            if isinstance(node, Call) and decoder.is_pending(node):
-                decoder.decode(node)
-                discarded.add(id(node))
-        return discarded
 
     def _judge_known_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
         """Judge the arguments of a call that has a decoder: unexpected names among them, and modules."""
@@ -347,42 +262,36 @@ class _PickleJudge:
         if rule in _CARRIED:
             if message.endswith(RUNS_WHEN_CALLED):
                 message += _when_called(self.location.key)
-            self._add(node, Remark(_CARRIED[rule], message, (name_of(node),)))  # type: ignore[arg-type]
+            self._add(node, _CARRIED[rule], message, name_of(node))  # type: ignore[arg-type]
         elif rule == "called":
-            self._add(node, Remark("carried-function", message, (name_of(node),), DANGEROUS))
+            self._add(node, "carried-function", message, name_of(node), verdict=DANGEROUS)
         elif rule == "base":
-            self._judge_base(node, message)
+            # an unknown name that a class pickled by value inherits from, or is created by
+            why = explain_danger(node.pair) if isinstance(node, Global) else None
+            if why or name_of(node) not in self.allow:
+                text = message + (f"; it {why}" if why else "")
+                self._report("dangerous-name" if why else "unknown-call", node, text)
         elif rule == "module":
             why = explain_danger((message, ""))
             text = f"the module {escape(message, SHOWN)} is imported" + (f": it {why}" if why else "")
-            self._add(node, Remark("dangerous-name" if why else "unknown-name", text, (message,)))
+            self._add(node, "dangerous-name" if why else "unknown-name", text, message)
         elif rule == "arguments":
             self._judge_arguments(node, message)
         elif isinstance(node, Global) and find(node.pair).role:
-            self._judge_callee(node)
+            # a known constructor that is a value, so that other code may call it with any arguments
+            message, why = "is stored as a value that other code may call", explain_danger(node.pair)
+            if why:
+                self._report("dangerous-name", node, f"{message}: it {why}")
+            else:
+                verdict = DANGEROUS if "reaches" in find(node.pair).uses else None
+                self._report("unchecked-arguments", node, message, verdict)
         else:
             self._judge_unrecognized(node)
-
-    def _judge_callee(self, node: Global) -> None:
-        """Judge a known constructor that is a value, so that other code may call it with any arguments."""
-        message, why = "is stored as a value that other code may call", explain_danger(node.pair)
-        if why:
-            self._report("dangerous-name", node, f"{message}: it {why}")
-        else:
-            verdict = DANGEROUS if "reaches" in find(node.pair).uses else None
-            self._report("unchecked-arguments", node, message, verdict)
-
-    def _judge_base(self, node: Node | Update, message: str) -> None:
-        """Judge an unknown name that a class pickled by value inherits from, or is created by."""
-        why = explain_danger(node.pair) if isinstance(node, Global) else None
-        if why or name_of(node) not in self.allow:
-            text = message + (f"; it {why}" if why else "")
-            self._report("dangerous-name" if why else "unknown-call", node, text)
 
     def _judge_arguments(self, node: Node | Update, message: str) -> None:
         """Judge a known constructor with arguments that sbformat does not know, or an invalid storage."""
         if not isinstance(node, Call):
-            self._add(node, Remark("unchecked-arguments", message))
+            self._add(node, "unchecked-arguments", message)
             return
         func = node.func
         is_reaching = "reaches" in find_called(node).uses or not isinstance(func, Global)
@@ -399,60 +308,55 @@ class _PickleJudge:
 
     # -- what is not understood -----------------------------------------------------------------------
 
-    def _describe_unrecognized(self, node: Node | Update) -> Remark | None:
-        """Return the finding for a row; None when there is nothing to report."""
-        if isinstance(node, Global):
-            return self._describe_import(node)
-        if isinstance(node, Call):
-            return self._describe_call(node)
-        if isinstance(node, Extension):
+    def _judge_unrecognized(self, node: Node | Update) -> None:
+        """Judge a row of the log by its name."""
+        if self.counter.is_full(DANGEROUS) and self.counter.is_full("unknown"):
+            self.counter.omitted += 1  # no finding can be worse than those that are listed
+        elif isinstance(node, Global):
+            self._judge_import(node)
+        elif isinstance(node, Call):
+            self._judge_call(node)
+        elif isinstance(node, Extension):
             message = "a name is taken from the copyreg registry by its number, so only the loading process knows it"
-            return Remark("computed-name", message, (name_of(node),))
-        if isinstance(node, Update) and isinstance(node.target, Global):
+            self._add(node, "computed-name", message, name_of(node))
+        elif isinstance(node, Update) and isinstance(node.target, Global):
             name = name_of(node.target)
             message = f"the pickle changes {escape(name, SHOWN)} itself, for the whole process that loads it"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS, "harmful")
-        if isinstance(node, Update) and not isinstance(node.target, Call):
-            return Remark("unchecked-arguments", "the pickle sets the state of a reference, which no pickler does")
-        return None
+            self._add(node, "unchecked-arguments", message, name, verdict=DANGEROUS, reason="harmful")
+        elif isinstance(node, Update) and not isinstance(node.target, Call):
+            message = "the pickle sets the state of a reference, which no pickler does"
+            self._add(node, "unchecked-arguments", message)
 
-    def _describe_algorithm(self, node: Global) -> Remark:
-        """Return the finding for an algorithm class where SB3 expects none."""
-        is_called = id(node) in self._called_names or id(node) in self._given_names
-        message = "an algorithm class is stored where SB3 expects none: called with a text, it creates that environment"
-        return Remark("called-name" if is_called else "unknown-name", message, (name_of(node),))
-
-    def _describe_import(self, node: Global) -> Remark | None:
-        name, why = name_of(node), explain_danger(node.pair)
-        row = find(node.pair)
+    def _judge_import(self, node: Global) -> None:
+        name, why, row = name_of(node), explain_danger(node.pair), find(node.pair)
         if row.is_known or self._is_of_program(name, row):
-            return None
-        if why and id(node) in self._plain_getters:
-            return None  # its calls have findings
-        if why:
-            return Remark("dangerous-name", f"{escape(name, SHOWN)} is imported: it {why}", (name,))
-        return None if name in self.allow else self._describe_unknown_import(node, name)
-
-    def _describe_unknown_import(self, node: Global, name: str) -> Remark:
+            return
         shown = escape(name, SHOWN)
         advice = f"if you trust it, allow {shown} by name"
-        if id(node) in self._called_names:
+        if why:
+            if id(node) not in self._plain_getters:  # whose calls have findings
+                self._add(node, "dangerous-name", f"{shown} is imported: it {why}", name)
+        elif name in self.allow:
+            return
+        elif id(node) in self._called_names:
             key = self._called_names[id(node)]
             where = "under 'data'" if key.endswith("__") else f"in {escape(key, SHOWN)!r}"
             message = f"sbformat does not know {shown}, and Stable-Baselines calls the value {where}; {advice}"
-            return Remark("called-name", message, (name,))
-        if id(node) in self._given_names:
+            self._add(node, "called-name", message, name)
+        elif id(node) in self._given_names:
             callee = escape(name_of(self._given_names[id(node)]), SHOWN)
             message = f"sbformat does not know {shown}, which is passed to {callee} and may be called there; {advice}"
-            return Remark("called-name", message, (name,))
-        message = f"sbformat does not know {shown}: loading imports its module, and calls nothing in it"
-        return Remark("unknown-name", message, (name,))
+            self._add(node, "called-name", message, name)
+        else:
+            message = f"sbformat does not know {shown}: loading imports its module, and calls nothing in it"
+            self._add(node, "unknown-name", message, name)
 
-    def _describe_call(self, node: Call) -> Remark | None:
+    def _judge_call(self, node: Call) -> None:
         func = node.func
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
-            return Remark("computed-name", message)
+            self._add(node, "computed-name", message)
+            return
         name, why = name_of(func), explain_danger(func.pair)
         row, called = find(func.pair), find_called(node)
         is_reaching = "reaches" in called.uses
@@ -460,21 +364,23 @@ class _PickleJudge:
             why = None
         shown = escape(name, SHOWN)
         if self._is_of_program(name, row):
-            if not name.startswith(_PROGRAM):
-                return None
-            message = f"an object of {shown} is created, a class of a TorchScript program"
-            return Remark("carried-program", message, (name,))
+            if name.startswith(_PROGRAM):
+                message = f"an object of {shown} is created, a class of a TorchScript program"
+                self._add(node, "carried-program", message, name)
+            return
         if self.is_cut and not why and (called.role or row.is_known):
-            return None
+            return
         if called.role and not (why and is_reaching):
             message = f"{shown} is called where no value of its type is expected"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS if is_reaching else None, call=node)
+            verdict = DANGEROUS if is_reaching else None
+            self._add(node, "unchecked-arguments", message, name, verdict=verdict, call=node)
+            return
         if why:
-            return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
+            self._add(node, "dangerous-name", f"{shown} is called: it {why}", name, call=node)
+            return
         if name in self.allow:
-            return None
+            return
         is_object = node.how.startswith("NEWOBJ")
-        rule: Rule = "unknown-object" if is_object else "unknown-call"
         advice = f"if you trust it, allow {shown} by name"
         if row.is_known:
             effect = f"loading runs {_methods_of(node)}" if is_object else "what the call does is not known"
@@ -484,7 +390,7 @@ class _PickleJudge:
             message += f"loading runs its {_methods_of(node)}; {advice}"
         else:
             message = f"{shown} is called, and sbformat does not know it; {advice}"
-        return Remark(rule, message, (name,), call=node)
+        self._add(node, "unknown-object" if is_object else "unknown-call", message, name, call=node)
 
     def _is_of_program(self, name: str, row: Known) -> bool:
         """Return whether a TorchScript archive defines the class of this name, or its loader replaces the function."""
@@ -492,10 +398,26 @@ class _PickleJudge:
 
     @cached_property
     def _called_names(self) -> dict[int, str]:
-        """The names that Stable-Baselines calls."""
-        attempt = self.attempt
-        root = attempt.pickle.value if attempt.pickle is not None else attempt.log if self.location.key else None
-        return find_called_names(root, self.location.key)
+        """The keys of ``data`` under which Stable-Baselines calls a name, by the ``id()`` of the name.
+
+        Agents of Stable Baselines 2 and files of ``policy.save`` contain keys themselves.
+        """
+        attempt, key = self.attempt, self.location.key
+        value = attempt.pickle.value if attempt.pickle is not None else attempt.log if key else None
+        pairs: Sequence[tuple[object, object]] = [(key, value)]
+        if not key:
+            is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
+            pairs = list_pairs(value[0] if is_agent else value)  # type: ignore[index]
+            if not is_agent:
+                is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
+                pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
+        called: dict[int, str] = {}
+        for name, part in pairs:
+            if isinstance(name, str) and (is_sb3_attribute(name) or name == UNKNOWN_KEY):
+                for found in _iter_parts([part], set(), is_deep=True):
+                    if isinstance(found, Global):
+                        called.setdefault(id(found), name)
+        return called
 
     @cached_property
     def _plain_getters(self) -> set[int]:
@@ -522,16 +444,28 @@ class _PickleJudge:
 
     @cached_property
     def _given_names(self) -> dict[int, Call]:
-        """The names that are passed to known constructors."""
-        return find_given_names(self.attempt.log)
+        """The calls of known constructors that receive a name, by the ``id()`` of the name."""
+        given: dict[int, Call] = {}
+        seen: set[int] = set()
+        for node in self.log:
+            if not isinstance(node, Call) or type(node.func) is not Global or not find(node.func.pair).is_known:
+                continue  # a call of an unknown name has a finding of its own
+            row = find_called(node)
+            if "carries" in row.uses:
+                continue
+            if "holds" in row.uses:  # items of a list are only stored, but a name instead of the list is iterated over
+                args = node.args if type(node.args) is tuple else ()
+                given.update((id(arg), node) for arg in args if isinstance(arg, Global))
+                continue
+            is_dict = row.role == "default_dict"  # whose items are only stored
+            values = [node.args, node.kwargs]
+            values += [update.value for update in node.updates or () if not (is_dict and update.how == "SETITEMS")]
+            for part in _iter_parts(values, seen):
+                if isinstance(part, Global):
+                    given.setdefault(id(part), node)
+        return given
 
     # -- findings -------------------------------------------------------------------------------------
-
-    def _judge_unrecognized(self, node: Node | Update) -> None:
-        if self._counter.is_full(DANGEROUS) and self._counter.is_full("unknown"):
-            self._counter.omitted += 1  # no finding can be worse than those that are listed
-        else:
-            self._add(node, self._describe_unrecognized(node))
 
     def _report(
         self,
@@ -544,23 +478,38 @@ class _PickleJudge:
         """Add a finding whose message is a sentence about the name of a node."""
         name = name_of(node)
         call = node if isinstance(node, Call) and isinstance(node.func, Global) else None
-        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, reason, call))
+        self._add(node, rule, f"{escape(name, SHOWN)} {predicate}", name, verdict=verdict, reason=reason, call=call)
 
-    def _add(self, node: Node | Update, remark: Remark | None) -> None:
-        if remark is None:
-            return
-        rule, message, names, verdict, why, call = remark
-        if (rule, message, names) in self._said:
-            self._said[rule, message, names] += call is not None
-            return
-        verdict = verdict or RULES[rule][0]
-        if self._counter.count(verdict, why or default_reason(rule, verdict)):
-            self._said[rule, message, names] = 0
-            found = self.location.finding(rule, remark.describe(), names=names, verdict=verdict, reason=why)
-            self._located.append((found, id(node), (rule, message, names)))
+    def _add(
+        self,
+        node: Node | Update,
+        rule: Rule,
+        message: str,
+        *names: str,
+        verdict: Verdict | None = None,
+        reason: Reason | None = None,
+        call: Call | None = None,
+    ) -> None:
+        """Add a finding, once.
 
-    def finish(self, data: bytes, budget: Budget, encoding: str) -> Judged:
-        """Return the findings, with the offsets of their opcodes when the bytes are available."""
+        :param verdict: None for that of the rule, like the reason
+        :param call: the call whose arguments the message lacks after the name
+        """
+        key = rule, message, names
+        if key in self._said:
+            self._said[key] += call is not None
+            return
+        verdict = verdict or RULES[rule]
+        if self.counter.count(verdict, reason or default_reason(rule, verdict)):
+            self._said[key] = 0
+            if call is not None:
+                start, shown, end = message.partition(escape(names[0], SHOWN))
+                message = f"{start}{shown}{render_arguments(call)}{end}"
+            found = self.location.finding(rule, message, names=names, verdict=verdict, reason=reason)
+            self._located.append((found, id(node), key))
+
+    def locate(self, data: bytes, budget: Budget, encoding: str) -> None:
+        """Add the findings about nodes, with the offsets of their opcodes when the bytes are available."""
         offsets: dict[int, int] = {}
         if self._located and data:
             traced = trace(data, self.attempt, budget, encoding=encoding)
@@ -568,16 +517,6 @@ class _PickleJudge:
         for finding, node, key in self._located:
             more = f"; {count_noun(self._said[key], 'more call')} of it" if self._said[key] else ""
             self.findings.append(finding._replace(offset=offsets.get(node), message=f"{finding.message}{more}"))
-        return Judged(
-            findings=self.findings,
-            imports=set(_iter_imports(self.log)),
-            pickle=self.attempt.pickle,
-            value=self.value,
-            parts=self.parts,
-            is_cut=self.is_cut,
-            omitted=self._counter.omitted,
-            is_harmful=self._counter.is_harmful,
-        )
 
 
 def _when_called(key: str) -> str:
@@ -654,75 +593,27 @@ _MODEL_DATA: Final = frozenset({"state_dict", "data"})
 """The keys of a file of ``policy.save``: parameters, and the arguments of the policy's constructor."""
 
 
-def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
-    """Return the calls of known constructors that receive a name, by the ``id()`` of the name."""
-    given: dict[int, Call] = {}
-    seen: set[int] = set()
-    for node in log:
-        if not isinstance(node, Call):
-            continue
-        if type(node.func) is not Global or not find(node.func.pair).is_known:
-            continue  # a call of an unknown name has a finding of its own
-        row = find_called(node)
-        if "carries" in row.uses:
-            continue
-        if "holds" in row.uses:  # items of a list are only stored, but a name instead of the list is iterated over
-            args = node.args if type(node.args) is tuple else ()
-            given.update((id(arg), node) for arg in args if isinstance(arg, Global))
-            continue
-        holds_items = row.role == "default_dict"
-        values = [node.args, node.kwargs]
-        values += [update.value for update in node.updates or () if not (holds_items and update.how == "SETITEMS")]
-        for name in _find_names(values, seen):
-            given.setdefault(id(name), node)
-    return given
+def _iter_parts(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> Iterator[object]:
+    """Yield the lists, tuples, bytearrays and nodes in values, each once, but nothing within nodes.
 
-
-def _find_names(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> list[Global]:
-    """Return the names in values, but not those within nodes.
-
-    :param seen: the ``id()`` of values that were visited before
-    :param is_deep: also return names within nodes, other than the name that a call calls
+    :param seen: the ``id()`` of values that were visited before; updated
+    :param is_deep: also yield what is within nodes, other than the name that a call calls
     """
-    found, todo = [], list(roots)
+    todo = list(roots)
     while todo:
         part = todo.pop()
-        if id(part) in seen or not isinstance(part, (Node, list, tuple)):
+        if id(part) in seen or not isinstance(part, (Node, list, tuple, bytearray)):
             continue
         seen.add(id(part))
-        if isinstance(part, Global):
-            found.append(part)
-        elif isinstance(part, Dict):
+        yield part
+        if isinstance(part, Dict):
             todo.extend(value for pair in part for value in pair)
         elif isinstance(part, (list, tuple)):
             todo.extend(part)
-        elif is_deep:
+        elif is_deep and isinstance(part, Node) and not isinstance(part, Global):
             if isinstance(part, Call):
                 todo += [part.args, part.kwargs]
             todo.extend(update.value for update in part.updates or ())
-    return found
-
-
-def find_called_names(value: object, key: str) -> dict[int, str]:
-    """Return the keys under which Stable-Baselines calls a name, by the ``id()`` of the name.
-
-    :param value: the tree of a pickle
-    :param key: the key of ``data`` that contains the pickle, or :data:`~sbformat.tools.scan.findings.UNKNOWN_KEY`;
-        empty for any other pickle. Agents of Stable Baselines 2 and files of ``policy.save`` contain keys themselves
-    """
-    pairs: Sequence[tuple[object, object]] = [(key, value)]
-    if not key:
-        is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
-        pairs = list_pairs(value[0] if is_agent else value)  # type: ignore[index]
-        if not is_agent:
-            is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
-            pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
-    called: dict[int, str] = {}
-    for name, part in pairs:
-        if isinstance(name, str) and (is_sb3_attribute(name) or name == UNKNOWN_KEY):
-            for found in _find_names([part], set(), is_deep=True):
-                called.setdefault(id(found), name)
-    return called
 
 
 def list_pairs(value: object) -> list[tuple[object, object]]:
@@ -743,34 +634,22 @@ def list_pairs(value: object) -> list[tuple[object, object]]:
 def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[object, int]]) -> bool:
     """Return whether a value was changed after a call received it, so that the call received a different value.
 
-    :param log: of a pickle
     :param changes: the changed values, each with the length of the log at that moment
     """
+    seen: set[int] = set()
     reached: set[int] = set()
     position = 0
     for target, moment in changes:
+        # Rows of the log up to this moment were performed before the change: their calls have received the old value.
         while position < min(moment, len(log)):
             node = log[position]
             position += 1
             if isinstance(node, Call):
-                _add_received([node.args, node.kwargs], reached)
+                parts = _iter_parts([node.args, node.kwargs], seen)
+                reached.update(id(part) for part in parts if not isinstance(part, Node))
         if id(target) in reached:
             return True
     return False
-
-
-def _add_received(roots: Iterable[object], reached: set[int]) -> None:
-    """Add the ``id()`` of every value that a call receives, but not those within nodes."""
-    todo = list(roots)
-    while todo:
-        part = todo.pop()
-        if id(part) in reached:
-            continue
-        if isinstance(part, bytearray):
-            reached.add(id(part))
-        elif isinstance(part, (list, tuple)):
-            reached.add(id(part))
-            todo.extend(value for pair in part for value in pair) if isinstance(part, Dict) else todo.extend(part)
 
 
 _STATE_DICTS: Final = frozenset(
@@ -799,13 +678,11 @@ _BYTES: Final = ("encode", "bytes")
 
 
 def judge_data_value(key: str, value: object, location: Location) -> Iterator[Finding]:
-    """Judge a value of ``data`` by what SB3 does with its key.
-
-    :param key: of ``data``
-    :param value: a JSON value, or a decoded one
-    :param location: of the value
-    """
+    """Judge a value of ``data`` by what SB3 does with its key."""
     text = _find_text(value)
+    is_callable = isinstance(value, (Function, Partial, Reference)) or (
+        isinstance(value, Described) and value.kind not in _PLAIN
+    )
     if key == "env" and value is not None:
         if text is None:
             yield location.finding("unknown-name", "SB3 never saves an environment, and uses this value as one")
@@ -814,15 +691,15 @@ def judge_data_value(key: str, value: object, location: Location) -> Iterator[Fi
             yield location.finding("dangerous-name", message, names=(text,))
     elif key == "tensorboard_log":
         yield from _judge_log_folder(str(value) if isinstance(value, PurePath) else text or "", location)
-    elif (
-        (
-            isinstance(value, (Function, Partial, Reference))
-            or (isinstance(value, Described) and value.kind not in _PLAIN)
-        )
-        and key not in CALLABLE_KEYS
-    ) or (isinstance(value, _CALLABLE_OBJECTS) and key not in OBJECT_KEYS):
+    elif (is_callable and key not in CALLABLE_KEYS) or (
+        isinstance(value, _CALLABLE_OBJECTS) and key not in OBJECT_KEYS
+    ):
         message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
-        yield location.finding("unknown-name", message, names=(_name_of(value),))
+        if isinstance(value, (Reference, Instance)):
+            name = ".".join((value if isinstance(value, Reference) else value.type).pair)
+        else:
+            name = value.qualname if isinstance(value, Function) else render_line(value)
+        yield location.finding("unknown-name", message, names=(name,))
 
 
 def _judge_log_folder(path: str, location: Location) -> Iterator[Finding]:
@@ -838,13 +715,6 @@ def _judge_log_folder(path: str, location: Location) -> Iterator[Finding]:
     yield location.finding("dangerous-name", message, names=(path,), reason=reason)
 
 
-def _name_of(value: object) -> str:
-    """Return the name of a class, function or schedule as people write it."""
-    if isinstance(value, (Reference, Instance)):
-        return ".".join((value if isinstance(value, Reference) else value.type).pair)
-    return value.qualname if isinstance(value, Function) else render_line(value)
-
-
 def _find_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
@@ -855,33 +725,26 @@ def _find_text(value: object) -> str | None:
 
 
 def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
-    """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute.
-
-    :param path: the name without its suffix
-    :param location: of the entry
-    """
+    """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute."""
     if path in _STATE_DICTS or path in TORCH_VARIABLES:
         return
     shown = escape(path, SHOWN)
     parts = path.split(".")
     if _PLAIN_NAME.fullmatch(path) and "ctypes" not in parts:
-        yield location.finding(
-            "unknown-entry", f"no release of SB3 writes {shown}; SB3 looks up an attribute of this name on the agent"
-        )
-        return
-    if len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
+        message = f"no release of SB3 writes {shown}; SB3 looks up an attribute of this name on the agent"
+        yield location.finding("unknown-entry", message)
+    elif len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
         message = f"SB3 looks up {shown} on the agent, attribute by attribute, which reaches objects other than tensors"
         yield location.finding("dangerous-name", message, names=(path,))
-        return
-    yield location.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is not the name of an attribute")
+    else:
+        message = f"SB3 looks up {shown} on the agent, which is not the name of an attribute"
+        yield location.finding("unknown-entry", message)
 
 
 def judge_state_dict(tree: object, parts: Iterable[object], location: Location) -> Iterator[Finding]:
     """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
 
-    :param tree: the tree of its pickle
     :param parts: every composite value and node of the pickle, also of values that it popped
-    :param location: of the entry
     """
     if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
         keys = [key for key, _ in list_pairs(tree)]
@@ -905,8 +768,7 @@ def _judge_keys(parts: Iterable[object], location: Location) -> Iterator[Finding
                 yield location.finding("unchecked-arguments", "a key is neither text, a number nor bytes")
                 return
             if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):
-                message = (
-                    "a fused optimizer, which does not check the sizes of its state and may access memory past a tensor"
-                )
+                message = "a fused optimizer, which does not check the sizes of its state "
+                message += "and may access memory past a tensor"
                 yield location.finding("unchecked-arguments", message)
                 return

@@ -2,7 +2,7 @@
 
 Any bytes may be a pickle, because pickles of the protocols 0 and 1 have no mark. Text and numbers can begin like one by
 chance but seldom continue like one, so bytes count as a pickle when the machine reaches STOP or an import
-(:func:`_looks_like_pickle` has the exact rules). Another pickle may follow. Every bytes object in a pickle is examined
+(:func:`_is_pickle` has the exact rules). Another pickle may follow. Every bytes object in a pickle is examined
 in the same way, after the pickle itself.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
@@ -18,21 +18,22 @@ from sbformat.container.reader import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.known.dangerous import explain_danger
 from sbformat.limits import Budget
-from sbformat.pkl.decode import attempt
+from sbformat.pkl import Pickle
+from sbformat.pkl.decode import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import BYTES, Call, Global, Unread, Update
 from sbformat.tools.scan.findings import FindingCounter
-from sbformat.tools.scan.judge import judge, judge_decoded
+from sbformat.tools.scan.judge import Judged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
     from sbformat.limits import Limits
-    from sbformat.pkl.decode import Attempt
     from sbformat.pkl.tree import Node
+    from sbformat.pth.context import DecodeContext
     from sbformat.tools.scan.findings import Finding, Location
-    from sbformat.tools.scan.judge import Judged
 
 MAX_DEPTH: Final = 8
 """Levels of files within files, and of pickles within pickles."""
@@ -49,19 +50,18 @@ _ATTEMPT_COST: Final = 400
 
 
 class PickleScanner(ABC):
-    """Judges pickles, collects the findings of one scan, and limits how much it examines.
+    """Judges pickles, collects the findings of one scan, and limits how much it examines."""
 
-    :param limits: of the whole scan
-    :param allow: dotted names to treat as known
-    """
-
-    def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
+    def __init__(self, limits: Limits, allow: frozenset[str], progress: Callable[[int], None] | None = None) -> None:
         self.budget = Budget(limits)
         self.allow = allow
+        self.progress = progress
         self.findings: list[Finding] = []
         self.counter = FindingCounter()
         self.imports: set[str] = set()
         self.pickles = 0
+        self.format: Kind | None = None
+        """The type of the outermost zip, once it is known."""
         self.is_program = False
         """Whether the records of a TorchScript archive are being scanned."""
         self._postponed: list[tuple[bytes | bytearray | Unread, Location, int]] | None = None
@@ -75,8 +75,9 @@ class PickleScanner(ABC):
     # -- how much is examined: a small file may contain itself thousands of times ----------------------
 
     def grant(self, size: int) -> None:
-        """Allow four bytes of pickles, and of recovered content, for each byte of a file."""
+        """Allow a file in memory, and four bytes of pickles and of recovered content for each of its bytes."""
         self._bytes_left += _BYTES_PER_BYTE * size
+        self.budget.grant(size)
 
     def bytes_left(self) -> int:
         """Return how many more bytes may be examined."""
@@ -85,18 +86,10 @@ class PickleScanner(ABC):
     def charge(self, size: int, location: Location) -> bool:
         """Charge for bytes to examine; return whether any were left before."""
         before, self._bytes_left = self._bytes_left, self._bytes_left - size
-        if before > 0 >= self._bytes_left:
+        if before > 0 >= self._bytes_left:  # once: for what uses the budget up, not for what comes after
             message = "the file contains more data within itself than is examined; from here on, nothing is"
             self.add(location.finding("broken", message))
         return before > 0
-
-    def _is_new(self, data: bytes, location: Location) -> bool:
-        """Return whether the same pickle was not judged at this location: base64 can be decoded in several ways."""
-        seen = location, hashlib.sha256(data).digest()
-        if seen in self._seen:
-            return False
-        self._seen.add(seen)
-        return True
 
     # -- pickles --------------------------------------------------------------------------------------
 
@@ -124,13 +117,13 @@ class PickleScanner(ABC):
     ) -> Judged | None:
         """Judge a pickle in each way in which unpicklers read it; return the result of the first."""
         first = None
+        seen = location, hashlib.sha256(data[: found.reached]).digest()
+        is_new = seen not in self._seen  # base64 can be decoded in several ways
+        self._seen.add(seen)
         for number, reading in enumerate(found.readings):
             self.charge(reading.reached + _NODE_COST * reading.built, location)
-            if number or self._is_new(data[: found.reached], location):
-                judged = judge(
-                    reading, data, location, self.budget, self.allow, encoding=encoding, is_program=self.is_program
-                )
-                self.add_judged(judged, location, depth)
+            if number or is_new:
+                judged = self.judge(reading, data, location, depth, encoding=encoding)
                 first = first or judged
         return first
 
@@ -163,7 +156,7 @@ class PickleScanner(ABC):
                 return True
             raw, found = self._attempt(data[start:])
             ends = [start + end for end in reversed(found.all_ends)]
-            if self._is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
+            if _is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
                 count += 1
                 self._judge_readings(found, raw, location, depth, encoding="utf-8")
                 last = max(last, *ends, 0) if ends else len(data)
@@ -175,19 +168,6 @@ class PickleScanner(ABC):
         if count and last < len(data) and is_whole:
             self._report_trailing(len(data) - last, last, location)
         return count > 0
-
-    def _is_pickle(self, found: Attempt, raw: bytes, size: int, *, is_nested: bool) -> bool:
-        """Return whether bytes are a pickle, whole or broken.
-
-        :param raw: those that were read
-        :param size: number of all bytes
-        """
-        is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
-        is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
-        is_too_large = is_likely and _exceeds_limit(found.error, is_cut=len(raw) < size)
-        return (
-            is_framed or is_too_large or _looks_like_pickle(found, size, is_marked=is_marked(raw), is_nested=is_nested)
-        )
 
     def _attempt(self, rest: memoryview | Unread) -> tuple[bytes, Attempt]:
         """Decode the pickle that bytes may begin with; return the bytes that were read, and the result.
@@ -220,26 +200,51 @@ class PickleScanner(ABC):
             pickle = decode_large(source, self.budget, encoding="utf-8")
         except SbformatError:
             return False
-        self.add_judged(judge_decoded(pickle, b"", location, self.budget, self.allow), location, depth)
+        self.judge(pickle, b"", location, depth)
         return True
 
     # -- bytes in pickles -----------------------------------------------------------------------------
 
-    def add_judged(self, judged: Judged, location: Location, depth: int) -> None:
-        """Add the result for a pickle, and scan the bytes objects in it."""
+    def judge(
+        self,
+        found: Attempt | Pickle,
+        data: bytes,
+        location: Location,
+        depth: int,
+        *,
+        encoding: str = "utf-8",
+        scope: DecodeContext | None = None,
+    ) -> Judged:
+        """Judge a pickle, and scan the bytes objects in it.
+
+        :param found: the pickle, decoded as far as possible, or whole
+        :param data: the pickle and any bytes that follow it; empty when offsets are not needed
+        :param encoding: of Python 2's 8-bit strings
+        :param scope: finds the storages of a ``.pth``
+        """
+        is_program = self.is_program and not isinstance(found, Pickle)
+        tried = Attempt(found, found.log, None, found.size) if isinstance(found, Pickle) else found
+        judged = Judged(location, self.allow, tried, is_program=is_program)
+        judged.judge_pickle(self.budget, scope, len(data))
+        if tried.error is not None:
+            judged.findings.append(location.broken(tried.error))
+        judged.locate(data, self.budget, encoding)
         self.pickles += 1
         self.imports |= judged.imports
-        self.counter.omitted += judged.omitted
-        self.counter.is_harmful = self.counter.is_harmful or judged.is_harmful
+        self.counter.omitted += judged.counter.omitted
+        self.counter.is_harmful = self.counter.is_harmful or judged.counter.is_harmful
         self.add(*judged.findings)
         for part in judged.parts:
             if type(part) in BYTES:
                 if len(part) > 1:  # type: ignore[arg-type]
                     self._scan_or_postpone(part, location, depth)  # type: ignore[arg-type]
             elif type(part) is Call:
-                encoded = _decode_encoded_bytes(part)
+                encoded = None
+                with suppress(TensorError):
+                    encoded = encoded_bytes(part)  # as protocol 2 pickles bytes
                 if encoded:
                     self._scan_or_postpone(encoded, location, depth)
+        return judged
 
     def _scan_or_postpone(self, part: bytes | bytearray | Unread, location: Location, depth: int) -> None:
         if self._postponed is None:
@@ -253,8 +258,8 @@ class PickleScanner(ABC):
         if self._postponed is not None:
             yield
             return
-        postponed: list[tuple[bytes | bytearray | Unread, Location, int]] = []
-        self._postponed = postponed
+        self._postponed = []
+        postponed = self._postponed
         try:
             yield
         finally:
@@ -277,27 +282,28 @@ class PickleScanner(ABC):
             self.add(location.broken(error))
 
 
-def _decode_encoded_bytes(node: Call) -> bytes | None:
-    """Return the bytes that a call of ``_codecs.encode`` returns, as protocol 2 pickles them."""
-    try:
-        return encoded_bytes(node)
-    except TensorError:
-        return None
-
-
 def is_marked(raw: bytes | bytearray | memoryview) -> bool:
     """Return whether bytes begin as a pickle of protocol 2 or newer does."""
     return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
 
 
-def _looks_like_pickle(found: Attempt, size: int, *, is_marked: bool, is_nested: bool) -> bool:
-    """Return whether an attempt is that of a pickle and not of text or numbers that begin like one.
+def _is_pickle(found: Attempt, raw: bytes, size: int, *, is_nested: bool) -> bool:
+    """Return whether bytes are a pickle, whole or broken, and not text or numbers that begin like one.
 
     Of the protocols 0 and 1, which have no mark, a pickle of plain data counts only when nothing else follows.
+
+    :param raw: those that were read
+    :param size: number of all bytes
     """
+    has_mark = is_marked(raw)
+    if not is_nested and found.error is not None and _FRAME in raw[: found.reached]:
+        return True
+    is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short and len(raw) < size
+    if (is_cut or isinstance(found.error, LimitError)) and (has_mark or not is_nested):
+        return True  # its end is unknown; numbers in an array seldom have the mark
     if found.pickle is not None:
-        return is_marked or bool(found.log) or (not is_nested and found.pickle.size == size)
-    if is_marked:
+        return has_mark or bool(found.log) or (not is_nested and found.pickle.size == size)
+    if has_mark:
         return bool(found.log)
     return any(_is_unlikely_by_chance(node) for node in found.log)
 
@@ -307,8 +313,3 @@ def _is_unlikely_by_chance(node: Node | Update) -> bool:
     if isinstance(node, Update):
         return isinstance(node.target, Global)
     return isinstance(node, Call) or (isinstance(node, Global) and explain_danger(node.pair) is not None)
-
-
-def _exceeds_limit(error: SbformatError | None, *, is_cut: bool) -> bool:
-    """Return whether decoding stopped at a limit, so that the end of the pickle is unknown."""
-    return isinstance(error, LimitError) or (is_cut and isinstance(error, PickleError) and error.is_cut_short)

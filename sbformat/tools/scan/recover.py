@@ -53,19 +53,12 @@ _BLOB: Final = re.compile(_MARKER.pattern + rb'"\s*:\s*"([^"]*)')
 """The key of a serialized value, and its base64 text, in which characters may be escaped."""
 
 
-class Member(Record):
-    """A member of a damaged zip, read by one compression method."""
+def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[tuple[str, int, bytes | memoryview]]:
+    """Yield the name, compression method and content of members, whether or not the central directory lists them.
 
-    name: str
-    method: int
-    content: bytes | memoryview
-    """Return the bytes of a stored member up to the next header, or as many of a compressed one as can be inflated."""
+    A member starts with a local header. The content of a stored one ends at the next header, that of a compressed one
+    is as much as can be inflated. A member may have several methods.
 
-
-def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[Member]:
-    """Yield every member that starts with a local header, whether or not the central directory lists it.
-
-    :param data: a zip, or what should be one
     :param bytes_left: returns how many more bytes may be examined: several headers may claim the same bytes
     """
     raw = bytes(data)
@@ -85,7 +78,7 @@ def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[Me
         for used in dict.fromkeys((method, *(other for begin, other in listed if begin == start))):
             content = inflate_member(data[at:], used, most) if used else data[at:stop]
             if content or used == ZSTANDARD:
-                yield Member(name, used, content)
+                yield name, used, content
 
 
 def _list_directory(raw: bytes) -> list[tuple[int, int]]:
@@ -104,8 +97,6 @@ def inflate_member(data: memoryview, method: int, most: int) -> bytes:
     """Return the content of a compressed member as far as it can be inflated; empty for an unsupported method.
 
     :param data: the compressed member and any bytes that follow it
-    :param method: number of the compression method in the zip
-    :param most: maximum number of bytes to return
     """
     import bz2
     import lzma
@@ -198,8 +189,7 @@ def iter_tar_members(data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
 def iter_blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
     """Yield the key and the pickle of every serialized value in an invalid ``data``: at any depth, duplicates included.
 
-    :param raw: the bytes of the entry
-    :param budget: limits what is parsed as JSON; in the rest, a search finds the key of serialized values
+    What the budget allows is parsed as JSON; in the rest, a search finds the key of serialized values.
     """
     found: list[tuple[str, str]] = []
 
@@ -246,7 +236,6 @@ class _Blob(Record):
 def iter_base64_readings(text: str, budget: Budget) -> Iterator[bytes]:
     """Yield what decoders decode base64 text to: Python's lenient one, and those that ignore padding or accept ``-_``.
 
-    :param text: as ``data`` contains it
     :param budget: limits memory: only the beginning of a text that is too long is decoded
     """
     most = _max_text(budget)

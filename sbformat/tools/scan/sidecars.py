@@ -40,14 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.io.source import Source
-    from sbformat.pkl.tree import Pair
     from sbformat.tools.scan.findings import Finding, Location
 
 
 NAMESPACE: Final = "tag:yaml.org,2002:python/"
 """The beginning of the tags of Python objects."""
 MAX_OPENINGS: Final = 8
-"""Openings that are looked for in one file."""
 LONGEST: Final = 1024
 """Bytes of a suffix, and of each part of a directive, that are examined; no name that sbformat knows needs as many."""
 
@@ -65,7 +63,6 @@ _DIRECTIVE: Final = re.compile(
 """What follows is looked at and not taken: in UTF-16, the end of a comment can look like a part of a directive, after
 which the real one stands."""
 _MOST_DIRECTIVES: Final = 500
-"""Directives of a file that are read."""
 _TOO_LONG: Final = ("", "")
 _AFTER_PREFIX: Final = "()"
 """First bytes of the line ends U+2028 and U+2029 in UTF-16 with the least significant byte first."""
@@ -90,7 +87,6 @@ class Tag(Record):
     """What follows :data:`NAMESPACE`, decoded: ``name:os.system``. Empty: a directive that is too long or one too many,
     so that its tags are not looked for."""
     line: int
-    """Its line, from 1."""
 
 
 REPEATED: Final = Tag("", 0)
@@ -107,10 +103,7 @@ def contains_tags(source: Source) -> bool:
 
 
 def iter_python_tags(source: Source) -> Iterator[Tag]:
-    """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one.
-
-    :param source: a file of any type and size
-    """
+    """Yield whatever may be a tag of a Python object, and ``REPEATED`` for each that is spelled like an earlier one."""
     openings = [_Opening("!!", "tag:yaml.org,2002:"), _Opening("!<", "")]
     pairs: set[tuple[str, str]] = set()
     finder, lines, seen = _compile_finder(openings), _Lines(source), set[bytes]()
@@ -202,10 +195,7 @@ def _choose_decoder(head: bytes) -> Callable[[bytes | memoryview, str], tuple[st
 
 
 class _Lines:
-    """Counts the lines of a file that is read in pieces.
-
-    :param source: the file
-    """
+    """Counts the lines of a file that is read in pieces."""
 
     def __init__(self, source: Source) -> None:
         self._decode = _choose_decoder(bytes(source.view(0, min(source.size, 4))))
@@ -251,31 +241,17 @@ _SCRIPT_HEADS: Final = (
 """First bytes of scripts, and of programs for Linux, Windows and macOS."""
 
 
-def _only_stores(pair: Pair) -> bool:
-    """Return whether a class only stores its arguments; rl_zoo3 writes OrderedDict into every folder."""
-    row = find(("builtins", pair[1]) if pair[0] == "__builtin__" else pair)
-    return "plain type" in row.uses or row.role == "ordered_dict"
-
-
 def is_script(name: str, head: bytes) -> bool:
-    """Return whether a file is a script or program, which is listed and not judged.
-
-    :param name: of the file
-    :param head: its first bytes
-    """
+    """Return whether a file is a script or program, which is listed and not judged."""
     return head.startswith(_SCRIPT_HEADS) or name.lower().endswith(_SCRIPT_SUFFIXES)
 
 
 def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | None:
-    """Judge a YAML tag by what ``yaml.UnsafeLoader`` does with it; None for one that is known.
-
-    :param tag: a tag, or text that is spelled as one
-    :param location: of the file
-    :param allow: dotted names to treat as known
-    """
+    """Judge a YAML tag by what ``yaml.UnsafeLoader`` does with it; None for one that is known."""
     tail = tag.name.rstrip(_AFTER_TAG)
     kind, colon, name = tail.partition(":")
-    pair, line = _split_name(name), tag.line
+    module, _, last = name.rpartition(".")
+    pair, line = (module or "builtins", last), tag.line  # as PyYAML splits it
     if not tag.name:
         message = f"the %TAG directive in line {line} may name Python objects, and its tags were not examined"
         return location.finding("python-tag", message, line=line)
@@ -285,23 +261,13 @@ def judge_tag(tag: Tag, location: Location, allow: frozenset[str]) -> Finding | 
         message = f"a YAML tag in line {line} creates a Python object in a way that sbformat does not know"
         return location.finding("python-tag", message, names=(tail,), line=line)
     is_called = kind in _CALLS
+    row = find(("builtins", last) if module == "__builtin__" else pair)
+    only_stores = "plain type" in row.uses or row.role == "ordered_dict"  # rl_zoo3 writes OrderedDict everywhere
     is_class_of_torch = kind == "name" and name.startswith(_NAMED) and find(pair).is_known
-    if name in allow or (is_called and _only_stores(pair)) or is_class_of_torch:
+    if name in allow or (is_called and only_stores) or is_class_of_torch:
         return None
     why = explain_danger((name, "") if kind == "module" else pair)
-    module = name.rpartition(".")[0]
-    more = (
-        f": it {why}"
-        if why
-        else f", which imports {escape(module or 'builtins', SHOWN)}"
-        if module or is_called
-        else ""
-    )
+    more = f", which imports {escape(pair[0], SHOWN)}" if module or is_called else ""
+    more = f": it {why}" if why else more
     message = f"{escape(name, SHOWN)} {(_IMPORTS | _CALLS)[kind]} by a YAML tag in line {line}{more}"
     return location.finding("python-tag", message, names=(name,), reason="harmful" if why else None, line=line)
-
-
-def _split_name(name: str) -> Pair:
-    """Return the module and the name in it, as PyYAML splits them."""
-    module, _, last = name.rpartition(".")
-    return module or "builtins", last

@@ -36,8 +36,8 @@ def finding(rule: str = "dangerous-name", **changed: Any) -> dict[str, Any]:
     """A finding as a report has it."""
     row = {
         "rule": rule,
-        "verdict": RULES[rule][0],  # type: ignore[index]
-        "reason": default_reason(rule, RULES[rule][0]),  # type: ignore[arg-type, index]
+        "verdict": RULES[rule],  # type: ignore[index]
+        "reason": default_reason(rule, RULES[rule]),  # type: ignore[arg-type, index]
         "entry": "data",
         "key": "lr_schedule",
         "offset": 2,
@@ -114,8 +114,8 @@ def test_every_rule_is_described() -> None:
     assert SARIF.schema["$defs"]["ruleId"]["enum"] == list(rules)
     assert list(RULE_HELP) == list(RULES)
     assert len({rule["name"] for rule in rules.values()}) == len(rules)
-    for name, (verdict, meaning) in RULES.items():
-        assert rules[name]["shortDescription"]["text"] == meaning
+    for name, verdict in RULES.items():
+        assert rules[name]["shortDescription"]["text"] == RULE_HELP[name].summary
         assert rules[name]["defaultConfiguration"]["level"] == LEVELS[verdict]
         assert rules[name]["helpUri"] == f"{PAGE}#{name}"
         assert RULE_HELP[name].remedy in rules[name]["help"]["markdown"]
@@ -148,7 +148,7 @@ def test_a_dangerous_finding_of_a_lower_rule_has_a_rule_of_its_own() -> None:
     for rule in DANGEROUS_TOO:
         run = run_of(report(finding(rule), finding(rule, verdict="dangerous")))
         assert [(row["ruleId"], row["level"]) for row in run["results"]] == [
-            (rule, LEVELS[RULES[rule][0]]),
+            (rule, LEVELS[RULES[rule]]),
             (f"{rule}-dangerous", "error"),
         ]
         described = run["tool"]["driver"]["rules"][run["results"][1]["ruleIndex"]]
@@ -159,7 +159,7 @@ def test_the_rules_that_may_be_dangerous_are_those_of_the_vectors() -> None:
     vectors = [vector for prefix in ("scan-", "tensor-", "method-93") for vector in read_vectors(prefix=prefix)]
     found = {(row.rule, row.verdict) for vector in vectors for row in scan(decode_file(vector)).findings}
     assert len(found) > 15
-    assert {rule for rule, verdict in found if verdict != RULES[rule][0]} == set(DANGEROUS_TOO)
+    assert {rule for rule, verdict in found if verdict != RULES[rule]} == set(DANGEROUS_TOO)
 
 
 def test_levels_never_fall_as_verdicts_rise() -> None:
