@@ -131,7 +131,7 @@ def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo],
 def _tensor(opened: Source, start: int, size: int, dtype: str, shape: tuple[int, ...]) -> TensorInfo:
     is_typed = dtype in STORAGE_CLASSES
     numel = size // DTYPES[dtype].itemsize if is_typed else size
-    storage = FileStorage(opened, start, dtype if is_typed else "", numel, is_bool=dtype == "bool")
+    storage = FileStorage(opened, start, dtype if is_typed else "", numel)
     return TensorInfo(dtype, shape, contiguous(shape), 0, storage)
 
 

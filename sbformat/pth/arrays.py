@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from sbformat.errors import TensorError, UnsupportedError
+from sbformat.errors import UnsupportedError
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo, array_buffer
 from sbformat.pth.array_streams import runs_of_both
 from sbformat.pth.context import check_indices
-from sbformat.pth.values import DTYPES, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import (
+    DTYPES,
+    QuantizedTensor,
+    SparseTensor,
+    Storage,
+    TensorInfo,
+    check_bools,
+    refuse_unsupported,
+    swapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,8 +63,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             raise UnsupportedError(message) from None
         attribute = DTYPES[name].numpy.removeprefix("ml_dtypes.")
         if not hasattr(ml_dtypes, attribute):
-            message = f"the installed ml_dtypes has no {name}; the extra sbformat[dtypes] needs ml_dtypes >= 0.6"
-            raise UnsupportedError(message)
+            refuse_unsupported(
+                f"the installed ml_dtypes has no {name}; the extra sbformat[dtypes] needs ml_dtypes >= 0.6"
+            )
         found = _NUMPY_DTYPES[name] = np.dtype(getattr(ml_dtypes, attribute))
     return found
 
@@ -63,7 +73,6 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
     """Make the array of a tensor.
 
-    :param info: the tensor
     :param budget: charged when bytes are copied
     :param copies: where to keep copies of storages: the array is then writable and aligned; None for a
         read-only view
@@ -81,7 +90,10 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
         direct: np.ndarray = np.ndarray(shape, dtype, array_buffer(storage.bytes()), offset * dtype.itemsize)
         return direct
     if 0 in steps and (conj or neg or name == "complex32"):
-        array = to_array(_collapsed(info), budget, copies=copies)
+        # One item along each expanded dimension, so that each item is computed once.
+        once = tuple(1 if step == 0 and size else size for size, step in zip(shape, steps))
+        collapsed = info._replace(shape=once, strides=tuple(step or 1 for step in steps))
+        array = to_array(collapsed, budget, copies=copies)
         strides = [0 if step == 0 else stride for step, stride in zip(steps, array.strides)]
         expanded: np.ndarray = np.lib.stride_tricks.as_strided(array, shape, strides, writeable=copies is not None)
         return expanded
@@ -89,9 +101,8 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
         array = _half_complex(info, budget)
     else:
         array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget, copies)
-    if name == "bool" and (array.view(np.uint8) > 1).any():
-        message = f"expected only bytes 0 and 1 in the bool storage {info.storage.key!r}, got others"
-        raise TensorError(message)
+    if name == "bool":
+        check_bools(array.tobytes(), f"the bool storage {storage.key!r}")
     if conj or neg:
         budget.inflate(array.nbytes)
         array = np.conjugate(array) if conj else array
@@ -99,12 +110,6 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     if copies is None and array.flags.writeable:
         array.flags.writeable = False
     return array
-
-
-def _collapsed(info: TensorInfo) -> TensorInfo:
-    """Return a tensor with one item along each expanded dimension, so that each item is computed once."""
-    shape = tuple(1 if step == 0 and size else size for size, step in zip(info.shape, info.strides))
-    return info._replace(shape=shape, strides=tuple(step or 1 for step in info.strides))
 
 
 def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies | None = None) -> np.ndarray:
@@ -159,13 +164,11 @@ def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | b
         return data
     if storage.swapped is None:
         storage.swapped = {}
-    swapped = storage.swapped.get(swap)
-    if swapped is None:
+    native = storage.swapped.get(swap)
+    if native is None:
         budget.inflate(len(data))
-        whole = len(data) - len(data) % swap
-        swapped = np.frombuffer(data[:whole], f"u{swap}").byteswap().tobytes()
-        storage.swapped[swap] = swapped
-    return swapped
+        native = storage.swapped[swap] = swapped(data, swap)
+    return native
 
 
 def storage_array(storage: Storage, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
@@ -303,12 +306,6 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
         else:
             done[id(value)] = type(value)(made)
     return done[id(root)]
-
-
-_BOOL: Final = "bool"
-_COMPLEX32: Final = "complex32"
-_NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
-"""The dtype of the array, where torch has another name."""
 
 
 _COMPARED: Final = 1 << 18

@@ -41,7 +41,7 @@ The legacy stream is five pickles, then the bytes of the storages, little-endian
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import (
@@ -68,10 +68,18 @@ from sbformat.pth.constructors import CONSTRUCTORS, named_value
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, storage_itemsize
+from sbformat.pth.values import (
+    PLAIN,
+    OnUnknown,
+    Storage,
+    check_keys,
+    refuse,
+    refuse_unsupported,
+    storage_itemsize,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
@@ -97,12 +105,7 @@ class _Frame:
 
 
 def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
-    """Build the value of a pickle.
-
-    :param pickle: the decoded pickle
-    :param context: opens the storages; a new one for each pickle
-    :param on_unknown: ``error`` refuses unknown constructors and names, ``inert`` keeps their nodes
-    """
+    """Build the value of a pickle; the context opens its storages, and is a new one for each pickle."""
     shared = pickle.shared
     context.copied -= pickle.size
     done: dict[int, tuple[object, int]] = {}
@@ -194,7 +197,7 @@ def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> objec
         keys = check_keys(node, context)  # type: ignore[arg-type]
         return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
     if kind is list:
-        return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
+        return _Frame(node, list(node), lambda parts: parts)  # type: ignore[call-overload]
     if kind is tuple:
         return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
     if kind is Persistent:
@@ -205,10 +208,6 @@ def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> objec
         return _members(list(node), context, set if kind is Set else frozenset)  # type: ignore[call-overload]
     value = named_value(node) if type(node) is Global else None
     return _unknown(node, context, on_unknown) if value is None else value
-
-
-def _itself(parts: list[Any]) -> list[Any]:
-    return parts
 
 
 def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> object:
@@ -225,7 +224,10 @@ def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> ob
     if role == "ordered_dict":
         return _ordered_dict(node, context)
     if role in ("set", "frozenset"):
-        return _set_of(node, context, set if role == "set" else frozenset)
+        args = node.args
+        if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
+            refuse("expected a list for a set, got another value")
+        return _members(list(args[0]) if args else [], context, set if role == "set" else frozenset)
     from sbformat.pkl.numpy import array_info
 
     return array_info(node)
@@ -269,18 +271,14 @@ def _copied_bytes(role: str, node: Call) -> int:
     return len(copied) if type(copied) in (str, bytes, bytearray) else 0
 
 
-def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
+def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: RET503 -- refuse raises
     if on_unknown == "inert":
         context.resolve(node)
         return node
-    message = f"{_describe(node)} is not a known constructor or name; on_unknown='inert' keeps its node"
-    raise UnsupportedError(message)
-
-
-def _describe(node: object) -> str:
+    name = quote(node) if type(node) is Global else f"a {type(node).__name__}"
     if type(node) is Call and type(node.func) is Global:
-        return f"{quote(node.func)}, which is called here,"
-    return quote(node) if type(node) is Global else f"a {type(node).__name__}"
+        name = f"{quote(node.func)}, which is called here,"
+    refuse_unsupported(f"{name} is not a known constructor or name; on_unknown='inert' keeps its node")
 
 
 def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
@@ -323,13 +321,6 @@ def _metadata_of(update: Update) -> object:
     return state[0][1]
 
 
-def _set_of(node: Call, context: DecodeContext, kind: Callable[[Any], object]) -> object:
-    args = node.args
-    if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
-        refuse("expected a list for a set, got another value")
-    return _members(list(args[0]) if args else [], context, kind)
-
-
 def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], object]) -> object:
     context.height = 1
     return kind(check_keys(Dict([(item, None) for item in items]), context))
@@ -342,10 +333,7 @@ _WORD: Final = 64
 
 
 def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
-    """Decode the pickles and find the storages that follow them.
-
-    :return: the pickle of the object, and the context with its storages
-    """
+    """Return the pickle of the object in a legacy stream, and the context with the storages that follow it."""
     cursor = Cursor(data, TensorError)
     _check_head(cursor, budget)
     pickle = decode_next(cursor, budget)
@@ -353,14 +341,14 @@ def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext
         _refuse_legacy("; ".join(pickle.flags), cursor.position)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
     context = DecodeContext(budget, storages.open, id_items=6)
-    context.check_popped(pickle)
+    context.check_all(pickle.discarded)  # torch.load opens these storages as well
     context.check_all(pickle.value)
     storages.lay_out()
     return pickle, context
 
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:
-    """The magic number, the protocol and the writer's system."""
+    """Check the magic number, the protocol and the writer's system."""
     first = decode_next(cursor, budget)
     if type(first.value) is not int or first.value != LEGACY_MAGIC:
         message = "a pickle, but not a torch file: its first value is not torch's magic number"
@@ -417,10 +405,10 @@ class _Storages:
     def open(self, key: str, dtype: str, numel: int, location: str, view: tuple[str, int, int] | None) -> Storage:
         """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
         if key not in self._listed:
-            _refuse_legacy(f"the storage {quote(key)} is not in the list of keys", None)
+            refuse(f"the storage {quote(key)} is not in the list of keys")
         known = self._facts.setdefault(key, (dtype, numel, location))
         if known != (dtype, numel, location):
-            _refuse_legacy(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations", None)
+            refuse(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations")
         itemsize = storage_itemsize(dtype)
         root = self._roots.get(key)
         if root is None:
@@ -429,11 +417,9 @@ class _Storages:
             return root
         name, offset, size = view
         if name in self._listed or self._views.setdefault(name, (key, offset, size)) != (key, offset, size):
-            _refuse_legacy(
-                f"the view {quote(name)} of the storage {quote(key)} has the key of a storage, or of another view", None
-            )
+            refuse(f"the view {quote(name)} of the storage {quote(key)} has the key of a storage, or of another view")
         if offset + size > numel:
-            _refuse_legacy(f"a view of the storage {quote(key)} extends beyond it", None)
+            refuse(f"a view of the storage {quote(key)} extends beyond it")
         start, stop = offset * itemsize, (offset + size) * itemsize
         part = Storage(key, dtype, size, location, "little", lambda name: self._runs[name][start:stop], key)
         part.part_of = root, start
@@ -458,7 +444,7 @@ class _Storages:
             _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor.position)
 
 
-def _refuse_legacy(message: str, offset: int | None) -> NoReturn:
+def _refuse_legacy(message: str, offset: int) -> NoReturn:
     raise TensorError(message, offset=offset)
 
 
@@ -466,7 +452,6 @@ _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
     *IGNORED_RECORDS,
 )  # fmt: skip
-_ID_ITEMS: Final = 5
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
@@ -483,7 +468,6 @@ def loads(
     """Decode a ``.pth`` file of any torch release since 0.1.10.
 
     :param data: the file's bytes: a torch zip (torch >= 1.6) or a legacy stream
-    :param limits: the limits that the file must keep
     :param on_unknown: ``error`` refuses a constructor that is unknown, ``inert`` keeps its node of
         :mod:`sbformat.pkl.tree` in its place
     :param unchecked_crc: read files that torch wrote without CRCs
@@ -513,8 +497,7 @@ def decode_pth(
         pickle, context = open_legacy(data, budget)
         return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
-        message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
-        raise UnsupportedError(message)
+        refuse_unsupported("this is the tar that torch wrote before 0.1.10; torch.load reads it")
     message = (
         f"expected a torch zip or a legacy torch file, got a file that starts with {quote(head.decode('latin-1'))}"
     )
@@ -528,17 +511,12 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
-    data, new_context, name = _opened(container, budget)
-    try:
-        pickle = decode_pickle(data, budget, encoding="utf-8")
+    pickle, context, name = open_zip(container, budget)
+    with _named(name):
         if pickle.flags:
             refuse("; ".join(pickle.flags))
-        context = new_context()
-        context.check_popped(pickle)
+        context.check_all(pickle.discarded)  # torch.load opens these storages as well
         made = StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
-    except SbformatError as error:
-        _name_record(error, name)
-        raise
     made.records = container
     return made
 
@@ -552,16 +530,6 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
     """Return the pickle of an opened torch zip, the context that opens its storages, and the name of its record."""
-    data, new_context, name = _opened(container, budget)
-    try:
-        return decode_pickle(data, budget, encoding="utf-8"), new_context(), name
-    except SbformatError as error:
-        _name_record(error, name)
-        raise
-
-
-def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], DecodeContext], str]:
-    """Return the bytes of the pickle, a function that creates a context, and the name of the pickle's record."""
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
@@ -577,31 +545,35 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
         record = records.get(name)
         if record is None:
             refuse(f"the storage {quote(key)} has no record")
-        if is_plain and record.method == STORED:  # nearly always
-            storage: Storage = Storage(key, dtype, numel, location, byte_order, load, name)
+        facts = key, dtype, numel, location, byte_order
+        storage: Storage
+        if is_plain and record.method == STORED:  # nearly always: the slower question is not asked
+            storage = Storage(*facts, load, name)
         elif container.is_inflated(name):
-            storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
+            storage = InflatedStorage(*facts, container, name)
         elif container.is_in_memory:
-            storage = Storage(key, dtype, numel, location, byte_order, load, name)
+            storage = Storage(*facts, load, name)
         else:
-            storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
+            storage = RecordStorage(*facts, container, name)
         if storage.nbytes != record.size:
             itemsize = storage_itemsize(dtype)
             refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 
+    with _named(pickle_name):
+        pickle = decode_pickle(load(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
+    return pickle, DecodeContext(budget, open_storage, id_items=5), pickle_name
+
+
+@contextmanager
+def _named(record: str) -> Iterator[None]:
+    """Add the name of a record to an error without one."""
     try:
-        data = load(pickle_name, limit="pickle_bytes")
+        yield
     except SbformatError as error:
-        _name_record(error, pickle_name)
+        if error.entry is None:
+            error.within(record)
         raise
-    return data, partial(DecodeContext, budget, open_storage, _ID_ITEMS), pickle_name
-
-
-def _name_record(error: SbformatError, name: str) -> None:
-    """Add the name of the record to an error without one."""
-    if error.entry is None:
-        error.within(name)
 
 
 def is_torch_zip(source: Source) -> bool:
@@ -629,8 +601,7 @@ def _root(container: Container) -> str:
     if joined != joined.casefold():
         _check_case(container, root)
     if root + TORCHSCRIPT_RECORD in container:
-        message = "this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it"
-        raise UnsupportedError(message)
+        refuse_unsupported("this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it")
     if root + PICKLE_RECORD not in container:
         refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
     return root

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import STORAGE_CLASSES, Node
-from sbformat.pth.arrays import numpy_dtype
+from sbformat.pth.arrays import c_order, numpy_dtype
 from sbformat.pth.compare import Mismatch, check_names, misfit, optimizer_misfits
 from sbformat.pth.values import (
     DTYPES,
@@ -35,7 +35,9 @@ from sbformat.pth.values import (
     SparseTensor,
     Storage,
     TensorInfo,
+    check_bools,
     contiguous,
+    cut,
     segment,
 )
 
@@ -49,7 +51,7 @@ _CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPE
     "c8": "complex64", "i1": "int8", "u1": "uint8", "i4": "int32",
 }  # fmt: skip
 """torch's dtypes by numpy's code, without complex32 and the quantized dtypes, whose codes belong to other dtypes."""
-_PIECE: Final = 1 << 18
+_BOOLS: Final = "a bool array"
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> str:
@@ -62,50 +64,32 @@ def torch_dtype(dtype: np.dtype[Any]) -> str:
 
 
 class _BoolStorage(Storage):
-    """Memory of bools. A view of another dtype may have written other bytes into it, which readers refuse."""
+    """Memory of bools."""
 
     __slots__ = ()
 
-    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in chunks."""
-        for piece in super().chunks(swap):
-            _check_bools(piece)
-            yield piece
-
-
-def _check_bools(piece: Chunk) -> None:
-    if (np.frombuffer(piece, np.uint8) > 1).any():
-        message = "expected only bytes 0 and 1 in a bool array, got others"
-        raise TensorError(message)
+    def _pieces(self, start: int, stop: int) -> Iterator[Chunk]:
+        return (check_bools(piece, _BOOLS) for piece in super()._pieces(start, stop))
 
 
 class _ScatteredStorage(Storage):
-    """The items of an array that is not contiguous: copied in chunks, and never kept in memory."""
+    """The items of an array that is not contiguous, in C order: copied in chunks, and never kept in memory."""
 
     __slots__ = ("_array",)
 
     def __init__(self, array: np.ndarray, dtype: str) -> None:
         self._array = array
-        super().__init__("", dtype, array.size if dtype else array.nbytes, "cpu", "little", self._whole, "")
-
-    def _whole(self, _: str) -> memoryview:
-        return memoryview(b"".join(self.chunks()))
+        super().__init__(
+            "", dtype, array.size if dtype else array.nbytes, "cpu", "little", lambda _: memoryview(b""), ""
+        )
 
     def bytes(self) -> memoryview:
         """Return its bytes as a copy."""
-        return self._whole("")
+        return memoryview(b"".join(self.chunks()))
 
-    def chunks(self, swap: int = 1) -> Iterator[Chunk]:  # noqa: ARG002 -- it is little-endian already
-        """Yield its items in C order."""
-        flags = ["external_loop", "buffered", "zerosize_ok"]
-        dtype = self._array.dtype
-        if dtype.itemsize > 1 and dtype.kind != "V":  # ml_dtypes has no other order
-            dtype = dtype.newbyteorder("<")
-        for piece in np.nditer(self._array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=_PIECE):  # type: ignore[call-overload]
-            raw = np.ascontiguousarray(piece).view(np.uint8).tobytes()
-            if self.dtype == "bool":
-                _check_bools(raw)
-            yield raw
+    def _pieces(self, start: int, stop: int) -> Iterator[Chunk]:
+        for piece in cut(c_order(self._array), start, stop):
+            yield check_bools(piece, _BOOLS) if self.dtype == "bool" else piece
 
 
 def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
