@@ -179,8 +179,6 @@ def leaf_misfits(
     """Yield the given values, tensors apart, that the template does not have or that differ from its own.
 
     :param template: its values by path, tensors among them
-    :param given: values that are not tensors, by path
-    :param is_equal: compares two of them
     """
     hints = _HINTED
     for path, value in given.items():
@@ -198,16 +196,10 @@ def optimizer_misfits(
 ) -> list[Mismatch]:
     """List why an optimizer's tree is not for the parameters of the template; either may have no state.
 
-    Its groups have the options that the template's have, its state is that of its own parameters.
-
-    :param template: the tree to compare with
-    :param infos: its tensors by path
-    :param given: the tree
-    :param tensors: its tensors by path
+    Its groups have the options that the template's have, its state is that of its own parameters. ``infos`` are the
+    template's tensors by path, ``tensors`` those of the given tree.
     """
     mismatches = []
-    theirs: dict[Any, Any]
-    mine: dict[Any, Any]
     known: set[object] = set()
     for at, (theirs, mine) in enumerate(zip_longest(_groups(template), _groups(given), fillvalue={})):
         wanted, listed = len(_items(theirs.get("params"))), _items(mine.get("params"))
@@ -241,12 +233,11 @@ def optimizer_misfits(
 
 
 def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:
-    """Yield the keys that a part of the template lacks, if it has keys."""
-    known = template if isinstance(template, (dict, set)) and template else None
-    if known is None:
+    """List the keys that a part of the template lacks, if it has keys."""
+    if not isinstance(template, (dict, set)) or not template:
         return []
-    names = [segment(key) for key in known]
-    found = [_unexpected(segment(key), what, names) for key in given if key not in known]
+    names = [segment(key) for key in template]
+    found = [_unexpected(segment(key), what, names) for key in given if key not in template]
     return [row._replace(loc=place + row.loc) for row in found]
 
 

@@ -137,13 +137,13 @@ class DecodeContext:
             refuse(f"the storage {quote(key)} is referred to with two sizes")
         return storage
 
-    def _other_id(self, parts: object) -> Storage:  # noqa: RET503 -- refuse raises
+    def _other_id(self, parts: object) -> Storage:
         """Return the storage of an id that :meth:`resolve` replaced; refuse every other."""
         if type(parts) is StorageId:
             return parts.storage
         if type(parts) is tuple and parts[:1] == ("module",):
             refuse_unsupported("a whole nn.Module was pickled, which only the code of its class can read")
-        refuse(
+        return refuse(
             f"expected {self.id_items} items ('storage', class, key, location, numel) as a persistent id, got others"
         )
 

@@ -271,14 +271,14 @@ def _copied_bytes(role: str, node: Call) -> int:
     return len(copied) if type(copied) in (str, bytes, bytearray) else 0
 
 
-def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: RET503 -- refuse raises
+def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
     if on_unknown == "inert":
         context.resolve(node)
         return node
     name = quote(node) if type(node) is Global else f"a {type(node).__name__}"
     if type(node) is Call and type(node.func) is Global:
         name = f"{quote(node.func)}, which is called here,"
-    refuse_unsupported(f"{name} is not a known constructor or name; on_unknown='inert' keeps its node")
+    return refuse_unsupported(f"{name} is not a known constructor or name; on_unknown='inert' keeps its node")
 
 
 def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
@@ -303,7 +303,7 @@ def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
     return _Frame(node, [value for _, value in pairs] + metadata, make)
 
 
-def _initial_pairs(args: object) -> list[tuple[object, object]]:  # noqa: RET503 -- refuse raises
+def _initial_pairs(args: object) -> list[tuple[object, object]]:
     """Return the pairs of ``OrderedDict()`` or, as Python 2 wrote it, ``OrderedDict([[key, value], ...])``."""
     if args == ():
         return []
@@ -311,7 +311,7 @@ def _initial_pairs(args: object) -> list[tuple[object, object]]:  # noqa: RET503
         pairs = [tuple(item) if type(item) in (list, tuple) else () for item in args[0]]
         if all(len(pair) == 2 for pair in pairs):
             return pairs
-    refuse("expected pairs for an OrderedDict, got another value")
+    return refuse("expected pairs for an OrderedDict, got another value")
 
 
 def _metadata_of(update: Update) -> object:

@@ -7,6 +7,7 @@ names that share memory there share it in the result.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ from sbformat.pth.values import (
     check_bools,
     contiguous,
     cut,
+    refuse_unsupported,
     segment,
 )
 
@@ -58,8 +60,7 @@ def torch_dtype(dtype: np.dtype[Any]) -> str:
     """Return torch's name of a numpy dtype."""
     name = dtype.name if dtype.name in DTYPES else _CODES.get(dtype.str[1:])
     if name is None or dtype.hasobject or dtype.names:
-        message = f"torch has no dtype for numpy's {dtype}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"torch has no dtype for numpy's {dtype}")
     return name
 
 
@@ -96,9 +97,6 @@ def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
     """Describe arrays as tensors, without a copy if their items are contiguous or overlap with others.
 
     Arrays that overlap share a storage if they have one dtype and it contains no byte that belongs to none of them.
-
-    :param arrays: of dtypes that torch has
-    :return: one tensor for each array, in order
     """
     found: dict[int, TensorInfo] = {}
     runs: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
@@ -116,7 +114,7 @@ def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
 
 
 def _bounds(array: np.ndarray) -> tuple[int, int] | None:
-    """First and last address of its items; None when torch has no strides for them, or it has none."""
+    """Return the first and last address of its items; None when torch has no strides for them, or it has none."""
     if not array.size:
         return None
     if any(step < 0 or step % array.itemsize for size, step in zip(array.shape, array.strides) if size > 1):
@@ -140,7 +138,7 @@ def _overlapping(spans: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, 
 
 
 def _described_together(group: list[tuple[int, int, int]], arrays: Sequence[np.ndarray]) -> dict[int, TensorInfo]:
-    """One storage for arrays that overlap; one for those of them without gaps, when all together leave gaps."""
+    """Describe arrays that overlap over one storage; when they leave gaps together, those of them without any."""
     low, high = group[0][0], max(stop for _, stop, _ in group)
     places = {index: (start, arrays[index].shape, arrays[index].strides) for start, _, index in group}
     if _cover([arrays[index] for index in {place: index for index, place in places.items()}.values()], low, high):
@@ -164,14 +162,16 @@ def _cover(arrays: list[np.ndarray], low: int, high: int) -> bool:
     """Return whether overlapping arrays cover all bytes between two addresses: other bytes must not be saved."""
     if all(map(_is_dense, arrays)):
         return True
-    if sum(map(_distinct_bytes, arrays)) < high - low:
-        return False
     itemsize = arrays[0].itemsize
+    # Expanded items count once: an upper bound, which saves the marks below for most arrays with gaps.
+    distinct = (math.prod(size for size, step in zip(array.shape, array.strides) if step) for array in arrays)
+    if sum(distinct) * itemsize < high - low:
+        return False
     marks = np.zeros((high - low) // itemsize, bool)
     for array in arrays:
         steps = [step // itemsize if size > 1 else 0 for size, step in zip(array.shape, array.strides)]
         start = (_address(array) - low) // itemsize
-        np.lib.stride_tricks.as_strided(marks[start:], array.shape, steps)[...] = True
+        as_strided(marks[start:], array.shape, steps)[...] = True
     return bool(marks.all())
 
 
@@ -185,22 +185,13 @@ def _is_dense(array: np.ndarray) -> bool:
     return True
 
 
-def _distinct_bytes(array: np.ndarray) -> int:
-    """Return an upper bound of the bytes of its items, counting expanded ones once."""
-    product = array.itemsize
-    for size, step in zip(array.shape, array.strides):
-        product *= size if step else 1
-    return product
-
-
 def _run(first: np.ndarray, numel: int) -> Storage:
     """Return a storage over the memory that begins with an array's first item."""
     items = first.view(f"V{first.itemsize}")  # numpy has no array interface for ml_dtypes
-    flat = np.lib.stride_tricks.as_strided(items, (numel,), (first.itemsize,), writeable=False)
+    flat = as_strided(items, (numel,), (first.itemsize,), writeable=False)
     raw = memoryview(flat.view(np.uint8).data)
     name = torch_dtype(first.dtype)
-    is_native = first.dtype.isnative
-    order = sys.byteorder if is_native else {"little": "big", "big": "little"}[sys.byteorder]
+    order = sys.byteorder if first.dtype.isnative else {"little": "big", "big": "little"}[sys.byteorder]
     typed = name in STORAGE_CLASSES
     kind = _BoolStorage if name == "bool" else Storage
     return kind("", name if typed else "", numel if typed else len(raw), "cpu", order, lambda _: raw, "")
@@ -238,21 +229,18 @@ _DEEPEST: Final = 200
 def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
     """Return the tree of a state dict whose tensors are numpy arrays.
 
-    :param value: what :meth:`StateDict.to_numpy` gives: mappings, lists and tuples of arrays and plain values. What has
-        ``__array__`` counts as an array, a numpy scalar as the number it is.
     :param tensors: paths where a numpy scalar is an array, too: arithmetic makes one of an array without dimensions
     """
     walk = _Walk(tensors)
     plain, _ = walk.plain(value, "")
-    walk.describe()
+    walk.infos = dict(zip(walk.arrays, describe(list(walk.arrays.values()))))
     return walk.filled(plain)
 
 
 def as_array(value: Any, path: str) -> np.ndarray:
     """Return a value as an array; a torch tensor without its gradient."""
     if np.ma.is_masked(value):
-        message = f"{quote(path)} is a masked array, and a .pth cannot contain masks"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"{quote(path)} is a masked array, and a .pth cannot contain masks")
     try:
         return np.asarray(value.detach() if hasattr(value, "detach") else value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -279,8 +267,9 @@ class _Walk:
         self._done: dict[int, tuple[Any, int, object]] = {}
         """By identity: what was made of a value, its levels of containers, and the value, so that no other gets its
         ``id()``."""
-        self._arrays: dict[int, np.ndarray] = {}
-        self._infos: dict[int, TensorInfo] = {}
+        self.arrays: dict[int, np.ndarray] = {}
+        self.infos: dict[int, TensorInfo] = {}
+        """The tensor of each array by its ``id()``."""
         self._filled: dict[int, Any] = {}
 
     # -- the given values -----------------------------------------------------------------------------
@@ -289,8 +278,7 @@ class _Walk:
         """Return plain containers of arrays and values, and the number of nested levels."""
         done = self._done.get(id(value))
         if depth + (done[1] if done else 0) > _DEEPEST:
-            message = f"nested more than {_DEEPEST} levels deep, or contains itself: {quote(path)}"
-            raise UnsupportedError(message)
+            refuse_unsupported(f"nested more than {_DEEPEST} levels deep, or contains itself: {quote(path)}")
         if done is None:
             made, levels = self._made(value, path, depth)
             done = self._done[id(value)] = made, levels, value
@@ -304,7 +292,10 @@ class _Walk:
             self._filled[id(value)] = value
             return value, 0
         if _is_array(value) or (isinstance(value, np.generic) and path in self._tensors):
-            return self._array(value, path), 0
+            array = as_array(value, path)
+            _require_dtype(path, array)
+            self.arrays[id(array)] = array
+            return array, 0
         if isinstance(value, np.generic):
             return _number(value, path), 0
         if isinstance(value, Mapping):
@@ -317,12 +308,6 @@ class _Walk:
         if isinstance(value, (list, tuple)):
             return self._sequence(value, path, depth)
         return _leaf(value, path), 0
-
-    def _array(self, value: Any, path: str) -> np.ndarray:
-        array = as_array(value, path)
-        _require_dtype(path, array)
-        self._arrays[id(array)] = array
-        return array
 
     def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> tuple[dict[Any, Any], int]:
         made: dict[Any, Any] = OrderedDict() if isinstance(value, OrderedDict) else {}
@@ -350,15 +335,11 @@ class _Walk:
 
     # -- and with tensors -----------------------------------------------------------------------------
 
-    def describe(self) -> None:
-        """Describe all arrays; arrays that overlap share one storage."""
-        self._infos = dict(zip(self._arrays, describe(list(self._arrays.values()))))
-
     def filled(self, value: Any) -> Any:
         """Return the result of :meth:`plain` with tensors instead of arrays; shared parts stay shared."""
         kind = type(value)
         if kind is np.ndarray:
-            return self._infos[id(value)]
+            return self.infos[id(value)]
         if id(value) in self._filled or kind not in _MADE:
             return self._filled.get(id(value), value)
         made: Any
@@ -395,8 +376,7 @@ def _leaf(value: Any, path: str) -> object:
     for kind in _PLAIN:
         if isinstance(value, kind):
             return kind(_plain_key(item, path) for item in value) if kind in (set, frozenset) else kind(value)
-    message = f"{quote(path)} is a {type(value).__name__}, which a .pth cannot contain"
-    raise UnsupportedError(message)
+    return refuse_unsupported(f"{quote(path)} is a {type(value).__name__}, which a .pth cannot contain")
 
 
 def _plain_key(key: Any, path: str) -> Any:
@@ -412,17 +392,17 @@ def _plain_part(key: Any, path: str) -> Any:
     for kind in _KEYS:
         if isinstance(key, kind):
             return kind(key) if key is not None else None
-    message = f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot contain"
-    raise UnsupportedError(message)
+    return refuse_unsupported(
+        f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot contain"
+    )
 
 
 def _as_quantized(info: Any) -> Any:
     """Return the same integers in a storage of torch's quantized dtype."""
-    if info.dtype not in _QUANTIZED:
-        if info.dtype not in QUANTIZED:
-            message = f"expected int8, uint8 or int32 as the integers of a quantized tensor, got {info.dtype}"
-            raise UnsupportedError(message)
+    if info.dtype in QUANTIZED:
         return info
+    if info.dtype not in _QUANTIZED:
+        refuse_unsupported(f"expected int8, uint8 or int32 as the integers of a quantized tensor, got {info.dtype}")
     old = info.storage
     name = _QUANTIZED[info.dtype]
     storage = Storage("", name, old.numel, "cpu", old.byte_order, lambda _: old.bytes(), "")
@@ -450,7 +430,6 @@ class _View(Record):
 def share(infos: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
     """Complete the arrays of tensors with several names, and of views that other tensors cover.
 
-    :param infos: the template's tensors by path
     :param arrays: new ones by path, in the template's shapes and dtypes; those of other names are added
     :return: the contradictions: items that are shared in the template and have different bits here
     """
@@ -542,14 +521,12 @@ def with_arrays(
 ) -> Any:
     """Return the template's tree with other tensors; everything else in it, order and flags included, stays.
 
-    :param template: the tree of a state dict
     :param infos: its tensors by path
     :param arrays: by path; each of the template's shape, and of a dtype that becomes its
         dtype without another kind of number (float64 becomes float32, float does not become int), nor beyond its
         range. A name may be left out when the template has the same tensor under another one, or has a tensor there
         that is no array (sparse, quantized, complex32), which stays. Names of one tensor must not contradict one
         another.
-    :param entry: its name, for messages
     :param others: what is known not to fit
     """
     mismatches = list(others)
@@ -567,7 +544,13 @@ def with_arrays(
     if mismatches:
         order = {path: at for at, path in enumerate(infos)}
         raise misfit(sorted(mismatches, key=lambda row: order.get(row.loc, len(order))), entry)
-    return _replaced(template, infos, {path: fitting[path] for path in infos if path in fitting})
+    paths = [path for path in infos if path in fitting]
+    tensors = {}
+    for path, info in zip(paths, describe([fitting[path] for path in paths])):
+        old = infos[path]
+        flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
+        tensors[path] = info._replace(**flags)
+    return _rebuilt(template, "", tensors)
 
 
 def like_optimizer(
@@ -577,14 +560,7 @@ def like_optimizer(
     tensors: Mapping[str, Any],
     array_of: Callable[[TensorInfo], np.ndarray],
 ) -> Any:
-    """Return an optimizer's tree as given, for the parameters of the template, in its dtypes.
-
-    :param template: the tree to compare with
-    :param infos: its tensors by path
-    :param given: the tree
-    :param tensors: its tensors by path
-    :param array_of: returns the array of a tensor
-    """
+    """Return an optimizer's tree as given, for the parameters of the template, in its dtypes."""
     mismatches = optimizer_misfits(template, infos, given, tensors)
     cast: dict[str, np.ndarray] = {}
     for path, info in tensors.items():
@@ -635,15 +611,6 @@ def _fits(dtype: np.dtype[Any], wanted: str) -> bool:
 
 def _level(name: str) -> str:
     return next((level for level in _LEVELS if level in name), "int")
-
-
-def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Any:
-    tensors = {}
-    for path, info in zip(given, describe(list(given.values()))):
-        old = infos[path]
-        flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
-        tensors[path] = info._replace(**flags)
-    return _rebuilt(template, "", tensors)
 
 
 def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:
