@@ -7,20 +7,21 @@ dict. numpy is not needed: tensors are bytes until they are requested.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.archive.archive import Archive, SingleFileArchive
 from sbformat.archive.entries import FileEntries
 from sbformat.arrayfiles.headers import read_tensors
 from sbformat.container.layout import encode_path, is_state_dict
 from sbformat.data import parse_object
-from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.errors import DataError, MissingEntryError, SbformatError, quote
 from sbformat.formats.sb2 import npy_tensor
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.file_storage import FileStorage
 from sbformat.pth.portable import from_portable
+from sbformat.pth.values import refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,15 +41,7 @@ _NPY_SUFFIX: Final = ".npy"
 
 
 class ArrayFile(SingleFileArchive):
-    """A file of plain arrays: a state dict of one level.
-
-    :param entries: the file alone
-    :param kind: ``safetensors`` or ``npz``
-    :param tensors: gives them by name
-    :param budget: the operation's
-    :param options: how entries are decoded
-    :param records: the zip that the arrays are in
-    """
+    """A file of plain arrays: a state dict of one level; ``records`` is the zip that the arrays are in."""
 
     __slots__ = ("_records", "_tensors")
 
@@ -74,19 +67,11 @@ class ArrayFile(SingleFileArchive):
         return self._records
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        state_dict = StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy)
-        state_dict.entry = name
-        return state_dict
+        return StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy, entry=name)
 
 
 def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
-    """Open a ``.safetensors`` file.
-
-    :param opened: the file
-    :param entries: the same, as the one entry
-    :param budget: the operation's
-    :param options: how entries are decoded
-    """
+    """Open a ``.safetensors`` file, whose one entry is the file."""
     tensors, metadata = read_tensors(opened, budget)
     document = decode_description(metadata.get(METADATA_KEY), budget.limits)
     if document is None:
@@ -95,7 +80,7 @@ def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: 
 
 
 def open_npz(container: Container, entries: Entries, budget: Budget, options: ReadOptions) -> ArrayFile:
-    """Open a ``.npz`` file; the arguments are as those of :func:`open_safetensors`."""
+    """Open a ``.npz`` file, whose one entry is the file."""
 
     def tensors() -> dict[str, TensorInfo]:
         budget.spend("tensors", len(container))
@@ -117,11 +102,9 @@ def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]]
         return None  # what extract writes: facts about the arrays
     version, rows = document.get("version"), document["entries"]
     if type(version) is not int or version != PORTABLE_VERSION:
-        message = f"expected a description of version {PORTABLE_VERSION}, got {quote(version, 40)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected a description of version {PORTABLE_VERSION}, got {quote(version, 40)}")
     if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
-        message = "expected a list of entries as its description"
-        raise DataError(message)
+        _refuse("expected a list of entries as its description")
     return rows
 
 
@@ -131,13 +114,7 @@ def build_archive(
     limits: Limits,
     options: ReadOptions | None = None,
 ) -> Archive:
-    """Build the archive that a file describes.
-
-    :param rows: the description
-    :param tensors: by name; each belongs to an entry
-    :param limits: the largest sizes and counts to accept
-    :param options: how entries are decoded
-    """
+    """Build the archive that a file describes; each tensor belongs to an entry."""
     budget = Budget(limits)
     kept, made = build_contents(rows, tensors, budget)
     archive = Archive(FileEntries(kept, budget), "sb3", budget, *([options] if options else []))
@@ -156,8 +133,7 @@ def build_contents(
     for row in rows:
         name = row["name"]
         if name in kept or name in made:
-            message = f"its description names {quote(name)} twice"
-            raise DataError(message)
+            _refuse(f"its description names {quote(name)} twice")
         try:
             encode_path(name)
             content = _content(row, tensors, used, limits)
@@ -169,9 +145,12 @@ def build_contents(
             kept[name] = content
     left = next((name for name in tensors if name not in used), None)
     if left is not None:
-        message = f"its description does not name the tensor {quote(left)}"
-        raise DataError(message)
+        _refuse(f"its description does not name the tensor {quote(left)}")
     return kept, made
+
+
+def _refuse(message: str) -> NoReturn:
+    raise DataError(message)
 
 
 def _content(
@@ -191,5 +170,4 @@ def _content(
     if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
         used.add(name)
         return info.storage.source() if isinstance(info.storage, FileStorage) else BytesSource(info.storage.bytes())
-    message = "its description has no content for this entry, and no tensor of bytes has its name"
-    raise DataError(message)
+    return _refuse("its description has no content for this entry, and no tensor of bytes has its name")

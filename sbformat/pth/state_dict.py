@@ -84,21 +84,19 @@ class StateDict(Decoded, Mapping[Any, Any]):
     Arrays are created on access; parts that share memory in the file share it here. ``tree`` is the same without
     numpy, with :class:`~sbformat.pth.values.TensorInfo` instead of arrays.
 
-    :param tree: the decoded tree
-    :param budget: the budget of the operation
     :param copy: return copies of arrays instead of views
+    :param entry: the archive's entry, for messages
     """
 
     __slots__ = ("_budget", "_copy", "_leaves", "entry", "records", "tree")
 
     tree: Any
     entry: str | None
-    """The archive's entry, for messages."""
     records: Container | None
     """The torch zip that it was read from."""
 
-    def __init__(self, tree: object, budget: Budget, *, copy: bool = False) -> None:
-        self.entry = None
+    def __init__(self, tree: object, budget: Budget, *, copy: bool = False, entry: str | None = None) -> None:
+        self.entry = entry
         self.records = None
         self.tree = tree
         self._budget = budget
@@ -166,9 +164,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def with_tree(self, tree: object) -> StateDict:
         """Return a state dict of the same entry with another tree."""
-        made = StateDict(tree, self._budget, copy=self._copy)
-        made.entry = self.entry
-        return made
+        return StateDict(tree, self._budget, copy=self._copy, entry=self.entry)
 
     def new_budget(self) -> Budget:
         """Return a fresh budget for one operation on it."""
@@ -176,11 +172,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def named(self, entry: str) -> StateDict:
         """Return the state dict with the name of its entry, for messages."""
-        if self.entry == entry:
-            return self
-        made = self.with_tree(self.tree)
-        made.entry = entry
-        return made
+        return self if self.entry == entry else StateDict(self.tree, self._budget, copy=self._copy, entry=entry)
 
     # -- as a mapping ---------------------------------------------------------------------------------
 
