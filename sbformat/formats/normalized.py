@@ -37,10 +37,7 @@ _MARGIN: Final = 1e-3
 
 
 def is_surely_normalized(archive: Archive) -> bool:
-    """Return whether it is certain that the observations of an agent were normalized.
-
-    :param archive: of any kind
-    """
+    """Return whether it is certain that the observations of an agent were normalized."""
     if archive.format not in SB3_ARCHIVES or archive.data.get(_ORIGINAL) is None:
         return False
     try:
@@ -51,11 +48,7 @@ def is_surely_normalized(archive: Archive) -> bool:
 
 
 def was_normalized(archive: Archive, space: Space) -> bool:
-    """Return whether the observations of an agent were normalized, as far as that is certain.
-
-    :param archive: with ``data``
-    :param space: of its observations
-    """
+    """Return whether the observations of an agent, of this space, were normalized, as far as that is certain."""
     data = archive.data
     if data.get(_ORIGINAL) is None:
         return False
