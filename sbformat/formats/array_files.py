@@ -109,10 +109,7 @@ def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]]
 
 
 def build_archive(
-    rows: list[dict[str, Any]],
-    tensors: Mapping[str, TensorInfo],
-    limits: Limits,
-    options: ReadOptions | None = None,
+    rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], limits: Limits, options: ReadOptions | None = None
 ) -> Archive:
     """Build the archive that a file describes; each tensor belongs to an entry."""
     budget = Budget(limits)

@@ -33,15 +33,7 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.layout import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError
-from sbformat.io.opening import (
-    LARGE_FILE_BYTES,
-    base_name,
-    is_folder,
-    is_remote,
-    open_large,
-    open_source,
-    open_url,
-)
+from sbformat.io.opening import LARGE_FILE_BYTES, base_name, is_folder, is_remote, open_large, open_source, open_url
 from sbformat.io.source import is_in_memory
 from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle

@@ -232,8 +232,7 @@ def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any],
         Storage: lambda storage: storage_array(storage, budget, copies=copies),
         ArrayInfo: lambda info: info.to_numpy(),
         SparseTensor: lambda sparse: sparse._replace(
-            indices=index_arrays(sparse, budget, copies=copies),
-            values=to_array(sparse.values, budget, copies=copies),
+            indices=index_arrays(sparse, budget, copies=copies), values=to_array(sparse.values, budget, copies=copies)
         ),
         QuantizedTensor: lambda quantized: quantized._replace(
             **{

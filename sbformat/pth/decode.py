@@ -68,15 +68,7 @@ from sbformat.pth.constructors import CONSTRUCTORS, named_value
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.values import (
-    PLAIN,
-    OnUnknown,
-    Storage,
-    check_keys,
-    refuse,
-    refuse_unsupported,
-    storage_itemsize,
-)
+from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, refuse_unsupported, storage_itemsize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

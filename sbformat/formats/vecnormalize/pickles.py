@@ -371,11 +371,7 @@ _ANY: Final = Limits()._replace(pickle_bytes=2**40, pickle_nodes=2**31)
 
 
 def write_vecnormalize(
-    value: VecNormalize,
-    path: str | os.PathLike[str],
-    *,
-    target: str | Release = NEWEST,
-    overwrite: bool = False,
+    value: VecNormalize, path: str | os.PathLike[str], *, target: str | Release = NEWEST, overwrite: bool = False
 ) -> None:
     """Write a ``vecnormalize.pkl`` for SB3, completely or not at all (STATISTICS.md 17.4).
 
