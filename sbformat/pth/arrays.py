@@ -46,10 +46,11 @@ _ONE: Final = (1,)
 _RANK: Final = 32
 _PIECE: Final = 1 << 20
 _VERSION_KEYS: Final = {"version"}
+_FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")
+"""For numpy's iterator to yield items in chunks."""
 
 Copies: TypeAlias = dict[tuple[int, int], np.ndarray]
-"""Copies of storages for one call of :func:`materialize`, by the storage's identity and the bytes swapped together
-in it."""
+"""Copies of storages for one call of :func:`materialize`, by ``id()`` and the bytes swapped together."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -145,12 +146,8 @@ def _copied(storage: Storage, swap: int, budget: Budget, copies: Copies) -> np.n
 
 def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
     """Return a complex32 tensor as complex64, which represents all its values exactly."""
-    halves = info._replace(
-        dtype="float16",
-        shape=(*info.shape, 2),
-        strides=(*(2 * stride for stride in info.strides), 1),
-        offset=2 * info.offset,
-    )
+    steps = (*(2 * stride for stride in info.strides), 1)
+    halves = info._replace(dtype="float16", shape=(*info.shape, 2), strides=steps, offset=2 * info.offset)
     budget.inflate(halves.numel * 4)
     wide: np.ndarray = np.ascontiguousarray(_view(halves, _HALF, budget), dtype=np.float32)
     numbers: np.ndarray = wide.view(np.complex64)[..., 0]
@@ -194,9 +191,8 @@ def c_order(array: np.ndarray) -> Iterator[Chunk]:
         for start in range(0, len(flat), _PIECE):
             yield flat[start : start + _PIECE].data
         return
-    flags = ["external_loop", "buffered", "zerosize_ok"]
     size = _PIECE // dtype.itemsize
-    for piece in np.nditer(array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):  # type: ignore[call-overload]
+    for piece in np.nditer(array, _FLAGS, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):  # type: ignore[call-overload]
         yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
 
 
@@ -234,12 +230,8 @@ def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any],
         SparseTensor: lambda sparse: sparse._replace(
             indices=index_arrays(sparse, budget, copies=copies), values=to_array(sparse.values, budget, copies=copies)
         ),
-        QuantizedTensor: lambda quantized: quantized._replace(
-            **{
-                field: to_array(part, budget, copies=copies)
-                for field in ("int_repr", "scale", "zero_point")
-                if type(part := getattr(quantized, field)) is TensorInfo
-            }
+        QuantizedTensor: lambda quantized: QuantizedTensor(
+            *(to_array(part, budget, copies=copies) if type(part) is TensorInfo else part for part in quantized)
         ),
     }
 
@@ -347,18 +339,15 @@ class Difference(Record):
 
 
 def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
-    """Return whether two tensors of one dtype and shape have the same items, bit for bit.
-
-    Dimensions that both expand are compared once.
-    """
+    """Return whether two tensors of one dtype and shape have the same items, bit for bit."""
     runs = _runs(left, right)
     if runs is not None:
         return not sum(mine != theirs for mine, theirs in runs)  # all chunks of both: later damage counts, too
-    both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
-    arrays = [to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)]
-    index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
-    first, second = (array[index] for array in arrays)
-    return first.tobytes() == second.tobytes()
+    first, second = to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)
+    # Dimensions that both expand are compared once.
+    steps = zip(left.strides, right.strides)
+    index = tuple(slice(0, 1) if step == other == 0 else slice(None) for step, other in steps)
+    return first[index].tobytes() == second[index].tobytes()
 
 
 def _as_integers(info: TensorInfo) -> TensorInfo:
@@ -394,15 +383,9 @@ def difference(
         is_nan = is_nan or bool(np.isnan(distance).any())
         largest = max(largest, float(np.nanmax(distance)) if not np.isnan(distance).all() else 0.0)
         l2 = _add_norms(l2, _norm(distance))
+    beyond = differing if is_exact else beyond
     is_known = differing and not is_nan
-    return Difference(
-        differing,
-        largest if is_known else None,
-        differing if is_exact else beyond,
-        left.numel,
-        l2 if is_known else None,
-        old_l2,
-    )
+    return Difference(differing, largest if is_known else None, beyond, left.numel, l2 if is_known else None, old_l2)
 
 
 def _is_close(old: np.ndarray, new: np.ndarray, distance: np.ndarray, rtol: float, atol: float) -> np.ndarray:
@@ -442,10 +425,8 @@ def _pieces(
         for mine, theirs in runs:
             yield np.frombuffer(mine, dtype), np.frombuffer(theirs, dtype)
         return
-    first, second = to_array(left, left_budget), to_array(right, right_budget)
-    pieces: Any = np.nditer(
-        [first, second], ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_COMPARED
-    )
+    both = [to_array(left, left_budget), to_array(right, right_budget)]
+    pieces: Any = np.nditer(both, _FLAGS, order="C", buffersize=_COMPARED)
     for one, other in pieces:
         yield np.ascontiguousarray(one), np.ascontiguousarray(other)
 

@@ -73,14 +73,13 @@ def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:
         parts, others = children(left), children(right)
         return zip(parts, others) if _facts(left) == _facts(right) and len(parts) == len(others) else None
     if isinstance(left, TensorInfo):
-        return _compare_states(left, right) if _same_tensor(left, right, first, second) else None
+        if not _same_tensor(left, right, first, second):
+            return None
+        mine, theirs = left.state, right.state
+        if mine is None or theirs is None:
+            return () if mine is theirs else None
+        return zip(mine.values(), theirs.values()) if list(mine) == list(theirs) else None
     return () if _equal_leaves(left, right, first, second) else None
-
-
-def _compare_states(left: TensorInfo, right: TensorInfo) -> _Pairs:
-    if left.state is None or right.state is None:
-        return () if left.state is right.state else None
-    return zip(left.state.values(), right.state.values()) if list(left.state) == list(right.state) else None
 
 
 def _bits(value: object) -> object:
@@ -107,10 +106,9 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
     from sbformat.pth.arrays import same_bits
 
-    for field in ("dtype", "shape", "requires_grad", "is_parameter"):
-        if getattr(left, field) != getattr(right, field):
-            return False
-    return same_bits(left, right, first, second)
+    fields = ("dtype", "shape", "requires_grad", "is_parameter")
+    same = all(getattr(left, field) == getattr(right, field) for field in fields)
+    return same and same_bits(left, right, first, second)
 
 
 def _compare_spelled(left: object, right: object) -> _Pairs:
@@ -134,8 +132,6 @@ def _facts(node: Node) -> tuple[object, ...]:
 S = TypeVar("S")
 T = TypeVar("T")
 
-MismatchKind: TypeAlias = Literal["missing", "unexpected", "shape", "dtype", "value", "contradiction"]
-
 _SHOWN: Final = 20
 _HINTED: Final = 3
 """Names that the nearest one is sought for: it costs time with the template's size."""
@@ -152,9 +148,8 @@ class Mismatch(Record):
 
     loc: str
     """The tensor's path."""
-    kind: MismatchKind
+    kind: Literal["missing", "unexpected", "shape", "dtype", "value", "contradiction"]
     message: str
-    """A sentence."""
 
 
 def check_names(infos: Mapping[str, Any], given: Mapping[str, Any], what: str = "tensor") -> Iterable[Mismatch]:
@@ -262,9 +257,8 @@ def _shape(info: Any) -> tuple[int, ...]:
 
 
 def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iterable[Mismatch] = ()) -> dict[str, S]:
-    """Check the values for several state dicts; one error lists everything that does not fit.
+    """Check the values for several state dicts, by SB3's names; one error lists everything that does not fit.
 
-    :param parts: what is given, by SB3's names
     :param fit: returns the state dict, or raises ValidationError
     :param mismatches: mismatches that are already known
     """

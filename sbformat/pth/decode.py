@@ -63,7 +63,7 @@ from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource, Cursor
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_next, decode_pickle
-from sbformat.pkl.tree import CALLS, NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set, Update
+from sbformat.pkl.tree import CALLS, NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set
 from sbformat.pth.constructors import CONSTRUCTORS, named_value
 from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
@@ -81,19 +81,19 @@ _METADATA: Final = "_metadata"
 
 
 class _Frame:
-    """A container that is being built."""
+    """A container that is being built: ``parts``, a new list, has values where its parts were built before ``at``.
+
+    ``height`` is the levels of containers from here downwards, as far as they are built.
+    """
 
     __slots__ = ("at", "height", "make", "node", "parts")
 
     def __init__(self, node: object, parts: list[Any], make: Callable[[list[Any]], object]) -> None:
         self.node = node
         self.parts = parts
-        """A new list, in which each part is replaced by its value."""
         self.make = make
         self.at = 0
-        """The index of the part that is being built."""
         self.height = 1
-        """The levels of containers from here downwards, as far as they are built."""
 
 
 def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
@@ -280,8 +280,11 @@ def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
     for update in node.updates or ():
         if update.how == "SETITEMS" and not metadata:
             pairs.extend(update.value)  # type: ignore[arg-type]
-        else:
-            metadata.append(_metadata_of(update))
+            continue
+        state = update.value
+        if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
+            refuse("expected no attributes of an OrderedDict except _metadata, got others")
+        metadata.append(state[0][1])
     if len(metadata) > 1:
         refuse("an OrderedDict has its attributes set twice")
     keys = check_keys(pairs, context)
@@ -306,13 +309,6 @@ def _initial_pairs(args: object) -> list[tuple[object, object]]:
     return refuse("expected pairs for an OrderedDict, got another value")
 
 
-def _metadata_of(update: Update) -> object:
-    state = update.value
-    if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
-        refuse("expected no attributes of an OrderedDict except _metadata, got others")
-    return state[0][1]
-
-
 def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], object]) -> object:
     context.height = 1
     return kind(check_keys(Dict([(item, None) for item in items]), context))
@@ -330,7 +326,7 @@ def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext
     _check_head(cursor, budget)
     pickle = decode_next(cursor, budget)
     if pickle.flags:
-        _refuse_legacy("; ".join(pickle.flags), cursor.position)
+        _refuse_legacy("; ".join(pickle.flags), cursor)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
     context = DecodeContext(budget, storages.open, id_items=6)
     context.check_all(pickle.discarded)  # torch.load opens these storages as well
@@ -348,16 +344,14 @@ def _check_head(cursor: Cursor, budget: Budget) -> None:
     _checked(first, cursor)
     protocol = _plain(cursor, budget)
     if type(protocol) is not int or protocol != LEGACY_PROTOCOL:
-        _refuse_legacy(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor.position)
+        _refuse_legacy(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor)
     info = _plain(cursor, budget)
     if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS or len(info) != 3:
-        _refuse_legacy(
-            "expected a description of the writer's system as its third pickle, got another value", cursor.position
-        )
+        _refuse_legacy("expected a description of the writer's system as its third pickle, got another value", cursor)
     values = [value for _, value in info if type(value) is not Dict]
     values += [value for _, sizes in info if type(sizes) is Dict for pair in sizes for value in pair]
     if any(type(value) not in (int, bool, str) or (type(value) is str and len(value) > _WORD) for value in values):
-        _refuse_legacy("its third pickle contains more than numbers about the writer's system", cursor.position)
+        _refuse_legacy("its third pickle contains more than numbers about the writer's system", cursor)
 
 
 def _plain(cursor: Cursor, budget: Budget) -> object:
@@ -367,28 +361,27 @@ def _plain(cursor: Cursor, budget: Budget) -> object:
 
 def _checked(pickle: Pickle, cursor: Cursor) -> Pickle:
     if pickle.flags or pickle.log:
-        _refuse_legacy("; ".join(pickle.flags) or "a pickle of plain data imports or calls something", cursor.position)
+        _refuse_legacy("; ".join(pickle.flags) or "a pickle of plain data imports or calls something", cursor)
     return pickle
 
 
 class _Storages:
-    """The bytes of the storages, which follow the pickles.
+    """The bytes of the storages, which follow the pickles: of each, its number of elements, then these.
 
-    Each storage is its number of elements, then the elements; their size is only known from the references to the
-    storage. So the references are opened first, and the storages are located afterwards.
+    Their size is only known from the references to it: so these are opened first, and the storages are located later.
     """
 
     __slots__ = ("_cursor", "_facts", "_keys", "_listed", "_roots", "_runs", "_views")
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
-            _refuse_legacy("expected a list of texts as storage keys, got another value", cursor.position)
+            _refuse_legacy("expected a list of texts as storage keys, got another value", cursor)
         budget.spend("inner_entries", len(keys))
         self._cursor = cursor
         self._keys: list[str] = keys
         self._listed = frozenset(keys)
         if len(self._listed) != len(keys):
-            _refuse_legacy("its list of storage keys contains one twice", cursor.position)
+            _refuse_legacy("its list of storage keys contains one twice", cursor)
         self._facts: dict[str, tuple[str, int, str]] = {}
         self._roots: dict[str, Storage] = {}
         self._runs: dict[str, memoryview] = {}
@@ -422,22 +415,20 @@ class _Storages:
         cursor = self._cursor
         for key in self._keys:
             if key not in self._facts:
-                _refuse_legacy(f"the storage {quote(key)} is listed, but no tensor uses it", cursor.position)
+                _refuse_legacy(f"the storage {quote(key)} is listed, but no tensor uses it", cursor)
             dtype, numel, _ = self._facts[key]
             count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
             if count != numel or count >= INT64:
-                _refuse_legacy(
-                    f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}",
-                    cursor.position,
-                )
-            itemsize = storage_itemsize(dtype)
-            self._runs[key] = memoryview(cursor.take(numel * itemsize, f"the storage {quote(key)}"))
+                message = f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}"
+                _refuse_legacy(message, cursor)
+            nbytes = numel * storage_itemsize(dtype)
+            self._runs[key] = memoryview(cursor.take(nbytes, f"the storage {quote(key)}"))
         if cursor.left:
-            _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor.position)
+            _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor)
 
 
-def _refuse_legacy(message: str, offset: int) -> NoReturn:
-    raise TensorError(message, offset=offset)
+def _refuse_legacy(message: str, cursor: Cursor) -> NoReturn:
+    raise TensorError(message, offset=cursor.position)
 
 
 _SPECIAL_RECORDS: Final = (

@@ -84,13 +84,10 @@ def describe(state_dict: StateDict) -> str:
     """Return the line for ``repr``."""
     name = f" {escape(state_dict.entry, _CHARACTERS)}" if state_dict.entry is not None else ""
     overview = count_values(state_dict)
-    first = f"; {_name_first(overview)}" if overview.rows else ""
-    return f"<StateDict{name}: {summarize(overview)}{first}>"
-
-
-def _name_first(overview: Overview) -> str:
     shown = [f"{escape(path, _CHARACTERS)} {shape}" for path, _, shape, _ in overview.rows[:2]]
-    return ", ".join(shown) + (", \u2026" if overview.tensors > len(shown) else "")
+    more = ", \u2026" if overview.tensors > len(shown) else ""
+    first = f"; {', '.join(shown)}{more}" if shown else ""
+    return f"<StateDict{name}: {summarize(overview)}{first}>"
 
 
 def render(state_dict: StateDict) -> str:
@@ -99,17 +96,10 @@ def render(state_dict: StateDict) -> str:
 
     overview = count_values(state_dict)
     name = f" {state_dict.entry}" if state_dict.entry is not None else ""
-    tensors = render_table(
-        "", ("tensor", "dtype", "shape", "size"), overview.rows, right=(3,), count=max(overview.tensors, 0)
-    )
+    tensors = render_table("", ("tensor", "dtype", "shape", "size"), overview.rows, right=(3,), count=overview.tensors)
     values = render_table("", ("path", "value"), overview.values, count=overview.others)
-    return render_output(
-        f"StateDict{name}: {summarize(overview)}",
-        [
-            tensors,
-            fold(count_noun(overview.others, "value that is not a tensor", "values that are not tensors"), [values]),
-        ],
-    )
+    others = count_noun(overview.others, "value that is not a tensor", "values that are not tensors")
+    return render_output(f"StateDict{name}: {summarize(overview)}", [tensors, fold(others, [values])])
 
 
 def render_shape(shape: tuple[int, ...]) -> str:

@@ -131,9 +131,10 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry))
 
     def with_values_of(self, given: StateDict) -> StateDict:
-        """Return a copy with the tensors of another state dict, whose other values must be equal.
+        """Return a copy with the tensors of another state dict, like those of :meth:`with_arrays`.
 
-        :param given: the other state dict; its tensors are like those of :meth:`with_arrays`
+        Its other values must be equal.
+
         :raises ValidationError: when names, shapes, dtypes or other values do not fit: all that do not are in
             ``problems``
         """
@@ -154,7 +155,6 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def like_optimizer(self, given: StateDict) -> StateDict:
         """Return another state of the same optimizer, in this one's dtypes.
 
-        :param given: as in :func:`sbformat.new`
         :raises ValidationError: when it is for other parameters: all that does not fit is in ``problems``
         """
         from sbformat.pth.from_arrays import like_optimizer
@@ -344,7 +344,6 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def stream(self, path: str) -> ArrayStream | Any:
         """Return the tensor at a path as a stream, which is written in chunks without keeping it in memory.
 
-        :param path: as in :meth:`tensors`
         :return: a stream; where numpy has no array, what :meth:`array` returns
         :raises MissingEntryError: when there is no tensor at that path
         """
