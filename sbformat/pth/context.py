@@ -40,8 +40,7 @@ def _whole(storage: Storage) -> Storage:
 class DecodeContext:
     """The storages of one ``.pth`` by key, and counts over all of its tensors.
 
-    :param open_storage: returns the storage for key, dtype, numel, location and view metadata of a persistent id, or
-        raises TensorError
+    :param open_storage: returns the storage for key, dtype, numel, location and view metadata of a persistent id
     :param id_items: the number of items of a persistent id: 5 in a torch zip, 6 in a legacy stream
     """
 
@@ -58,7 +57,6 @@ class DecodeContext:
         self.copied = 0
         """The bytes that constructors copied from their arguments, minus the bytes of the pickle."""
         self.items = 0
-        """The number of items of all tensors."""
         self.expanded = 0
         """The number of items of tensors that have more than four times those of their storage."""
         self.height = 0
@@ -122,9 +120,8 @@ class DecodeContext:
                 refuse_unsupported(f"{quote(cls)} has several items in a byte, which numpy cannot represent")
             refuse(f"{quote(cls)} is not a known storage class")
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
-            refuse(
-                "expected two texts and an integer >= 0 as key, location and size of a persistent id, got other values"
-            )
+            message = "expected two texts and an integer >= 0 as key, location and size of a persistent id"
+            refuse(f"{message}, got other values")
         if view is not None and not _is_view(view):
             refuse("a persistent id has unknown view metadata")
         name = key if view is None else (key, view)
@@ -252,16 +249,14 @@ def check_shapes(sparse: SparseTensor) -> None:
         _refuse_sparse("the indices of a sparse tensor have another dtype than torch writes")
     if any(part.nbytes > part.storage.nbytes for part in sparse.indices):
         _refuse_sparse("indices of a sparse tensor share their memory")
-    if not (_fits_coo(sparse) if sparse.layout == _COO else _fits_compressed(sparse)):
+    if not _fits(sparse):
         _refuse_sparse("the parts of a sparse tensor do not fit its size")
 
 
-def _fits_coo(sparse: SparseTensor) -> bool:
-    shape, size = sparse.indices[0].shape, sparse.shape
-    return len(shape) == 2 and shape[0] <= len(size) and sparse.values.shape == (shape[1], *size[shape[0] :])
-
-
-def _fits_compressed(sparse: SparseTensor) -> bool:
+def _fits(sparse: SparseTensor) -> bool:
+    if sparse.layout == _COO:
+        shape, size = sparse.indices[0].shape, sparse.shape
+        return len(shape) == 2 and shape[0] <= len(size) and sparse.values.shape == (shape[1], *size[shape[0] :])
     compressed, plain = (part.shape for part in sparse.indices)
     if len(compressed) == len(plain) > 1:
         refuse_unsupported("batches of sparse tensors are not supported")

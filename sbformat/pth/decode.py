@@ -471,7 +471,7 @@ def decode_pth(
     unchecked_crc: bool = False,
     copy: bool = False,
 ) -> StateDict:
-    """Like :func:`loads`, within an operation's budget."""
+    """Do the same as :func:`loads`, within an operation's budget."""
     head = bytes(data[:4])
     if head == LOCAL_SIGNATURE:
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
@@ -514,7 +514,6 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
     """Return the pickle of an opened torch zip, the context that opens its storages, and the name of its record."""
     root = _root(container)
-    _check_version(container, root)
     byte_order = _byte_order(container, root)
     folder = root + STORAGE_FOLDER
     pickle_name = root + PICKLE_RECORD
@@ -582,7 +581,13 @@ def _root(container: Container) -> str:
             refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
     joined = "\n".join(container)
     if joined != joined.casefold():
-        _check_case(container, root)
+        # torch ignores case when it looks up records, so that it may confuse names.
+        folded = {name.casefold(): name for name in container}
+        if len(folded) != len(container):
+            refuse("two of its records differ only in case, which torch ignores")
+        for name in _SPECIAL_RECORDS:
+            if folded.get((root + name).casefold(), root + name) != root + name:
+                refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
     if root + TORCHSCRIPT_RECORD in container:
         refuse_unsupported("this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it")
     if root + PICKLE_RECORD not in container:
@@ -590,33 +595,18 @@ def _root(container: Container) -> str:
     return root
 
 
-def _check_case(container: Container, root: str) -> None:
-    """Refuse names that torch confuses, as it ignores case when it looks up records."""
-    folded = {name.casefold(): name for name in container}
-    if len(folded) != len(container):
-        refuse("two of its records differ only in case, which torch ignores")
-    for name in _SPECIAL_RECORDS:
-        if folded.get((root + name).casefold(), root + name) != root + name:
-            refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
-
-
-def _check_version(container: Container, root: str) -> None:
-    name = root + TORCH_VERSION_RECORD
-    if name not in container:
-        name = root + TORCH_VERSION_RECORD_OLD
-        if name not in container:
-            refuse(f"expected a record {quote(root + TORCH_VERSION_RECORD)}")
-    text = bytes(container.read(name, limit="version_bytes")).removesuffix(b"\n")
+def _byte_order(container: Container, root: str) -> str:
+    """Check the format's version, and return the byte order; ``little`` if there is no record, as before torch 2.1."""
+    names = root + TORCH_VERSION_RECORD, root + TORCH_VERSION_RECORD_OLD
+    version = next((name for name in names if name in container), None)
+    if version is None:
+        refuse(f"expected a record {quote(names[0])}")
+    text = bytes(container.read(version, limit="version_bytes")).removesuffix(b"\n")
     if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):
         refuse(f"expected a format version from {TORCH_VERSIONS[0]} to 10, got {quote(text.decode('latin-1'))}")
-
-
-def _byte_order(container: Container, root: str) -> str:
-    """Return the byte order; ``little`` if there is no record, as before torch 2.1."""
-    name = root + BYTE_ORDER_RECORD
-    if name not in container:
+    if root + BYTE_ORDER_RECORD not in container:
         return "little"
-    text = bytes(container.read(name, limit="version_bytes"))
+    text = bytes(container.read(root + BYTE_ORDER_RECORD, limit="version_bytes"))
     if text not in (b"little", b"big"):
         refuse(f"expected the byte order little or big, got {quote(text.decode('latin-1'))}")
     return text.decode("ascii")

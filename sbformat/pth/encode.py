@@ -57,10 +57,9 @@ def _ordered(pairs: Iterable[tuple[object, object]] = ()) -> Call:
 
 
 class Calls:
-    """The encoder of one ``.pth``: its storages, in the order of the tree.
+    """The encoder of one ``.pth``: its storages in the order of the tree, numbered from 0, whatever keys they had.
 
-    Storages are numbered from 0, whatever keys they had; a part of another storage (torch < 0.4) becomes an offset
-    into that one.
+    A part of another storage (torch < 0.4) becomes an offset into that one.
     """
 
     def __init__(self) -> None:
@@ -134,7 +133,15 @@ class Calls:
 
     def reduce_sparse(self, value: SparseTensor) -> Call:
         """Return the call that rebuilds a sparse tensor."""
-        _check_sparse(value)
+        from sbformat.limits import Budget
+        from sbformat.pth.arrays import index_arrays
+        from sbformat.pth.context import check_shapes
+
+        try:
+            check_shapes(value)
+            index_arrays(value, Budget())
+        except TensorError as error:
+            raise UnsupportedError(error.message) from None
         entries = value.values._replace(is_parameter=False, requires_grad=_learns(value.values))
         parts = (*value.indices, entries, Size(value.shape))
         if value.is_coalesced is not None:
@@ -178,18 +185,6 @@ def _learns(info: TensorInfo | MetaTensor) -> bool:
 def _as_marked(data: Call, info: TensorInfo | MetaTensor) -> Call:
     """Return the call of a tensor as that of a parameter, if it is one."""
     return _call(_UTILS, "_rebuild_parameter", data, info.requires_grad, _ordered()) if info.is_parameter else data
-
-
-def _check_sparse(value: SparseTensor) -> None:
-    from sbformat.limits import Budget
-    from sbformat.pth.arrays import index_arrays
-    from sbformat.pth.context import check_shapes
-
-    try:
-        check_shapes(value)
-        index_arrays(value, Budget())
-    except TensorError as error:
-        raise UnsupportedError(error.message) from None
 
 
 def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:

@@ -457,12 +457,10 @@ def _same(paths: list[str], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]
     first = next((path for path in paths if path in arrays), None)
     if first is None:
         return
+    reason = f"contradicts {quote(first)}: they are the same tensor in the template, and have different values here"
     for path in paths:
         if path in arrays and not _bits_equal(arrays[path], arrays[first]):
-            message = (
-                f"contradicts {quote(first)}: they are the same tensor in the template, and have different values here"
-            )
-            yield Mismatch(path, "contradiction", message)
+            yield Mismatch(path, "contradiction", reason)
         arrays[path] = arrays[first]
 
 

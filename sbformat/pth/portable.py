@@ -115,9 +115,13 @@ class _Split:
             refuse_unsupported(f"{quote(path)} has attributes, or the dtype complex32, and so no portable form")
         view = (id(info.storage), info.dtype, info.offset, info.shape, info.strides, info.conj, info.neg)
         name = self._known.setdefault(view, f"{self._name}:{path}")
-        if name not in self.tensors:
-            _require_name(name)
-            self.tensors[name] = info
+        try:
+            size = len(name.encode("utf-8"))
+        except UnicodeEncodeError:
+            size = _NAME_BYTES + 1
+        if size > _NAME_BYTES or "\0" in name:
+            refuse_unsupported(f"{quote(name)} cannot be the name of a tensor in a safetensors file")
+        self.tensors.setdefault(name, info)
         return {"tensor": name, **{flag: True for flag in _FLAGS if getattr(info, flag)}}
 
     def _dict(self, value: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
@@ -130,15 +134,6 @@ class _Split:
         metadata = getattr(value, "_metadata", None)
         beside = {} if metadata is None else {"_metadata": self.value(metadata, path, depth + 1)}
         return {"ordered_dict": pairs, **beside}
-
-
-def _require_name(name: str) -> None:
-    try:
-        size = len(name.encode("utf-8"))
-    except UnicodeEncodeError:
-        size = _NAME_BYTES + 1
-    if size > _NAME_BYTES or "\0" in name:
-        refuse_unsupported(f"{quote(name)} cannot be the name of a tensor in a safetensors file")
 
 
 def _join(path: str, part: str) -> str:
@@ -246,13 +241,10 @@ def _leaf(word: str, body: object) -> Any:
         if any(type(part) is not int or part < 0 for part in parts):
             _refuse("expected integers for a size, got other values")
         return Size(parts)
-    if len(parts) != 2 or type(parts[0]) is not str or not _is_index(parts[1]):
+    known = [*DEVICE_INDEXES, None]
+    if len(parts) != 2 or type(parts[0]) is not str or type(parts[1]) not in (int, type(None)) or parts[1] not in known:
         _refuse("expected a text and an integer for a device, got other values")
     return Device(*parts)
-
-
-def _is_index(value: object) -> bool:
-    return value is None or (type(value) is int and value in DEVICE_INDEXES)
 
 
 def _refuse(message: str) -> NoReturn:
