@@ -86,14 +86,15 @@ def read_entries(archive: Archive) -> VecNormalize:
 
 def _read(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
     try:
-        found = _check_settings(parse_object(memoryview(settings), Budget(limits)))
+        found = parse_object(memoryview(settings), Budget(limits))
+        _check_settings(found)
         budget = Budget(limits)
-        found.update({name: read_space(found[name], budget) for name in _SPACES})
-        found.update({name: _read_float(found[name]) for name in NUMBERS})
+        found |= {name: read_space(found[name], budget) for name in _SPACES}
+        found |= {name: _read_float(found[name]) for name in NUMBERS}
     except SbformatError as error:
         raise error.within(SETTINGS_ENTRY) from None
     try:
-        found.update(_read_arrays(found, arrays, limits))
+        found |= _read_arrays(found, arrays, limits)
         del found["format_version"]
         return VecNormalize(**found)
     except SbformatError as error:
@@ -108,14 +109,13 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _write_settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
-    keys = value.norm_obs_keys
     return {
         "format_version": FORMAT_VERSION,
         "library": value.library,
         "num_envs": value.num_envs,
         **{name: getattr(value, name) for name in FLAGS},
         **{name: write_number(getattr(value, name)) for name in NUMBERS},
-        "norm_obs_keys": None if keys is None else list(keys),
+        "norm_obs_keys": value.norm_obs_keys,
         **{name: _describe_kind(getattr(value, name)) for name in (*_STATISTICS, *_LAST)},
         **{name: write_space(getattr(value, name), budget) for name in _SPACES},
     }
@@ -123,12 +123,10 @@ def _write_settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
 
 def _describe_kind(value: object) -> str | list[str] | None:
     """Return None for no array, ``array`` for one, and the keys for several."""
-    if value is None:
-        return None
-    return list(value) if isinstance(value, dict) else _ONE
+    return list(value) if isinstance(value, dict) else None if value is None else _ONE
 
 
-def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
+def _check_settings(found: dict[str, Any]) -> None:
     """Check the names and types of all fields, except those of spaces and numbers."""
     version = found.get("format_version")
     if type(version) is int and version > FORMAT_VERSION:
@@ -150,7 +148,6 @@ def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
     for name, holds, expected in rules:
         if not holds:
             _refuse(f"expected {expected} as {name}")
-    return {**found, "norm_obs_keys": None if keys is None else tuple(keys)}
 
 
 def _are_keys(value: Any) -> bool:
@@ -219,12 +216,7 @@ def _take_statistics(held: dict[str, Any], name: str) -> RunningMeanStd:
 
 # -- arrays by name, as programs without sbformat read them ----------------------------------------------
 
-_DTYPES: Final = {
-    "num_envs": "int64",
-    **dict.fromkeys(FLAGS, "bool"),
-    **dict.fromkeys(NUMBERS, "float64"),
-}
-_MOST_ENVIRONMENTS: Final = 2**63 - 1
+_DTYPES: Final = {"num_envs": "int64", **dict.fromkeys(FLAGS, "bool"), **dict.fromkeys(NUMBERS, "float64")}
 
 
 def make_settings(value: VecNormalize) -> dict[str, np.ndarray]:
@@ -234,7 +226,7 @@ def make_settings(value: VecNormalize) -> dict[str, np.ndarray]:
     made: dict[str, np.ndarray] = {}
     for name, dtype in _DTYPES.items():
         found = getattr(value, name)
-        if found is not None and (name != "num_envs" or abs(found) <= _MOST_ENVIRONMENTS):
+        if found is not None:
             made[name] = np.array(found, dtype)
     return made
 
