@@ -41,37 +41,20 @@ class DType(Record):
         return not self.numpy.startswith("ml_dtypes.")
 
 
-DTYPES: Final = {
-    row.name: row
-    for row in (
-        # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
-        DType("complex128", 16, "c16", 8),
-        DType("uint64", 8, "u8", 8),
-        DType("int64", 8, "i8", 8),
-        DType("float64", 8, "f8", 8),
-        DType("complex64", 8, "c8", 4),
-        DType("float32", 4, "f4", 4),
-        DType("uint32", 4, "u4", 4),
-        DType("int32", 4, "i4", 4),
-        DType("complex32", 4, "c8", 2),
-        DType("qint32", 4, "i4", 4),
-        DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
-        DType("float16", 2, "f2", 2),
-        DType("uint16", 2, "u2", 2),
-        DType("int16", 2, "i2", 2),
-        DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
-        DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
-        DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1),
-        DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
-        DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1),
-        DType("int8", 1, "i1", 1),
-        DType("uint8", 1, "u1", 1),
-        DType("bool", 1, "b1", 1),
-        DType("qint8", 1, "i1", 1),
-        DType("quint8", 1, "u1", 1),
-        # end dtypes
-    )
-}
+DTYPES: Final = {row.name: row for row in (
+    # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
+    DType("complex128", 16, "c16", 8), DType("uint64", 8, "u8", 8), DType("int64", 8, "i8", 8),
+    DType("float64", 8, "f8", 8), DType("complex64", 8, "c8", 4), DType("float32", 4, "f4", 4),
+    DType("uint32", 4, "u4", 4), DType("int32", 4, "i4", 4), DType("complex32", 4, "c8", 2),
+    DType("qint32", 4, "i4", 4), DType("bfloat16", 2, "ml_dtypes.bfloat16", 2), DType("float16", 2, "f2", 2),
+    DType("uint16", 2, "u2", 2), DType("int16", 2, "i2", 2),
+    DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
+    DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
+    DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1), DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
+    DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1), DType("int8", 1, "i1", 1), DType("uint8", 1, "u1", 1),
+    DType("bool", 1, "b1", 1), DType("qint8", 1, "i1", 1), DType("quint8", 1, "u1", 1),
+    # end dtypes
+)}  # fmt: skip
 
 QUANTIZED: Final = frozenset({
     # begin quantized: generated from schema/tables/dtypes.json by schema/generate_tables.py
