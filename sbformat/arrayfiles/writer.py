@@ -119,8 +119,8 @@ class _Job(Record):
     path: str | os.PathLike[str]
     metadata: dict[str, str]
     overwrite: bool
-    progress: Callable[[int], None] | None
-    check: Callable[[], None] | None
+    progress: Callable[[int], None]
+    check: Callable[[], None]
 
     def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes]) -> None:
         """Write the bytes of arrays; when there are many, the next ones are read and checked meanwhile."""

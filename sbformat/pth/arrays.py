@@ -192,7 +192,7 @@ def c_order(array: np.ndarray) -> Iterator[Chunk]:
             yield flat[start : start + _PIECE].data
         return
     size = _PIECE // dtype.itemsize
-    for piece in np.nditer(array, _FLAGS, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):  # type: ignore[call-overload]
+    for piece in np.nditer(array, _FLAGS, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):
         yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
 
 
@@ -231,7 +231,7 @@ def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any],
             indices=index_arrays(sparse, budget, copies=copies), values=to_array(sparse.values, budget, copies=copies)
         ),
         QuantizedTensor: lambda quantized: QuantizedTensor(
-            *(to_array(part, budget, copies=copies) if type(part) is TensorInfo else part for part in quantized)
+            *(to_array(part, budget, copies=copies) if type(part) is TensorInfo else part for part in quantized)  # type: ignore[arg-type]
         ),
     }
 

@@ -195,6 +195,8 @@ def optimizer_misfits(
     template's tensors by path, ``tensors`` those of the given tree.
     """
     mismatches = []
+    theirs: dict[Any, Any]
+    mine: dict[Any, Any]
     known: set[object] = set()
     for at, (theirs, mine) in enumerate(zip_longest(_groups(template), _groups(given), fillvalue={})):
         wanted, listed = len(_items(theirs.get("params"))), _items(mine.get("params"))

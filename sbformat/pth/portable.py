@@ -229,9 +229,9 @@ def _leaf(word: str, body: object) -> Any:
             return _refuse("expected base64 for bytes, got another text")
         return raw if word == "bytes" else bytearray(raw)
     if word in _NAMED:
-        kind, known = _NAMED[word]
+        kind, names = _NAMED[word]
         text = _text(body)
-        return kind(text) if text in known else _refuse(f"{quote(body)} is not a known name of torch for this tag")
+        return kind(text) if text in names else _refuse(f"{quote(body)} is not a known name of torch for this tag")
     parts = _items(body)
     if word == "complex":
         if len(parts) != 2:
