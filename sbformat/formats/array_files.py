@@ -14,7 +14,7 @@ from sbformat.archive.entries import FileEntries
 from sbformat.arrayfiles.headers import read_tensors
 from sbformat.container.layout import encode_path, is_state_dict
 from sbformat.data import parse_object
-from sbformat.errors import DataError, MissingEntryError, SbformatError, quote
+from sbformat.errors import DataError, SbformatError, quote
 from sbformat.formats.sb2 import npy_tensor
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
@@ -54,14 +54,9 @@ class ArrayFile(SingleFileArchive):
         options: ReadOptions,
         records: Container | None = None,
     ) -> None:
-        super().__init__(entries, kind, budget, options)
-        self._contents = self._state_dicts = (ARRAYS,)
+        super().__init__(entries, kind, budget, options, (ARRAYS,))
         self._tensors = tensors
         self._records = records
-
-    def _require(self, name: str) -> None:
-        if name != ARRAYS:
-            raise MissingEntryError(name, present=self.contents)
 
     def _find_records(self, name: str) -> Container | None:  # noqa: ARG002 -- there is one zip
         return self._records

@@ -11,15 +11,16 @@ weights by the names of ``policy.pth``, and the arguments of the policy's constr
 from __future__ import annotations
 
 import re
-import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.archive.archive import SingleFileArchive
 from sbformat.constants import DATA_ENTRY, PICKLE_RECORD, POLICY_ENTRY
 from sbformat.data import Serialized
-from sbformat.errors import MissingEntryError, PickleError, SbformatError, escape, quote
+from sbformat.errors import PickleError, SbformatError, escape, quote
 from sbformat.immutable import freeze
-from sbformat.known.rows import describe_node
+from sbformat.known.numpy import unpack_items
+from sbformat.known.rows import UnrecognizedError, describe_node
 from sbformat.known.table import find
 from sbformat.known.types import Function, Instance, Reference
 from sbformat.limits import Budget
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
+    from sbformat.limits import LimitName
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import DecodeContext
     from sbformat.values import Decoder
@@ -197,11 +199,6 @@ _PART: Final = 128
 """Cost of encoding a part, in visited nodes, because it is decoded again later."""
 _ENCODED: Final = 8
 """Cost of encoding a node, in visited nodes."""
-_NUMBERS: Final = {
-    "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e",
-    "f4": "f", "f8": "d",
-}  # fmt: skip
-"""The ``struct`` format of a number by numpy's code."""
 
 
 class _NotJson(Exception):  # noqa: N818 -- caught in this module
@@ -215,8 +212,7 @@ class DataBuilder:
         self._pickle = pickle
         self._recognition = decoder
         self._budget = budget
-        self._visited = 0
-        self._copied = 0
+        self._counted: dict[LimitName, int] = {"pickle_nodes": 0, "json_bytes": 0}
 
     def build(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
         """Convert parts of the tree, by name."""
@@ -231,44 +227,39 @@ class DataBuilder:
                 made[key] = self._serialized(part)
         return made
 
-    def _visit(self, count: int = 1) -> None:
-        """Count visited nodes: a pickler writes no more nodes than bytes."""
-        self._visited += count
-        if self._visited > self._pickle.size:
-            self._budget.spend("pickle_nodes", self._visited - self._pickle.size)
-
-    def _copy(self, size: int) -> None:
-        """Count the bytes of strings and numbers: JSON repeats them if they are shared."""
-        self._copied += size
-        if self._copied > self._pickle.size:
-            self._budget.spend("json_bytes", self._copied - self._pickle.size)
+    def _count(self, limit: LimitName, count: int) -> None:
+        """Count visited nodes, or bytes of text and numbers: without shared parts, a pickle has no more than bytes."""
+        self._counted[limit] += count
+        excess = self._counted[limit] - self._pickle.size
+        if excess > 0:
+            self._budget.spend(limit, excess)
 
     def _plain(self, value: Any, depth: int) -> Any:
-        self._visit()
+        self._count("pickle_nodes", 1)
         self._budget.spend("json_depth", depth)
         if type(value) is str:
-            self._copy(len(value))
+            self._count("json_bytes", len(value))
             return value
         if value is None or type(value) in (bool, float):
             return value
         if type(value) is int:
-            self._copy(value.bit_length() >> 3)
+            self._count("json_bytes", value.bit_length() >> 3)
             self._budget.spend("json_digits", int(value.bit_length() / _BITS_A_DIGIT))
             return value
         if type(value) in (list, tuple):
             return [self._plain(part, depth + 1) for part in value]
         if isinstance(value, dict) and all(type(key) is str for key in value):
-            self._copy(sum(map(len, value)))
+            self._count("json_bytes", sum(map(len, value)))
             return {key: self._plain(part, depth + 1) for key, part in value.items()}
-        if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1:] in _NUMBERS:
-            order = ">" if value.dtype.startswith(">") else "<"
-            return struct.unpack(order + _NUMBERS[value.dtype[1:]], value.read())[0]
+        if isinstance(value, ArrayInfo) and value.is_scalar:
+            with suppress(UnrecognizedError):
+                return unpack_items(value)[0]
         raise _NotJson
 
     def _serialized(self, part: object) -> Serialized:
-        self._visit(_PART)
+        self._count("pickle_nodes", _PART)
         for _ in walk(part):
-            self._visit(_ENCODED)
+            self._count("pickle_nodes", _ENCODED)
         protocol: Any = max(_LEAST_PROTOCOL, self._pickle.protocol)
         raw = encode_pickle(part, protocol=protocol, reduce=self._bytes, setters=self._recognition.setters)
         self._budget.spend("blob_bytes", len(raw))
@@ -323,9 +314,7 @@ class PickledArchive(SingleFileArchive):
     __slots__ = ("_known", "_pickle")
 
     def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
-        super().__init__(entries, kind, budget, options)
-        self._contents = (DATA_ENTRY, ARRAYS[kind])
-        self._state_dicts = (ARRAYS[kind],)
+        super().__init__(entries, kind, budget, options, (DATA_ENTRY, ARRAYS[kind]))
         self._pickle = pickle
         self._known: dict[str, Any] = {}
 
@@ -348,10 +337,6 @@ class PickledArchive(SingleFileArchive):
     def decode_plain(self, name: str) -> object:  # noqa: ARG002
         """Decode ``data``."""
         return self.data
-
-    def _require(self, name: str) -> None:
-        if name not in self.contents:
-            raise MissingEntryError(name, present=self.contents)
 
     def _understood(self) -> tuple[Any, Decoder]:
         return make_once(self._known, "", self._decode_tree)
