@@ -92,13 +92,13 @@ def vecnormalize_of(value: Instance) -> VecNormalize:
         obs_rms = statistics_of(obs_rms, "obs_rms")
     returns = held.get("ret_rms")
     settings: dict[str, Any] = {name: _number(_attribute(held, name), name) for name in NUMBERS}
-    settings |= {name: _flag(_attribute(held, name), name) for name in FLAGS}
+    settings |= {name: _number(_attribute(held, name), name, bool) for name in FLAGS}
     return VecNormalize(
         obs_rms=obs_rms,
         ret_rms=None if returns is None else statistics_of(returns, "ret_rms"),
         **settings,
         norm_obs_keys=_keys(held, obs_rms),
-        num_envs=_whole(held["num_envs"], "num_envs") if "num_envs" in held else None,
+        num_envs=_number(held["num_envs"], "num_envs", int) if "num_envs" in held else None,
         observation_space=_space_of(held.get("observation_space")),
         action_space=_space_of(held.get("action_space")),
         library=library_of(value),
@@ -131,36 +131,19 @@ def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
     return tuple(keys) if isinstance(keys, (list, tuple)) else tuple(sorted(keys))
 
 
-def _plain_number(value: object, name: str) -> int | float:
+def _number(value: object, name: str, kind: type = float) -> Any:
+    """Return a number of Python of a kind: an exact float, an integer, or a bool."""
     try:
-        found = to_number(value, name)
-    except UnrecognizedError as error:
-        raise TensorError(str(error)) from None
-    if isinstance(found, bool):
-        refuse(f"expected a number as {name}")
-    return found
-
-
-def _number(value: object, name: str) -> float:
-    found = _plain_number(value, name)
-    if isinstance(found, int) and abs(found) > EXACT:
-        refuse(f"expected a number that a float holds exactly as {name}")
-    return float(found)
-
-
-def _whole(value: object, name: str) -> int:
-    found = value if type(value) is int else _plain_number(value, name)
-    if not isinstance(found, int):
+        found = value if type(value) is int and kind is int else to_number(value, name)
+    except UnrecognizedError:
+        found = None
+    if found is None or isinstance(found, bool) != (kind is bool):
+        refuse(f"expected {'a bool' if kind is bool else 'a number'} as {name}")
+    if kind is int and not isinstance(found, int):
         refuse(f"expected an integer as {name}")
-    return found
-
-
-def _flag(value: object, name: str) -> bool:
-    if isinstance(value, ArrayInfo) and value.shape == () and value.dtype == "|b1":
-        return value.read() != b"\0"
-    if type(value) is not bool:
-        refuse(f"expected a bool as {name}")
-    return value
+    if kind is float and isinstance(found, int) and abs(found) > EXACT:
+        refuse(f"expected a number that a float holds exactly as {name}")
+    return kind(found)
 
 
 def _floats(value: object, name: str) -> Any:
@@ -226,8 +209,7 @@ def _dense(info: ArrayInfo) -> ArrayInfo:
     dtype = order + info.dtype[1:]
     if (info.dtype, info.order, info.axes) == (dtype, "C", ()):
         return info._replace(buffer=info.read(), is_scalar=False)
-    items = info.to_numpy()
-    return ArrayInfo(dtype, info.shape, "C", items.astype(dtype).tobytes(), is_scalar=False)
+    return ArrayInfo(dtype, info.shape, "C", info.to_numpy().astype(dtype).tobytes(), is_scalar=False)
 
 
 WHOLE_FILE: Final = "vecnormalize.pkl"

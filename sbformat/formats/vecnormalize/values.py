@@ -299,16 +299,16 @@ def _check_spaces(value: VecNormalize) -> None:
             refuse_unsupported(f"expected a space as {name}")
         require_levels(space)
     found, outer = value.obs_rms, value.observation_space
-    spaces: Mapping[Any, Space | None] = {"": outer}
-    if isinstance(found, dict) and outer is not None:
-        if not outer.has_keys:
-            refuse("expected a Dict as the observation space, since there are statistics by key")
-        spaces = outer.parts()
+    if found is None or outer is None:
+        return
+    if isinstance(found, dict) and not outer.has_keys:
+        refuse("expected a Dict as the observation space, since there are statistics by key")
+    spaces: Mapping[Any, Space | None] = outer.parts() if isinstance(found, dict) else {"": outer}
     for key, statistics in (found if isinstance(found, dict) else {"": found}).items():
-        if outer is not None and key not in spaces:
+        if key not in spaces:
             raise MissingEntryError(key, present=spaces, what="space of the key")
-        space = spaces.get(key)
-        if statistics is not None and space is not None and space.bounds and space.shape != statistics.shape:
+        space = spaces[key]
+        if space is not None and space.bounds and space.shape != statistics.shape:
             of = f" of {quote(key)}" if key else ""
             refuse(f"expected statistics{of} of shape {space.shape}, that of the space, got {statistics.shape}")
 
@@ -422,21 +422,17 @@ def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Misma
     statistics = vecnormalize.obs_rms
     if not vecnormalize.norm_obs or statistics is None or not isinstance(space, Space):
         return
+    if isinstance(statistics, dict) != space.has_keys:
+        message = "expected statistics by key, as for a Dict space, got those of one array"
+        if not space.has_keys:
+            message = "expected statistics of one array, got statistics by key, as for a Dict space"
+        if space.has_keys or space.shape is not None:
+            yield Mismatch("obs_rms", "shape", message)
+        return
     if not isinstance(statistics, dict):
-        if space.has_keys:
-            yield Mismatch(
-                "obs_rms", "shape", "expected statistics by key, as for a Dict space, got those of one array"
-            )
-        else:
-            yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
+        yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
         return
     keys = vecnormalize.norm_obs_keys
-    if not space.has_keys:
-        if space.shape is not None:
-            yield Mismatch(
-                "obs_rms", "shape", "expected statistics of one array, got statistics by key, as for a Dict space"
-            )
-        return
     parts = space.parts()
     for key in statistics if keys is None else keys:
         path = f"obs_rms/{escape(key, 80)}"
