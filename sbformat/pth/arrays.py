@@ -210,9 +210,8 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:
     if type(value) in _KEYED and _NO_TENSORS.isdisjoint(map(type, value.values())):  # type: ignore[attr-defined]
         return _flat(value, budget, copies)  # type: ignore[arg-type]
     leaves = _leaves(budget, copies)
-    leaf = leaves.get(type(value))
-    if leaf is not None:
-        return leaf(value)
+    if type(value) in leaves:
+        return leaves[type(value)](value)
     return _nested(value, leaves) if type(value) in _CONTAINERS else value
 
 
@@ -241,13 +240,9 @@ def _flat(value: dict[Any, Any], budget: Budget, copies: Copies | None) -> dict[
     done: dict[int, np.ndarray] = {}
     made = type(value)()
     for key, part in value.items():
-        if type(part) is not TensorInfo:
-            made[key] = part
-            continue
-        array = done.get(id(part))
-        if array is None:
-            array = done[id(part)] = to_array(part, budget, copies=copies)
-        made[key] = array
+        if type(part) is TensorInfo and id(part) not in done:
+            done[id(part)] = to_array(part, budget, copies=copies)
+        made[key] = done.get(id(part), part)
     _keep_metadata(value, made)
     return made
 
@@ -272,7 +267,7 @@ def _copied_metadata(metadata: Any) -> Any:
 
 
 def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object:
-    """Containers in containers, depth first with a stack of its own."""
+    """Return a copy of containers in containers, with what a function makes of each leaf; it does not recurse."""
     done: dict[int, object] = {}
     todo: list[Any] = [root]
     while todo:
@@ -285,12 +280,10 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
         todo.pop()
         if id(value) in done:
             continue
-        made = []
         for part in parts:
-            leaf = leaves.get(type(part))
-            if leaf is not None and id(part) not in done:
-                done[id(part)] = leaf(part)
-            made.append(part if leaf is None and type(part) not in _CONTAINERS else done[id(part)])
+            if type(part) in leaves and id(part) not in done:
+                done[id(part)] = leaves[type(part)](part)
+        made = [done.get(id(part), part) for part in parts]
         if isinstance(value, dict):
             done[id(value)] = copy = type(value)(zip(value, made))
             _keep_metadata(value, copy)
@@ -450,15 +443,13 @@ def _magnitude(values: np.ndarray) -> np.ndarray:
 
 def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Absolute differences, as float64; of whole numbers without overflow."""
-    kind = mine.dtype.kind
-    if kind in "iu":
-        wide = _SUBTRACTED[kind]
-        high, low = np.maximum(mine, theirs).astype(wide), np.minimum(mine, theirs).astype(wide)
-        apart: np.ndarray = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
-        return apart
-    wide = _SUBTRACTED.get(kind, np.float64)
+    distance: np.ndarray
+    if mine.dtype.kind in "iu":
+        high, low = _widen(np.maximum(mine, theirs)), _widen(np.minimum(mine, theirs))
+        distance = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        return distance
     with np.errstate(all="ignore"):
         same = mine == theirs  # infinities of one sign, and the two zeros
-        distance: np.ndarray = np.abs(mine.astype(wide) - theirs.astype(wide)).astype(np.float64)
+        distance = np.abs(_widen(mine) - _widen(theirs)).astype(np.float64)
     distance[same] = 0.0
     return distance

@@ -37,15 +37,12 @@ _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 
 def _storages_of(value: object) -> list[Storage]:
     """Return the storages of a leaf."""
-    if isinstance(value, TensorInfo):
-        return [value.storage]
     if isinstance(value, Storage):
         return [value]
-    if isinstance(value, SparseTensor):
-        return [part.storage for part in (*value.indices, value.values)]
-    if isinstance(value, QuantizedTensor):
-        return [part.storage for part in value if isinstance(part, TensorInfo)]
-    return []
+    parts: tuple[Any, ...] = (value,)
+    if isinstance(value, (SparseTensor, QuantizedTensor)):
+        parts = (*value.indices, value.values) if isinstance(value, SparseTensor) else value
+    return [part.storage for part in parts if isinstance(part, TensorInfo)]
 
 
 def _unlisted(path: str, value: Any) -> list[tuple[str, Any]]:
@@ -297,13 +294,11 @@ class StateDict(Decoded, Mapping[Any, Any]):
         todo: list[Any] = [self.tree]
         while todo:
             value = todo.pop()
-            if type(value) in _KEYED or type(value) in _INDEXED:
-                if id(value) not in seen:
-                    seen.add(id(value))
-                    todo.extend(reversed(value.values() if type(value) in _KEYED else value))
-                continue
-            for storage in _storages_of(value):
-                found.setdefault(id(storage), storage)
+            if type(value) not in _KEYED and type(value) not in _INDEXED:
+                found.update((id(storage), storage) for storage in _storages_of(value))
+            elif id(value) not in seen:
+                seen.add(id(value))
+                todo.extend(reversed(value.values() if type(value) in _KEYED else value))
         return list(found.values())
 
     def check(self) -> None:
