@@ -159,12 +159,13 @@ def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | b
     data = storage.bytes()
     if swap == 1:
         return data
-    if storage.swapped is None:
-        storage.swapped = {}
-    native = storage.swapped.get(swap)
-    if native is None:
-        budget.inflate(len(data))
-        native = storage.swapped[swap] = swapped(data, swap)
+    kept = storage.swapped or {}
+    if swap in kept:
+        return kept[swap]
+    budget.inflate(len(data))
+    native = swapped(data, swap)
+    if storage.is_kept:
+        storage.swapped = {**kept, swap: native}
     return native
 
 

@@ -19,29 +19,11 @@ if TYPE_CHECKING:
 _BOOLS: Final = "a bool storage"
 
 
-class _Unkept(Storage):
-    """A storage that keeps no bytes of the file in memory."""
-
-    __slots__ = ()
-
-    @property
-    def swapped(self) -> dict[int, bytes]:
-        """Nothing: a copy in another byte order is not kept either."""
-        return {}
-
-    @swapped.setter
-    def swapped(self, _: object) -> None:
-        """Forget it."""
-
-    def bytes(self) -> memoryview:
-        """Return its bytes, read anew."""
-        return self._load(self._where)
-
-
-class _ZipStorage(Storage):
-    """A record of a zip, read in pieces where that is enough."""
+class RecordStorage(Storage):
+    """A record of a torch zip that is not in memory: the zip is over a file, and the record is stored, not deflated."""
 
     __slots__ = ("_is_checked", "_records")
+    is_kept = False
 
     def __init__(
         self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
@@ -62,19 +44,14 @@ class _ZipStorage(Storage):
         return self._records.span(self._where, start, stop) if self._bytes is None else super()._pieces(start, stop)
 
 
-class RecordStorage(_Unkept, _ZipStorage):
-    """A record of a torch zip that is not in memory: the zip is over a file, and the record is stored, not deflated."""
-
-    __slots__ = ()
-
-
-class InflatedStorage(_ZipStorage):
+class InflatedStorage(RecordStorage):
     """A record that is inflated in chunks where that is enough, and kept once all of it is requested.
 
     The record is deflated, or the zip is.
     """
 
     __slots__ = ()
+    is_kept = True
 
     def bytes(self) -> memoryview:
         """Return its bytes, which are charged as kept."""
@@ -86,7 +63,7 @@ class InflatedStorage(_ZipStorage):
         return self._bytes
 
 
-class FileStorage(_Unkept):
+class FileStorage(Storage):
     """A run of a source's bytes, little-endian, which no CRC covers.
 
     :param start: the offset of the first byte in the source
@@ -94,6 +71,7 @@ class FileStorage(_Unkept):
     """
 
     __slots__ = ("_part",)
+    is_kept = False
 
     def __init__(self, source: Source, start: int, dtype: str, numel: int) -> None:
         part = slice_source(source, start, numel * storage_itemsize(dtype))
@@ -116,13 +94,14 @@ class FileStorage(_Unkept):
             yield check_bools(piece, _BOOLS) if self.dtype == "bool" else piece
 
 
-class UnreadStorage(_Unkept):
+class UnreadStorage(Storage):
     """The items of an array that is too large for memory: read at each use, and never kept.
 
     :param array: whose buffer was left unread; its items may run in any order
     """
 
     __slots__ = ("_array",)
+    is_kept = False
 
     def __init__(self, array: ArrayInfo, dtype: str, key: str = "") -> None:
         order = "big" if array.dtype.startswith(">") else "little"

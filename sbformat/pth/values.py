@@ -8,7 +8,7 @@ only values that are hashed; they form the path of a value (FORMAT.md 6.4 to 6.7
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.immutable import Record
@@ -119,7 +119,8 @@ class Decoded:
 class Storage:
     """The bytes of one or more tensors: a record of the zip, or a part of the legacy stream.
 
-    A subclass whose bytes are elsewhere has its own ``_pieces``, from which :meth:`span` and :meth:`chunks` follow.
+    A subclass whose bytes are elsewhere has its own ``_pieces``, from which :meth:`span` and :meth:`chunks` follow;
+    with ``is_kept`` False it keeps no bytes in memory.
 
     :param key: its name in the file
     :param dtype: the dtype of its elements, or ``""`` for an untyped storage, whose elements are bytes
@@ -131,6 +132,7 @@ class Storage:
     __slots__ = (
         "_bytes", "_load", "_where", "byte_order", "dtype", "key", "location", "nbytes", "numel", "part_of", "swapped",
     )  # fmt: skip
+    is_kept: ClassVar[bool] = True
 
     def __init__(
         self, key: str, dtype: str, numel: int, location: str, byte_order: str,
@@ -152,9 +154,12 @@ class Storage:
 
     def bytes(self) -> memoryview:
         """Return its bytes, in the byte order of the file."""
-        if self._bytes is None:
-            self._bytes = self._load(self._where)
-        return self._bytes
+        if self._bytes is not None:
+            return self._bytes
+        loaded = self._load(self._where)
+        if self.is_kept:
+            self._bytes = loaded
+        return loaded
 
     def check(self) -> None:
         """Check its bytes."""
