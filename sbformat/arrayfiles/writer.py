@@ -90,10 +90,10 @@ def write_arrays(
     write(_Job(streams, path, dict(metadata or {}), overwrite, progress or (lambda _: None), check or (lambda: None)))
 
 
-def encode_safetensors(arrays: Mapping[str, Any], *, metadata: Mapping[str, str] | None = None) -> bytes:
+def encode_safetensors(arrays: Mapping[str, Any]) -> bytes:
     """Return the bytes of the ``.safetensors`` file that :func:`write_arrays` writes."""
     streams = _describe_arrays(arrays)
-    names, header = _lay_out(streams, metadata or {})
+    names, header = _lay_out(streams, {})
     return b"".join((header, *(piece for name in names for piece in streams[name].in_c_order())))
 
 

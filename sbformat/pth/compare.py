@@ -152,14 +152,14 @@ class Mismatch(Record):
     message: str
 
 
-def check_names(infos: Mapping[str, Any], given: Mapping[str, Any], what: str = "tensor") -> Iterable[Mismatch]:
+def check_names(infos: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[Mismatch]:
     """Yield the names that only one side has."""
     for path in infos:
         if path not in given:
             yield Mismatch(path, "missing", "is not given")
     unexpected = [path for path in given if path not in infos]
     for at, path in enumerate(unexpected):
-        yield _unexpected(path, what, infos if at < _HINTED else ())
+        yield _unexpected(path, "tensor", infos if at < _HINTED else ())
 
 
 def _unexpected(path: str, what: str, known: Iterable[str]) -> Mismatch:
@@ -208,11 +208,9 @@ def optimizer_misfits(
         lacking = [key for key in theirs if mine and key not in mine and key != "params"]
         mismatches += [Mismatch(place + segment(key), "missing", "is not given") for key in lacking]
         mismatches += _others(place, "option", {key for key in mine if key not in _ADDED_OPTIONS}, theirs)
-    mismatches += [
-        Mismatch(f"state/{segment(key)}", "unexpected", "does not belong to any parameter")
-        for key in _state(given)
-        if key not in known
-    ]
+    for key in _state(given):
+        if key not in known:
+            mismatches.append(Mismatch(f"state/{segment(key)}", "unexpected", "does not belong to any parameter"))
     mismatches += _others("", "value", given if isinstance(given, dict) else {}, template)
     words = {word for moments in _state(template).values() if isinstance(moments, dict) for word in moments}
     for key, moments in _state(given).items() if words else ():

@@ -481,9 +481,8 @@ def decode_pth(
         return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         refuse_unsupported("this is the tar that torch wrote before 0.1.10; torch.load reads it")
-    message = (
-        f"expected a torch zip or a legacy torch file, got a file that starts with {quote(head.decode('latin-1'))}"
-    )
+    start = quote(head.decode("latin-1"))
+    message = f"expected a torch zip or a legacy torch file, got a file that starts with {start}"
     raise TensorError(message, offset=0)
 
 
@@ -504,10 +503,10 @@ def decode_zip(
     return made
 
 
-def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, DecodeContext]:
+def open_pth(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     """Return the pickle of a ``.pth``, before values are built, and the context that opens its storages."""
     if bytes(data[:4]) == LOCAL_SIGNATURE:
-        return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
+        return open_zip(open_records(BytesSource(data), budget), budget)[:2]
     return open_legacy(data, budget)
 
 

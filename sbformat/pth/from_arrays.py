@@ -56,11 +56,12 @@ _CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPE
 _BOOLS: Final = "a bool array"
 
 
-def torch_dtype(dtype: np.dtype[Any]) -> str:
-    """Return torch's name of a numpy dtype."""
+def torch_dtype(dtype: np.dtype[Any], path: str | None = None) -> str:
+    """Return torch's name of a numpy dtype; the path of its array is for the message."""
     name = dtype.name if dtype.name in DTYPES else _CODES.get(dtype.str[1:])
     if name is None or dtype.hasobject or dtype.names:
-        refuse_unsupported(f"torch has no dtype for numpy's {dtype}")
+        place = "" if path is None else f"{quote(path)}: "
+        refuse_unsupported(f"{place}torch has no dtype for numpy's {dtype}")
     return name
 
 
@@ -248,14 +249,6 @@ def as_array(value: Any, path: str) -> np.ndarray:
         raise UnsupportedError(message) from None
 
 
-def _require_dtype(name: str, array: np.ndarray | np.generic) -> None:
-    try:
-        torch_dtype(array.dtype)
-    except UnsupportedError as error:
-        message = f"{quote(name)}: {error.message}"
-        raise UnsupportedError(message) from None
-
-
 class _Walk:
     """Convert one tree: copy it into plain containers, describe its arrays together, and put the tensors in.
 
@@ -293,7 +286,7 @@ class _Walk:
             return value, 0
         if _is_array(value) or (isinstance(value, np.generic) and path in self._tensors):
             array = as_array(value, path)
-            _require_dtype(path, array)
+            torch_dtype(array.dtype, path)
             self.arrays[id(array)] = array
             return array, 0
         if isinstance(value, np.generic):
@@ -368,7 +361,7 @@ def _is_array(value: object) -> bool:
 def _number(value: np.generic, path: str) -> object:
     """Return a numpy scalar as the equal Python value; dates and times would become plain numbers."""
     if value.dtype.kind not in "US":
-        _require_dtype(path, value)
+        torch_dtype(value.dtype, path)
     return value.item()
 
 
