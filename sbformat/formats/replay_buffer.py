@@ -192,7 +192,7 @@ class _ByRow:
         """Return the trajectories as columns; each is charged to ``expanded_items``."""
         first = self._pos if self._is_full else 0
         count = self.size()
-        if self._is_full and self._is_shared:
+        if self._is_full and self._is_shared:  # the next observation of the last step is in the oldest row
             first, count = first + 1, count - 1
         budget.spend("member_bytes", self._rows * self._envs)
         done = self._in_time("dones", first, count)

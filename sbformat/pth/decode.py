@@ -114,7 +114,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
         for at in range(frame.at, len(parts)):
             node = parts[at]
             kind = type(node)
-            if kind in plain:
+            if kind in plain:  # most parts: keys' values, numbers of parameter groups
                 continue
             is_shared = id(node) in shared
             if is_shared and id(node) in done:
@@ -139,7 +139,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
                     value = _visit(node, context, on_unknown)
                     height = context.height
                 if type(value) is _Frame:
-                    if is_shared:
+                    if is_shared:  # only a part that occurs twice can be within itself
                         if id(node) in opened:
                             refuse("a value contains itself")
                         opened.add(id(node))

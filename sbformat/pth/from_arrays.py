@@ -146,6 +146,7 @@ def _described_together(group: list[tuple[int, int, int]], arrays: Sequence[np.n
         first = arrays[group[0][2]]
         storage = _run(first, (high - low) // first.itemsize)
         return {index: _tensor(arrays[index], storage, (start - low) // first.itemsize) for start, _, index in group}
+    # Bytes between the arrays belong to other values of the program: they must not get into a file.
     found: dict[int, TensorInfo] = {}
     for part in _overlapping([span for span in group if _is_dense(arrays[span[2]])]):
         found.update(_described_together(part, arrays))
@@ -473,6 +474,7 @@ def _overlap(views: list[_View]) -> bool:
 
 def _common(views: list[_View], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
     """Write the arrays of overlapping views into one storage, and read all views from it."""
+    # In the file there is one storage: what two arrays say of one of its items must be the same.
     given = [view for view in views if view.paths[0] in arrays]
     flat = np.zeros(max(view.end for view in views), arrays[given[0].paths[0]].dtype)
     owners = np.zeros(len(flat), np.int32)

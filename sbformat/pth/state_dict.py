@@ -251,6 +251,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         todo = [iter([("", self.tree)])]
         while todo:
             for path, value in todo[-1]:
+                # A small file can share parts so that its paths are any number, and as long as names and depth allow.
                 count += 1 + len(path) // _PATH_COST
                 kind = type(value)
                 if (kind is TensorInfo and value.state) or kind is OrderedDict:
