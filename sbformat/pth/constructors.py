@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import quote
-from sbformat.pkl.tree import CALLS, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, TENSOR_CLASSES, Call, Dict, Global
 from sbformat.pkl.tree import DTYPES as DTYPE_NAMES
+from sbformat.pkl.tree import LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, TENSOR_CLASSES, Call, Dict, Global
 from sbformat.pth.context import (
     INT64,
     DecodeContext,
@@ -23,6 +23,7 @@ from sbformat.pth.context import (
     is_unknown_call,
     pair_of,
     reduced,
+    role_of,
     whole_numbers,
 )
 from sbformat.pth.values import (
@@ -343,7 +344,7 @@ def _parameter_with_state(context: DecodeContext, args: tuple[object, ...]) -> T
 def _from_type_v2(context: DecodeContext, args: tuple[object, ...]) -> object:
     func, cls, func_args, state = arguments(args, "_rebuild_from_type_v2", (4,))
     is_parameter = TENSOR_CLASSES.get(pair_of(cls) or ("", ""))
-    role = CALLS.get(pair_of(func) or ("", ""))
+    role = role_of(func)
     if is_parameter is None or role not in _STRIDED:
         refuse_unsupported(f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}")
     if type(func_args) is not tuple:

@@ -169,6 +169,11 @@ def pair_of(value: object) -> tuple[str, str] | None:
     return value.pair if type(value) is Global and not value.updates else None
 
 
+def role_of(func: object) -> str:
+    """Return the role of a plain name that may be called, or an empty text."""
+    return CALLS.get(func.pair, "") if type(func) is Global and not func.updates else ""
+
+
 def flag(value: object, what: str) -> bool:
     """Return a bool that is one."""
     if type(value) is not bool:
@@ -195,7 +200,7 @@ def reduced(value: object) -> tuple[str, tuple[object, ...]]:
     """Return the role and the arguments of a plain call of a known name; an empty role for any other value."""
     if type(value) is not Call or value.how != "REDUCE" or value.updates or type(value.args) is not tuple:
         return "", ()
-    return CALLS.get(pair_of(value.func) or ("", ""), ""), value.args
+    return role_of(value.func), value.args
 
 
 _CONTAINERS: Final = frozenset({Dict, list, tuple})

@@ -63,9 +63,9 @@ from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource, Cursor
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_next, decode_pickle
-from sbformat.pkl.tree import CALLS, NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set
+from sbformat.pkl.tree import NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set
 from sbformat.pth.constructors import CONSTRUCTORS, named_value
-from sbformat.pth.context import INT64, DecodeContext
+from sbformat.pth.context import INT64, DecodeContext, role_of
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
 from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, refuse_unsupported, storage_itemsize
@@ -203,12 +203,12 @@ def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> objec
 
 
 def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> object:
-    func = node.func
-    role, make = _ROLES.get(func.pair, _NO_ROLE) if type(func) is Global and not func.updates else _NO_ROLE
-    if role is None or node.how != "REDUCE":
+    role = role_of(node.func)
+    if not role or node.how != "REDUCE":
         return _unknown(node, context, on_unknown)
     if role in _COPIED:
         context.copy(_copied_bytes(role, node))
+    make = CONSTRUCTORS.get(role)
     if make is not None:
         if node.updates or type(node.args) is not tuple:
             refuse(f"expected plain arguments and no changes for a {role}, got computed arguments or a change")
@@ -227,14 +227,10 @@ def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> ob
 
 def _constructor(func: object) -> Callable[[DecodeContext, tuple[object, ...]], object] | None:
     """Return the function for calls of a name, if it needs only the arguments."""
-    if type(func) is not Global or func.updates:
-        return None
-    role, make = _ROLES.get(func.pair, _NO_ROLE)
-    return None if role in _COPIED or role in _WITH_ATTRIBUTES else make
+    role = role_of(func)
+    return None if role in _COPIED or role in _WITH_ATTRIBUTES else CONSTRUCTORS.get(role)
 
 
-_NO_ROLE: Final = None, None
-_ROLES: Final = {pair: (role, CONSTRUCTORS.get(role)) for pair, role in CALLS.items()}
 _WITH_ATTRIBUTES: Final = frozenset({"parameter_with_state", "from_type_v2"})
 """Roles whose values may contain containers without being one."""
 _ITEM_COST: Final = 8
