@@ -71,7 +71,9 @@ def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: 
     document = decode_description(metadata.get(METADATA_KEY), budget.limits)
     if document is None:
         return ArrayFile(entries, "safetensors", lambda: tensors, budget, options)
-    return build_archive(document, tensors, budget.limits, options)
+    own = Budget(budget.limits)
+    kept, made = build_contents(document, tensors, own)
+    return Archive(FileEntries(kept, own), "sb3", own, options).with_entries(dict(made))
 
 
 def open_npz(container: Container, entries: Entries, budget: Budget, options: ReadOptions) -> ArrayFile:
@@ -101,16 +103,6 @@ def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]]
     if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
         _refuse("expected a list of entries as its description")
     return rows
-
-
-def build_archive(
-    rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], limits: Limits, options: ReadOptions | None = None
-) -> Archive:
-    """Build the archive that a file describes; each tensor belongs to an entry."""
-    budget = Budget(limits)
-    kept, made = build_contents(rows, tensors, budget)
-    archive = Archive(FileEntries(kept, budget), "sb3", budget, *([options] if options else []))
-    return archive.with_entries(dict(made))
 
 
 def build_contents(

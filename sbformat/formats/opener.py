@@ -79,7 +79,6 @@ def open_archive(
     """
     if isinstance(source, Archive):
         return source
-    in_place = _LARGE if in_memory else _LARGE_IN_PLACE
     if opened is None and is_folder(source):
         from sbformat.archive.entries import open_folder
 
@@ -89,13 +88,13 @@ def open_archive(
         if detect_zip_kind(folder.entries) == "sb2-zip":
             return _open_sb2_zip(folder, budget, options)
         return _open_sb3(folder, "folder", budget, options)
-    if opened is None:
-        opened = (
-            _open_remote(source, budget, in_memory=in_memory and not mapped, progress=progress)
-            if is_remote(source)
-            else _large(source, budget, in_place)
-            or open_source(source, mapped=mapped, budget=budget, progress=progress)
-        )
+    if opened is None and is_remote(source):
+        is_whole = in_memory and not mapped
+        remote = open_url(source, budget.limits, is_whole=is_whole)
+        opened = _keep_or_load(remote, in_memory=is_whole, progress=progress)
+    elif opened is None:
+        large = _large(source, budget, _LARGE if in_memory else _LARGE_IN_PLACE)
+        opened = large or open_source(source, mapped=mapped, budget=budget, progress=progress)
     budget.grant(opened.size)
     kind = detect_kind(opened)
     if kind == "zip":
@@ -126,20 +125,13 @@ def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None
     return _large(source, budget, _LARGE_IN_PLACE) or open_source(source, budget=budget)
 
 
-def _open_remote(url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None) -> Source:
-    remote = open_url(url, budget.limits, is_whole=in_memory)
-    return _keep_or_load(remote, in_memory=in_memory, progress=progress)
-
-
 def _keep_or_load(remote: RemoteSource, *, in_memory: bool, progress: Callable[[int], None] | None = None) -> Source:
     """Return a remote file that is read by ranges, or all of its bytes.
 
     :param in_memory: fetch zips and arrays whole, and so all that is not a large pickle
     """
     kind = detect_kind(remote)
-    stays = kind in _LARGE and remote.size > LARGE_FILE_BYTES
-    if not in_memory:
-        stays = stays or kind in _BY_RANGE
+    stays = (kind in _LARGE and remote.size > LARGE_FILE_BYTES) or (not in_memory and kind in _BY_RANGE)
     return remote if stays and remote.is_by_range() else remote.load(progress)
 
 
