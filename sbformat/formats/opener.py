@@ -208,9 +208,8 @@ def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Re
         pickle = decode_large(opened, budget)
     kind = classify_pickle(require_plain_pickle(pickle))
     entries = FileEntries({_entry_name(source, "pickle"): opened}, budget)
-    if kind == "sb2-pickle":
-        return Sb2Pickle(entries, pickle, budget, options)
-    return PickledArchive(entries, kind, pickle, budget, options)
+    opened_as = Sb2Pickle if kind == "sb2-pickle" else PickledArchive
+    return opened_as(entries, kind, pickle, budget, options)
 
 
 def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSource | None:

@@ -20,7 +20,7 @@ from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMET
 from sbformat.container.layout import STORED
 from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, DataError, SbformatError, quote
-from sbformat.formats.pickled import PickledArchive, Tensors
+from sbformat.formats.pickled import PickledArchive, Tensors, make_once
 from sbformat.immutable import Record
 from sbformat.io.source import BytesSource
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.limits import Budget
-    from sbformat.pkl.decode import Pickle
     from sbformat.pth import TensorInfo
 
 
@@ -198,11 +197,7 @@ class Names(Record):
 class Sb2Pickle(PickledArchive):
     """A pickle of Stable Baselines 2; its one state dict is ``parameters``."""
 
-    __slots__ = ("_naming",)
-
-    def __init__(self, entries: Entries, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
-        super().__init__(entries, "sb2-pickle", pickle, budget, options)
-        self._naming: Names | None = None
+    __slots__ = ()
 
     @property
     def algorithm(self) -> Algorithm:
@@ -212,9 +207,7 @@ class Sb2Pickle(PickledArchive):
     @property
     def naming(self) -> Names:
         """The names of the parameters, and where they come from: the file, or the order in SB2's source."""
-        if self._naming is None:
-            self._naming = self._named(list(_arrays(self.value[1]).items()))
-        return self._naming
+        return make_once(self._known, "names", lambda: self._named(_arrays(self.value[1])))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -228,10 +221,9 @@ class Sb2Pickle(PickledArchive):
     def _data(self) -> dict[str, Any]:
         return self._data_of(self._pickle.value[0])  # type: ignore[index]
 
-    def _named(self, arrays: list[tuple[object, ArrayInfo]]) -> Names:
-        keys = [key for key, _ in arrays]
-        if all(type(key) is str for key in keys):
-            return Names(tuple(map(str, keys)), _OWN_NAMES)
+    def _named(self, arrays: dict[object, ArrayInfo]) -> Names:
+        if all(type(key) is str for key in arrays):
+            return Names(tuple(map(str, arrays)), _OWN_NAMES)
         try:
             algorithm = self.algorithm.name
         except SbformatError:
@@ -239,7 +231,9 @@ class Sb2Pickle(PickledArchive):
         from sbformat.nets.sb2_orders import name_parameters  # the names follow from the network
 
         data = self.value[0]
-        found = name_parameters(algorithm, data if type(data) is dict else {}, [array.shape for _, array in arrays])
+        found = name_parameters(
+            algorithm, data if type(data) is dict else {}, [array.shape for array in arrays.values()]
+        )
         if found.names is not None and len(set(found.names)) != len(arrays):
             return Names(None, "the names are not unique")
         return found
