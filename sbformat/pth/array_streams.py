@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.immutable import Record
 from sbformat.pth.context import check_indices
-from sbformat.pth.values import DTYPES, SparseTensor, Storage, TensorInfo, check_bools
+from sbformat.pth.values import DTYPES, PIECE_BYTES, SparseTensor, Storage, TensorInfo, check_bools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from sbformat.pth.values import Chunk
 
-_PIECE: Final = 1 << 20
 _BOOL: Final = "bool"
 _COMPLEX32: Final = "complex32"
 _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
@@ -89,13 +88,13 @@ def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, b
 
 
 def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:
-    """Yield the same bytes in chunks of ``_PIECE`` bytes; the last one may be shorter."""
+    """Yield the same bytes in chunks of ``PIECE_BYTES``; the last one may be shorter."""
     held = bytearray()
     for piece in pieces:
         held += piece
-        while len(held) >= _PIECE:
-            yield bytes(held[:_PIECE])
-            del held[:_PIECE]
+        while len(held) >= PIECE_BYTES:
+            yield bytes(held[:PIECE_BYTES])
+            del held[:PIECE_BYTES]
     if held:
         yield bytes(held)
 

@@ -21,6 +21,7 @@ from sbformat.pth.array_streams import runs_of_both
 from sbformat.pth.context import check_indices
 from sbformat.pth.values import (
     DTYPES,
+    PIECE_BYTES,
     QuantizedTensor,
     SparseTensor,
     Storage,
@@ -44,7 +45,6 @@ _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name n
 _HALF: Final = np.dtype("f2")
 _ONE: Final = (1,)
 _RANK: Final = 32
-_PIECE: Final = 1 << 20
 _VERSION_KEYS: Final = {"version"}
 _FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")
 """For numpy's iterator to yield items in chunks."""
@@ -189,10 +189,10 @@ def c_order(array: np.ndarray) -> Iterator[Chunk]:
         return
     if array.flags.c_contiguous and array.dtype == dtype:
         flat = array.reshape(-1).view(np.uint8)
-        for start in range(0, len(flat), _PIECE):
-            yield flat[start : start + _PIECE].data
+        for start in range(0, len(flat), PIECE_BYTES):
+            yield flat[start : start + PIECE_BYTES].data
         return
-    size = _PIECE // dtype.itemsize
+    size = PIECE_BYTES // dtype.itemsize
     for piece in np.nditer(array, _FLAGS, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):
         yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
 

@@ -57,10 +57,9 @@ def _unlisted(path: str, value: Any) -> list[tuple[str, Any]]:
 def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Return an iterator over the parts of a container with their paths."""
     prefix = f"{path}/" if path else ""
-    if type(value) in _KEYED:
-        return ((prefix + segment(key), part) for key, part in value.items())
-    if type(value) is Dict:
-        return ((prefix + segment(key), part) for key, part in value)
+    if type(value) in _KEYED or type(value) is Dict:
+        pairs = value if type(value) is Dict else value.items()
+        return ((prefix + segment(key), part) for key, part in pairs)
     return ((f"{prefix}[{index}]", part) for index, part in enumerate(value))
 
 

@@ -106,7 +106,8 @@ def key_text(key: object) -> str:
 
 Chunk: TypeAlias = "bytes | memoryview"
 
-_CHUNK: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
+"""The size of the pieces in which items are read, compared and written."""
 
 
 class Decoded:
@@ -180,8 +181,8 @@ class Storage:
     def _pieces(self, start: int, stop: int) -> Iterator[Chunk]:
         """Yield a run of its bytes in pieces, each a whole number of items."""
         data = self.bytes()
-        for at in range(start, stop, _CHUNK):
-            yield data[at : min(at + _CHUNK, stop)]
+        for at in range(start, stop, PIECE_BYTES):
+            yield data[at : min(at + PIECE_BYTES, stop)]
 
     def __repr__(self) -> str:
         return f"<Storage {self.key!r} {self.dtype or 'untyped'} {self.nbytes} bytes>"
