@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sbformat.pth.values import Chunk
 
+_LARGE: Final = 1 << 20
 _BOOL: Final = "bool"
 _COMPLEX32: Final = "complex32"
 _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
@@ -78,10 +79,10 @@ def _computed(make: Callable[[], np.ndarray]) -> Iterator[Chunk]:
 def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
     """Return the items of two tensors of one dtype and shape in pairs of chunks, without keeping a storage in memory.
 
-    :return: None if their items are not in the same order in their storages
+    :return: None for small tensors, and if the items are not in the same order in their storages
     """
     order = _run_order(left)
-    if order is None or order != _run_order(right):
+    if left.nbytes < _LARGE or order is None or order != _run_order(right):
         return None
     pieces = _in_even_pieces(_run(left)), _in_even_pieces(_run(right))
     return zip_longest(*pieces, fillvalue=b"")  # so that both are exhausted: that is where they check their CRC

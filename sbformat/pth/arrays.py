@@ -294,7 +294,6 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
 
 
 _COMPARED: Final = 1 << 18
-_LARGE: Final = 1 << 20
 _SMALL: Final = 1e-200
 """A sum of squares below it may have lost the smaller ones to underflow."""
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
@@ -334,7 +333,7 @@ class Difference(Record):
 
 def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
     """Return whether two tensors of one dtype and shape have the same items, bit for bit."""
-    runs = _runs(left, right)
+    runs = runs_of_both(left, right)
     if runs is not None:
         return not sum(mine != theirs for mine, theirs in runs)  # all chunks of both: later damage counts, too
     first, second = to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)
@@ -413,7 +412,7 @@ def _pieces(
     left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the items of both in pairs of chunks."""
-    runs = _runs(left, right)
+    runs = runs_of_both(left, right)
     if runs is not None:
         dtype = little(numpy_dtype(left.dtype))
         for mine, theirs in runs:
@@ -423,11 +422,6 @@ def _pieces(
     pieces: Any = np.nditer(both, _FLAGS, order="C", buffersize=_COMPARED)
     for one, other in pieces:
         yield np.ascontiguousarray(one), np.ascontiguousarray(other)
-
-
-def _runs(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
-    """Yield the bytes of two large tensors in pairs of chunks, without keeping them in memory."""
-    return runs_of_both(left, right) if left.nbytes >= _LARGE else None
 
 
 def _widen(values: np.ndarray) -> np.ndarray:
