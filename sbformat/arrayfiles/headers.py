@@ -34,7 +34,6 @@ _FIXED_BYTES: Final = 12
 _HEADER_BYTES: Final = 1 << 16
 HEAD_BYTES: Final = _FIXED_BYTES + _HEADER_BYTES
 """The largest size of a header, with what comes before it."""
-_KEYS: Final = 3
 _PYTHON_2: Final = 2
 """The last version whose sizes may have Python 2's L."""
 _SIZE: Final = "(?:0|[1-9][0-9]{0,18})L?"
@@ -78,7 +77,7 @@ def read_header(data: memoryview) -> NpyHeader:
     found: dict[str, str] = {}
     for item in re.finditer(_ITEM, text):
         found.update({key: value for key, value in item.groupdict().items() if value is not None})
-    if len(found) != _KEYS or ("L" in found["shape"] and head[6] > _PYTHON_2):
+    if len(found) != 3 or ("L" in found["shape"] and head[6] > _PYTHON_2):
         refuse_unsupported("expected descr, fortran_order and shape in its header, each once")
     if not _DESCR.fullmatch(found["descr"]):
         refuse_unsupported(
@@ -89,7 +88,6 @@ def read_header(data: memoryview) -> NpyHeader:
 
 
 _LENGTH_BYTES: Final = 8
-_METADATA: Final = "__metadata__"
 _ROW_KEYS: Final = ("dtype", "shape", "data_offsets")
 CODES: Final = {
     # begin words: generated from schema/tables/dtypes.json by schema/generate_tables.py
@@ -146,7 +144,7 @@ def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[s
         header = parse_object(opened.view(_LENGTH_BYTES, length), budget)
     except DataError as error:
         _refuse(f"its header is not JSON: {error.message}")
-    metadata = header.pop(_METADATA, {})
+    metadata = header.pop("__metadata__", {})
     if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
         _refuse("expected texts as the values of its metadata")
     budget.spend("leaves", len(header))

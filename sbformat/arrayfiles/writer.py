@@ -45,7 +45,6 @@ _HEADER_BYTES: Final = 100_000_000
 """The longest header that the library reads."""
 _NAME_BYTES: Final = 65_000  # a member of a zip can have little more
 _RESERVED: Final = "__metadata__"
-_FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
@@ -210,7 +209,7 @@ def _npz(job: _Job) -> None:
         zipfile.ZipFile(raw, "w") as file,
     ):
         for name, array in job.arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
+            member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             with file.open(member, "w", force_zip64=True) as stream:
                 _write_npy(job, array, stream)
         job.check()

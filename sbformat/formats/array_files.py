@@ -37,7 +37,6 @@ METADATA_KEY: Final = "sbformat"
 PORTABLE_VERSION: Final = 1
 ARRAYS: Final = "arrays"
 """The name of the state dict of a file of plain arrays."""
-_NPY_SUFFIX: Final = ".npy"
 
 
 class ArrayFile(SingleFileArchive):
@@ -81,7 +80,7 @@ def open_npz(container: Container, entries: Entries, budget: Budget, options: Re
 
     def tensors() -> dict[str, TensorInfo]:
         budget.spend("tensors", len(container))
-        names = [name.removesuffix(_NPY_SUFFIX) for name in container]
+        names = [name.removesuffix(".npy") for name in container]
         return {name: npy_tensor(container, name, budget) for name in names}
 
     return ArrayFile(entries, "npz", tensors, budget, options, container)

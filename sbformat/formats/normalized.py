@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _OFF_POLICY: Final = "learning_starts"
 """A key that off-policy algorithms have in every release."""
-_LAST: Final = "_last_obs"
 _ORIGINAL: Final = "_last_original_obs"
 _NORMALIZED: Final = "f4"
 _WHOLE: Final = ("b", "i", "u")
@@ -54,7 +53,7 @@ def was_normalized(archive: Archive, space: Space) -> bool:
         return False
     is_off_policy = _OFF_POLICY in data
     try:
-        original, last = archive.decode(_ORIGINAL), archive.decode(_LAST)
+        original, last = archive.decode(_ORIGINAL), archive.decode("_last_obs")
         if is_off_policy:
             return any(_is_normalized(*parts) for parts in _pair_parts(original, last, space))
         return not _is_unchanged(original, last)

@@ -48,14 +48,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLASSES: Final[dict[str, Kind]] = {"VecNormalize": "vecnormalize", "RunningMeanStd": "running-mean-std"}
-_BUFFER: Final = "ReplayBuffer"
 _SUBCLASSES: Final[tuple[tuple[frozenset[str], Kind], ...]] = (
     (frozenset({"obs_rms", "ret_rms", "clip_obs"}), "vecnormalize"),
     (frozenset({"observations", "actions", "rewards", "pos", "full"}), "replay-buffer"),
 )
 """Attributes by which a user's subclass of an SB3 class is recognized."""
-_RECONSTRUCTOR: Final = ("copyreg", "_reconstructor")
-_OBJECT: Final = ("builtins", "object")
 
 
 def classify_pickle(pickle: Pickle) -> Kind:
@@ -80,7 +77,7 @@ def _kind_of_object(root: object) -> Kind | None:
     if made is None:
         return None
     if find(made.pair).is_plain:
-        kind: Kind | None = "replay-buffer" if made.name.endswith(_BUFFER) else _CLASSES.get(made.name)
+        kind: Kind | None = "replay-buffer" if made.name.endswith("ReplayBuffer") else _CLASSES.get(made.name)
         if kind is not None:
             return kind
     names = {key for key, _ in attributes_of(root) if type(key) is str}
@@ -117,10 +114,10 @@ def class_of(root: object) -> Global | None:
         return None
     if root.how == "NEWOBJ" and root.args == ():
         return root.func
-    if root.how != "REDUCE" or root.func.pair != _RECONSTRUCTOR or len(root.args) != 3:  # class, base, its state
+    if root.how != "REDUCE" or root.func.pair != ("copyreg", "_reconstructor") or len(root.args) != 3:
         return None
-    made, base, state = root.args
-    is_plain = type(base) is Global and base.pair == _OBJECT and not base.updates and state is None
+    made, base, state = root.args  # the class, its base, and the state of that
+    is_plain = type(base) is Global and base.pair == ("builtins", "object") and not base.updates and state is None
     return made if type(made) is Global and not made.updates and is_plain else None
 
 
@@ -130,7 +127,6 @@ def attributes_of(root: object) -> Dict:
     return next((update.value for update in updates), Dict())
 
 
-_STATISTICS: Final = "RunningMeanStd"
 _SHARED: Final = 8
 """Largest ratio of the bytes of all arrays, shared ones counted each time, to their distinct bytes (FORMAT.md 8)."""
 
@@ -145,7 +141,7 @@ def holds_arrays(value: object) -> bool:
 def _is_array(value: object) -> bool:
     if isinstance(value, ArrayInfo):
         return not value.is_scalar
-    return isinstance(value, TensorInfo) or (isinstance(value, Instance) and value.type.name == _STATISTICS)
+    return isinstance(value, TensorInfo) or (isinstance(value, Instance) and value.type.name == "RunningMeanStd")
 
 
 class Tensors:
@@ -193,7 +189,6 @@ class Tensors:
         return known[1]
 
 
-_LEAST_PROTOCOL: Final = 4
 _BITS_A_DIGIT: Final = 3.3
 _PART: Final = 128
 """Cost of encoding a part, in visited nodes, because it is decoded again later."""
@@ -260,7 +255,7 @@ class DataBuilder:
         self._count("pickle_nodes", _PART)
         for _ in walk(part):
             self._count("pickle_nodes", _ENCODED)
-        protocol: Any = max(_LEAST_PROTOCOL, self._pickle.protocol)
+        protocol: Any = max(4, self._pickle.protocol)
         raw = encode_pickle(part, protocol=protocol, reduce=self._bytes, setters=self._recognition.setters)
         self._budget.spend("blob_bytes", len(raw))
         self._budget.spend("blobs_bytes", len(raw))

@@ -42,9 +42,6 @@ _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     row.name: np.dtype(row.numpy) for row in DTYPES.values() if row.is_in_numpy
 }
 _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name not in ("bool", "complex32")}
-_HALF: Final = np.dtype("f2")
-_ONE: Final = (1,)
-_RANK: Final = 32
 _VERSION_KEYS: Final = {"version"}
 _FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")
 """For numpy's iterator to yield items in chunks."""
@@ -84,7 +81,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     if (  # as nearly every tensor is: a contiguous view of its storage
         dtype is not None
         and copies is None
-        and (steps == _ONE or (len(steps) == 2 and steps == (shape[1], 1)))
+        and (steps == (1,) or (len(steps) == 2 and steps == (shape[1], 1)))
         and not (conj or neg or 0 in shape)
         and storage.byte_order == sys.byteorder
     ):
@@ -116,7 +113,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
 def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies | None = None) -> np.ndarray:
     itemsize = dtype.itemsize
     name, shape, steps, offset, storage, _, _, _, _, _ = info
-    if 0 in shape and len(shape) <= _RANK:
+    if 0 in shape and len(shape) <= 32:
         storage.check()  # an empty tensor is read as every other
         return np.empty(shape, dtype)
     swap = 1 if storage.byte_order == sys.byteorder else DTYPES[name].swap
@@ -149,7 +146,7 @@ def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
     steps = (*(2 * stride for stride in info.strides), 1)
     halves = info._replace(dtype="float16", shape=(*info.shape, 2), strides=steps, offset=2 * info.offset)
     budget.inflate(halves.numel * 4)
-    wide: np.ndarray = np.ascontiguousarray(_view(halves, _HALF, budget), dtype=np.float32)
+    wide: np.ndarray = np.ascontiguousarray(_view(halves, np.dtype("f2"), budget), dtype=np.float32)
     numbers: np.ndarray = wide.view(np.complex64)[..., 0]
     return numbers
 
@@ -293,7 +290,6 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
     return done[id(root)]
 
 
-_COMPARED: Final = 1 << 18
 _SMALL: Final = 1e-200
 """A sum of squares below it may have lost the smaller ones to underflow."""
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
@@ -419,7 +415,7 @@ def _pieces(
             yield np.frombuffer(mine, dtype), np.frombuffer(theirs, dtype)
         return
     both = [to_array(left, left_budget), to_array(right, right_budget)]
-    pieces: Any = np.nditer(both, _FLAGS, order="C", buffersize=_COMPARED)
+    pieces: Any = np.nditer(both, _FLAGS, order="C", buffersize=1 << 18)
     for one, other in pieces:
         yield np.ascontiguousarray(one), np.ascontiguousarray(other)
 

@@ -141,7 +141,6 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
     }
 )  # fmt: skip
 """Attributes of ``torch.Tensor`` itself: torch refuses to set them, or they change the tensor."""
-_ORDERED_DICT: Final = ("collections", "OrderedDict")
 PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
@@ -151,7 +150,7 @@ def _no_hooks(context: DecodeContext, value: object) -> None:
         func = value.func
         if func is context.ordered_dict:
             return
-        if type(func) is Global and func.pair == _ORDERED_DICT and not func.updates:
+        if type(func) is Global and func.pair == ("collections", "OrderedDict") and not func.updates:
             context.ordered_dict = func
             return
     refuse_unsupported("a tensor was saved with backward hooks, which are code")
@@ -376,7 +375,7 @@ def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTenso
     # Some schemes have zero points that are floats.
     whole = ("float32",) if pair[1].endswith("float_qparams") else ("int64", "int32", "float32")
     channels = info.shape[axis]
-    scale = _per_channel(context, scales, channels, _SCALES)
+    scale = _per_channel(context, scales, channels, ("float64", "float32"))
     return QuantizedTensor(info, pair[1], scale, _per_channel(context, zero_points, channels, whole), axis)
 
 
@@ -434,7 +433,6 @@ def _meta(context: DecodeContext, args: tuple[object, ...]) -> MetaTensor:
     return MetaTensor(name, sizes, steps, _gradient(name, requires_grad))
 
 
-_SCALES: Final = ("float64", "float32")
 _STRIDED: Final = ("tensor_v2", "tensor_v3", "tensor")
 
 _UNWRAPPED: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], Any]]] = {

@@ -234,7 +234,6 @@ def check_attributes(state: Dict, context: DecodeContext) -> None:
 
 
 _COO: Final = "sparse_coo"
-_BY_COLUMN: Final = ("sparse_csc", "sparse_bsc")
 _IN_BLOCKS: Final = ("sparse_bsr", "sparse_bsc")
 
 
@@ -280,7 +279,7 @@ def _block_shape(sparse: SparseTensor) -> tuple[int, ...]:
 def _counts(sparse: SparseTensor) -> tuple[int, int]:
     """Return the number of rows and columns, or blocks of them; the compressed dimension first."""
     rows, columns = (count // block for count, block in zip(sparse.shape, _block_shape(sparse)))
-    return (columns, rows) if sparse.layout in _BY_COLUMN else (rows, columns)
+    return (columns, rows) if sparse.layout in ("sparse_csc", "sparse_bsc") else (rows, columns)
 
 
 def check_indices(sparse: SparseTensor, *indices: np.ndarray) -> None:

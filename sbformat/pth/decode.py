@@ -77,9 +77,6 @@ if TYPE_CHECKING:
     from sbformat.pkl.decode import Pickle
 
 
-_METADATA: Final = "_metadata"
-
-
 class _Frame:
     """A container that is being built: ``parts``, a new list, has values where its parts were built before ``at``.
 
@@ -241,7 +238,6 @@ _COPIED: Final = {
 }  # fmt: skip
 """Roles whose values are as large as an argument, which a pickle can share between thousands of calls, and the index of
 that argument. The bytes of ``_reconstruct`` are in its state."""
-_ARRAY_BYTES: Final = 4
 
 
 def _copied_bytes(role: str, node: Call) -> int:
@@ -250,7 +246,7 @@ def _copied_bytes(role: str, node: Call) -> int:
     at = _COPIED[role]
     if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT_NAME:  # type: ignore[attr-defined]
         state = node.updates[0].value if node.updates else ()
-        args, at = state if type(state) is tuple else (), _ARRAY_BYTES
+        args, at = state if type(state) is tuple else (), 4
     copied: Any = args[at] if len(args) > at else None
     if type(copied) is Call and type(copied.args) is tuple and copied.args:
         copied = copied.args[0]  # bytes that are encoded by another call
@@ -278,7 +274,7 @@ def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
             pairs.extend(update.value)  # type: ignore[arg-type]
             continue
         state = update.value
-        if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
+        if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != "_metadata":
             refuse("expected no attributes of an OrderedDict except _metadata, got others")
         metadata.append(state[0][1])
     if len(metadata) > 1:
@@ -311,7 +307,6 @@ def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], 
 
 
 _SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
-_COUNT_BYTES: Final = 8
 _WORD: Final = 64
 """No key there is longer: a long text could make the file another format's too, a tar."""
 
@@ -413,7 +408,7 @@ class _Storages:
             if key not in self._facts:
                 _refuse_legacy(f"the storage {quote(key)} is listed, but no tensor uses it", cursor)
             dtype, numel, _ = self._facts[key]
-            count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
+            count = cursor.uint(8, "a storage's number of elements")
             if count != numel or count >= INT64:
                 message = f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}"
                 _refuse_legacy(message, cursor)
@@ -431,7 +426,6 @@ _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
     *IGNORED_RECORDS,
 )  # fmt: skip
-_PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
 
@@ -472,7 +466,7 @@ def decode_pth(
     if head == LOCAL_SIGNATURE:
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
-    if head[:1] == _PROTO_BYTE:
+    if head[:1] == b"\x80":
         pickle, context = open_legacy(data, budget)
         return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:

@@ -41,7 +41,6 @@ _DEEPEST: Final = 15
 """Containers in containers; each takes three levels of JSON, of which a reader allows 64."""
 _EXACT_INTEGERS: Final = 2**53
 _DOUBLE: Final = struct.Struct(">d")
-_HEX_DIGITS: Final = 16
 _MOST_VALUES: Final = 200_000
 """The most values of one tree. A shared value counts each time, a text once more for each 256 characters."""
 _TEXT_COST: Final = 256
@@ -305,7 +304,7 @@ def _number(body: object) -> float:
     if type(body) is float or (type(body) is int and abs(body) <= _EXACT_INTEGERS):
         return float(body)
     text = _text(body)
-    if len(text) != _HEX_DIGITS:
+    if len(text) != 16:
         _refuse("expected a number or 16 hexadecimal digits for a float, got another value")
     try:
         return float(_DOUBLE.unpack(bytes.fromhex(text))[0])

@@ -19,7 +19,6 @@ _VALUES: Final = 10_000
 """Values that are counted: these take 30 ms."""
 _ROWS: Final = 50
 _CHARACTERS: Final = 80
-_BITS: Final = 64
 _MANY: Final = 10**15
 
 
@@ -124,7 +123,7 @@ def _describe_value(value: Any) -> str:
     if value is None or isinstance(value, (bool, float)):
         return str(value)
     if isinstance(value, int):
-        return f"{value}" if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"
+        return f"{value}" if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         return escape(repr(value[:_CHARACTERS]))
     if hasattr(value, "__len__"):

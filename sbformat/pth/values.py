@@ -71,9 +71,6 @@ def storage_itemsize(dtype: str) -> int:
     return DTYPES[dtype].itemsize if dtype else 1
 
 
-_DECIMAL_BITS: Final = 64
-
-
 def segment(key: object) -> str:
     """Return a key's part of a tensor's path (FORMAT.md 6.7).
 
@@ -95,7 +92,7 @@ def other_keys(keys: list[Any]) -> list[Any]:
 def key_text(key: object) -> str:
     """Return a key that is not text as Python's ``repr`` does, long integers in hexadecimal (FORMAT.md 6.7)."""
     if type(key) is int:
-        return str(key) if key.bit_length() <= _DECIMAL_BITS else hex(key)  # long decimals cost, or are refused
+        return str(key) if key.bit_length() <= 64 else hex(key)  # long decimals cost, or are refused
     if type(key) is tuple:
         parts = ", ".join(map(key_text, key))
         return f"({parts},)" if len(key) == 1 else f"({parts})"

@@ -45,8 +45,6 @@ _PARTS: Final = ("mean", "var", "count")
 _FIELDS: Final = frozenset({
     "format_version", "library", "num_envs", *FLAGS, *NUMBERS, "norm_obs_keys", *_STATISTICS, *_LAST, *_SPACES,
 })  # fmt: skip
-_ARRAYS: Final = "biuf"
-"""Kinds of numpy dtypes that safetensors supports."""
 
 
 def has_entries(archive: Archive) -> bool:
@@ -177,7 +175,7 @@ def _write_arrays(value: VecNormalize) -> dict[str, Any]:
             made |= {f"{name}.{item}": np.asarray(getattr(part, item), order="C") for item in _PARTS}
             continue
         made[name] = np.asarray(part, order="C")
-        if made[name].dtype.kind not in _ARRAYS:
+        if made[name].dtype.kind not in "biuf":
             refuse_unsupported(f"expected {base} of a dtype that safetensors supports, got {made[name].dtype}")
     return made
 
@@ -267,9 +265,7 @@ def describe_settings(value: VecNormalize) -> dict[str, Any]:
 
 # -- spaces -------------------------------------------------------------------------------------------
 
-_TEXT_DTYPE: Final = "<U0"
 _CODES: Final = frozenset(code for code in ITEM_SIZES if code[0] != "c")
-_RANK: Final = 64
 _Size: TypeAlias = "tuple[int, int]"
 """What JSON counts for ``json_nodes`` and ``memory_bytes``, without its text (FORMAT.md 8.1)."""
 
@@ -361,13 +357,13 @@ def _read_pairs(value: Any, budget: Budget) -> dict[str, Any]:
 
 
 def _read_dtype(value: Any, _: Budget) -> str:
-    if value == _TEXT_DTYPE or (type(value) is str and value[:1] in ("<", "|", ">") and value[1:] in ITEM_SIZES):
+    if value == "<U0" or (type(value) is str and value[:1] in ("<", "|", ">") and value[1:] in ITEM_SIZES):
         return str(value)
     _refuse("expected a dtype code of numpy in a space, such as <f4")
 
 
 def _read_shape(value: Any, _: Budget) -> tuple[int, ...]:
-    if type(value) is not list or len(value) > _RANK or any(type(size) is not int or size < 0 for size in value):
+    if type(value) is not list or len(value) > 64 or any(type(size) is not int or size < 0 for size in value):
         _refuse("expected a list of sizes as a shape")
     return tuple(value)
 

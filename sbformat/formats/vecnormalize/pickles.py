@@ -217,7 +217,6 @@ WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")
 """The name in rl_zoo3, and that in many tutorials and Hub folders."""
 OBSERVATIONS_FILE: Final = "obs_rms.pkl"
 RETURNS_FILE: Final = "ret_rms.pkl"
-_ELSEWHERE: Final = ("torch-legacy", "data-json", "safetensors")
 
 
 def read_vecnormalize(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
@@ -263,7 +262,7 @@ def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instan
     if kind == "zip":
         return open_archive(opened.view(0, opened.size), Budget(limits))
     if kind != "pickle":
-        if kind in _ELSEWHERE:
+        if kind in ("torch-legacy", "data-json", "safetensors"):
             refuse_unsupported("expected a pickle of a VecNormalize, or a bundle")
         refuse_kind(kind, opened)
     return _name_part(read_pickle(opened, limits), name)
@@ -344,10 +343,8 @@ def make_vecnormalize(parts: dict[str, Instance]) -> VecNormalize:
 
 _CLASS: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
 _STATISTICS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
-_PROTOCOL: Final = 4
 _MOST_ENVS: Final = 65_536
 """Up to so many environments get a seed and options each; with more, SB3 takes those of the wrapped environment."""
-_FIRST_COUNT: Final = 1e-4
 _ANY: Final = Limits()._replace(pickle_bytes=2**40, pickle_nodes=2**31)
 """Limits for pickles that this module wrote."""
 
@@ -394,7 +391,7 @@ def writes_vecnormalize(value: VecNormalize, *, target: str | Release = NEWEST) 
     require_type(value, VecNormalize, "a VecNormalize")
     release = parse_target(target)
     made = _new(_CLASS, Dict(_state(value, release)))
-    data = encode_pickle(made, protocol=_PROTOCOL)
+    data = encode_pickle(made, protocol=4)
     again = vecnormalize_of(read_pickle(BytesSource(data), _ANY))
     if again.obs_rms != value.obs_rms or again.norm_obs_keys != value.norm_obs_keys:
         refuse("the written pickle does not contain the same statistics")
@@ -406,7 +403,7 @@ def _state(value: VecNormalize, release: Release) -> list[tuple[object, object]]
     import numpy as np
 
     nothing = np.zeros(0)
-    returns = value.ret_rms or RunningMeanStd(np.zeros(()), np.ones(()), _FIRST_COUNT)
+    returns = value.ret_rms or RunningMeanStd(np.zeros(()), np.ones(()), 1e-4)
     made = [
         *_of_environment(value, release),
         ("norm_obs", value.norm_obs),
