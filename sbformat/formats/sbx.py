@@ -59,21 +59,17 @@ _OPTIMIZER: Final = ("step", "opt_state")
 _PLAIN: Final = (str, int, float, bool, type(None))
 
 
-class States(Record):
-    """What one pickle has: trees of dicts, lists, tensors and numbers."""
-
-    weights: dict[str, Any]
-    optimizers: dict[str, Any]
-
-
 def is_train_state(node: object) -> bool:
     """Return whether a node is an object of flax's ``TrainState``, or of a subclass of it by its name."""
     made = class_of(node)
     return made is not None and made.name.endswith(TRAIN_STATE)
 
 
-def read_states(pickle: Pickle, budget: Budget) -> States:
-    """Return the states of a policy, by the names of its attributes; of a lone state, its own parts."""
+def read_states(pickle: Pickle, budget: Budget) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the weights and the optimizers of a policy, by the names of its attributes; those of a lone state alone.
+
+    Both are trees of dicts, lists, tensors and numbers.
+    """
     found = _find_states(pickle.value)
     if not found:
         refuse_unsupported(f"expected an object with the states of flax, got {describe_node(pickle.value)}")
@@ -90,9 +86,7 @@ def read_states(pickle: Pickle, budget: Budget) -> States:
             refuse(f"expected params in the state {quote(name, 80)}")
         weights[name] = {key: converter.convert(parts[key], 1) for key in _WEIGHTS if key in parts}
         optimizers[name] = {key: converter.convert(parts[key], 1) for key in _OPTIMIZER if key in parts}
-    if is_train_state(pickle.value):
-        return States(weights[""], optimizers[""])
-    return States(weights, optimizers)
+    return (weights[""], optimizers[""]) if is_train_state(pickle.value) else (weights, optimizers)
 
 
 def _find_states(root: object) -> dict[str, Call]:
@@ -266,8 +260,10 @@ class SbxArchive(Archive):
         if name not in self._keys:
             return super()._decode_state_dict(name)
         key, budget = self._keys[name], self._budget
-        states = make_once(self._states, key, lambda: read_states(decode_pickle(self.data[key].pickle, budget), budget))
-        tree = states.optimizers if name.endswith(OPTIMIZER_SUFFIX) else states.weights
+        weights, optimizers = make_once(
+            self._states, key, lambda: read_states(decode_pickle(self.data[key].pickle, budget), budget)
+        )
+        tree = optimizers if name.endswith(OPTIMIZER_SUFFIX) else weights
         return make_state_dict(name, tree, self._budget, copy=self._options.copy)
 
     def read_modules(self) -> dict[str, Module]:
