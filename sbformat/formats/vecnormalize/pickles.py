@@ -45,8 +45,6 @@ from sbformat.pth.values import refuse, refuse_unsupported
 from sbformat.values import decode_tree, encode
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sbformat.formats.vecnormalize.values import Library
     from sbformat.io.opening import SourceLike
     from sbformat.known.changes import Release
@@ -252,7 +250,7 @@ def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instan
     name = ""
     if isinstance(source, Archive):
         value: Any = source.value if isinstance(source, PickledArchive) else None
-        return _name_part(value, next(iter(source.entries))) if class_of(value) else source
+        return {find_file_name(value, next(iter(source.entries))): value} if class_of(value) else source
     if isinstance(source, (str, os.PathLike)):
         if is_folder(source):
             return _read_folder(source if is_url(source) else os.fsdecode(source), limits)
@@ -265,11 +263,8 @@ def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instan
         if kind in ("torch-legacy", "data-json", "safetensors"):
             refuse_unsupported("expected a pickle of a VecNormalize, or a bundle")
         refuse_kind(kind, opened)
-    return _name_part(read_pickle(opened, limits), name)
-
-
-def _name_part(value: Instance, name: str) -> dict[str, Instance]:
-    return {WHOLE_FILE if class_of(value) == "VecNormalize" else find_file_name(value, name): value}
+    found = read_pickle(opened, limits)
+    return {find_file_name(found, name): found}
 
 
 def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
@@ -286,7 +281,9 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
 
 
 def find_file_name(value: Instance, name: str) -> str:
-    """Return which of SB2's two files a ``RunningMeanStd`` is from, by the file's name and the shape."""
+    """Return which file a value is from: of SB2's two with a ``RunningMeanStd`` by the file's name and the shape."""
+    if class_of(value) == "VecNormalize":
+        return WHOLE_FILE
     has_dimensions = statistics_of(value, "the pickle").shape != ()
     if "ret_rms" in name:
         if has_dimensions:
@@ -408,15 +405,15 @@ def _state(value: VecNormalize, release: Release) -> list[tuple[object, object]]
         *_of_environment(value, release),
         ("norm_obs", value.norm_obs),
         ("norm_obs_keys", None if value.norm_obs_keys is None else list(value.norm_obs_keys)),
-        *([] if value.obs_rms is None else [("obs_rms", _encode_by_key(value.obs_rms, _encode_statistics))]),
-        ("ret_rms", _encode_statistics(returns)),
+        *([] if value.obs_rms is None else [("obs_rms", _encode(value.obs_rms))]),
+        ("ret_rms", _encode(returns)),
         *((name, getattr(value, name)) for name in NUMBERS),
         ("training", value.training),
         ("norm_reward", value.norm_reward),
-        ("old_reward", _encode_array(nothing if value.old_reward is None else value.old_reward)),
+        ("old_reward", _encode(nothing if value.old_reward is None else value.old_reward)),
     ]
     if value.old_obs is not None or release < RESET_OPTIONS:  # old releases always have one
-        made.append(("old_obs", _encode_by_key(nothing if value.old_obs is None else value.old_obs, _encode_array)))
+        made.append(("old_obs", _encode(nothing if value.old_obs is None else value.old_obs)))
     return made
 
 
@@ -444,15 +441,14 @@ def _new(pair: tuple[str, str], state: Dict) -> Call:
     return made
 
 
-def _encode_by_key(value: Any, make: Any) -> Any:
-    return Dict([(key, make(part)) for key, part in value.items()]) if isinstance(value, dict) else make(value)
+def _encode(value: Any) -> Any:
+    """Return the tree of an array, of statistics, or of these by key.
 
-
-def _encode_statistics(value: RunningMeanStd) -> Call:
-    pairs: list[tuple[object, object]] = [("mean", _encode_array(value.mean)), ("var", _encode_array(value.var))]
-    return _new(_STATISTICS, Dict([*pairs, ("count", value.count)]))
-
-
-def _encode_array(array: np.ndarray) -> Call:
-    """Return an array in the one form that numpy 1 and 2 load without a warning."""
-    return encode_array(ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False))
+    Arrays have the one form that numpy 1 and 2 load without a warning.
+    """
+    if isinstance(value, dict):
+        return Dict([(key, _encode(part)) for key, part in value.items()])
+    if isinstance(value, RunningMeanStd):
+        parts = [("mean", _encode(value.mean)), ("var", _encode(value.var)), ("count", value.count)]
+        return _new(_STATISTICS, Dict(parts))
+    return encode_array(ArrayInfo(value.dtype.str, value.shape, "C", value.tobytes(), is_scalar=False))
