@@ -221,6 +221,7 @@ def _scattered(array: np.ndarray) -> TensorInfo:
 _QUANTIZED: Final = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 _KEPT: Final = (TensorInfo, Storage, MetaTensor, Size, Device, DTypeName, Layout, MemoryFormat, ArrayInfo, Node)
 _PLAIN: Final[tuple[Any, ...]] = (bool, int, float, complex, str, bytes, bytearray, set, frozenset)
+_KEYS: Final[tuple[Any, ...]] = (type(None), bool, int, float, str, bytes)
 _KEY_PARTS: Final = 8
 _PARTS: Final = frozenset({"indices", "values", "int_repr", "scale", "zero_point"})
 _MADE: Final = frozenset({dict, OrderedDict, list, tuple, QuantizedTensor, SparseTensor})
@@ -382,7 +383,7 @@ def _plain_key(key: Any, path: str) -> Any:
 def _plain_part(key: Any, path: str) -> Any:
     if isinstance(key, np.generic):
         key = _number(key, path)
-    for kind in (type(None), bool, int, float, str, bytes):
+    for kind in _KEYS:
         if isinstance(key, kind):
             return kind(key) if key is not None else None
     return refuse_unsupported(
