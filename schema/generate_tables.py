@@ -124,11 +124,11 @@ def opcode_rows(tables: Tables) -> str:
 def dtype_rows(tables: Tables) -> str:
     """Rows of the table of dtypes."""
     codes = {row["name"]: row["numpy"] for row in tables["dtypes"]}
-    lines = []
+    rows = []
     for row in tables["dtypes"]:
         code = row["numpy"] or codes.get(row["read_as"]) or f"ml_dtypes.{row['name']}"
-        lines.append(f'DType("{row["name"]}", {row["bytes"]}, "{code}", {row["swapped_by"]}),')
-    return _indent(lines, 8)
+        rows.append(f'DType("{row["name"]}", {row["bytes"]}, "{code}", {row["swapped_by"]}),')
+    return _wrap(rows)
 
 
 def quantized_names(tables: Tables) -> str:

@@ -611,9 +611,20 @@ class ReadOnlyArchive(Archive):
 
 
 class SingleFileArchive(ReadOnlyArchive):
-    """The base class of formats whose parts are not entries of a zip: all of them are in one file."""
+    """The base class of formats whose parts, the last of them a state dict, are not entries but in one file."""
 
     __slots__ = ()
+
+    def __init__(
+        self, entries: Entries, kind: Kind, budget: Budget, options: ReadOptions, contents: tuple[str, ...]
+    ) -> None:
+        super().__init__(entries, kind, budget, options)
+        self._contents = contents
+        self._state_dicts = contents[-1:]
+
+    def _require(self, name: str) -> None:
+        if name not in self.contents:
+            raise MissingEntryError(name, present=self.contents)
 
     @property
     def algorithm(self) -> Algorithm:

@@ -7,23 +7,23 @@ that numpy writes, and nothing is evaluated (SB2.md 16.2). Source: numpy ``lib/_
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.constants import NPY_MAGIC
 from sbformat.data import parse_object
-from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.errors import ContainerError, DataError, SbformatError, quote
 from sbformat.immutable import Record
 from sbformat.io.source import FileSource
 from sbformat.limits import Budget, Limits
 from sbformat.pkl.tree import STORAGE_CLASSES
 from sbformat.pth.file_storage import FileStorage
-from sbformat.pth.values import DTYPES, TensorInfo, contiguous
+from sbformat.pth.values import DTYPES, TensorInfo, contiguous, refuse, refuse_unsupported, storage_itemsize
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
 
     from sbformat.io.source import Source
 
@@ -34,7 +34,6 @@ _FIXED_BYTES: Final = 12
 _HEADER_BYTES: Final = 1 << 16
 HEAD_BYTES: Final = _FIXED_BYTES + _HEADER_BYTES
 """The largest size of a header, with what comes before it."""
-_KEYS: Final = 3
 _PYTHON_2: Final = 2
 """The last version whose sizes may have Python 2's L."""
 _SIZE: Final = "(?:0|[1-9][0-9]{0,18})L?"
@@ -67,35 +66,28 @@ def read_header(data: memoryview) -> NpyHeader:
     head = bytes(data[:_FIXED_BYTES])
     counted = _NPY_LENGTH_BYTES.get(head[6]) if len(head) == _FIXED_BYTES and head.startswith(NPY_MAGIC) else None
     if counted is None:
-        message = "expected the signature of a .npy file of version 1 to 3"
-        raise TensorError(message)
+        refuse("expected the signature of a .npy file of version 1 to 3")
     length = int.from_bytes(head[8 : 8 + counted], "little")
     start = 8 + counted + length
     if length > _HEADER_BYTES or start > len(data):
-        message = f"a header of {length} bytes is longer than the file, or than {_HEADER_BYTES} bytes"
-        raise TensorError(message)
-    return _parsed(bytes(data[8 + counted : start]).decode("latin-1"), head[6], start)
-
-
-def _parsed(text: str, version: int, start: int) -> NpyHeader:
+        refuse(f"a header of {length} bytes is longer than the file, or than {_HEADER_BYTES} bytes")
+    text = bytes(data[8 + counted : start]).decode("latin-1")
     if not _HEADER.fullmatch(text):
-        message = "its header does not describe an array of plain numbers; arrays of objects need a pickle"
-        raise UnsupportedError(message)
+        refuse_unsupported("its header does not describe an array of plain numbers; arrays of objects need a pickle")
     found: dict[str, str] = {}
     for item in re.finditer(_ITEM, text):
         found.update({key: value for key, value in item.groupdict().items() if value is not None})
-    if len(found) != _KEYS or ("L" in found["shape"] and version > _PYTHON_2):
-        message = "expected descr, fortran_order and shape in its header, each once"
-        raise UnsupportedError(message)
+    if len(found) != 3 or ("L" in found["shape"] and head[6] > _PYTHON_2):
+        refuse_unsupported("expected descr, fortran_order and shape in its header, each once")
     if not _DESCR.fullmatch(found["descr"]):
-        message = f"expected plain numbers, got the dtype {quote(found['descr'], 40)}; arrays of objects need a pickle"
-        raise UnsupportedError(message)
+        refuse_unsupported(
+            f"expected plain numbers, got the dtype {quote(found['descr'], 40)}; arrays of objects need a pickle"
+        )
     sizes = tuple(int(size.strip(" L")) for size in found["shape"].split(",") if size.strip())
     return NpyHeader(found["descr"], sizes, found["order"] == "True", start)
 
 
 _LENGTH_BYTES: Final = 8
-_METADATA: Final = "__metadata__"
 _ROW_KEYS: Final = ("dtype", "shape", "data_offsets")
 CODES: Final = {
     # begin words: generated from schema/tables/dtypes.json by schema/generate_tables.py
@@ -111,11 +103,7 @@ _DTYPES: Final = {code: name for name, code in CODES.items()}
 
 
 def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
-    """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
-
-    :param opened: the file, which must not change before the tensors are read
-    :param budget: the operation's; the memory in use does not grow with the tensors
-    """
+    """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata."""
     rows, metadata, start = parse_header(opened, budget)
     tensors = {}
     for name, (dtype, shape, (begin, end)) in rows.items():
@@ -124,15 +112,11 @@ def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo],
             check_shape(end - begin, DTYPES[torch_name].itemsize, shape, budget)
         except SbformatError as error:
             raise error.within(name) from None
-        tensors[name] = _tensor(opened, start + begin, end - begin, torch_name, shape)
+        storage_dtype = torch_name if torch_name in STORAGE_CLASSES else ""
+        numel = (end - begin) // storage_itemsize(storage_dtype)
+        storage = FileStorage(opened, start + begin, storage_dtype, numel)
+        tensors[name] = TensorInfo(torch_name, shape, contiguous(shape), 0, storage)
     return tensors, metadata
-
-
-def _tensor(opened: Source, start: int, size: int, dtype: str, shape: tuple[int, ...]) -> TensorInfo:
-    is_typed = dtype in STORAGE_CLASSES
-    numel = size // DTYPES[dtype].itemsize if is_typed else size
-    storage = FileStorage(opened, start, dtype if is_typed else "", numel, is_bool=dtype == "bool")
-    return TensorInfo(dtype, shape, contiguous(shape), 0, storage)
 
 
 _ANY_HEADER: Final = Limits()._replace(json_bytes=2**31, json_nodes=2**31, leaves=2**31)
@@ -160,12 +144,15 @@ def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[s
         header = parse_object(opened.view(_LENGTH_BYTES, length), budget)
     except DataError as error:
         _refuse(f"its header is not JSON: {error.message}")
-    metadata = header.pop(_METADATA, {})
+    metadata = header.pop("__metadata__", {})
     if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
         _refuse("expected texts as the values of its metadata")
     budget.spend("leaves", len(header))
     rows = sorted(((name, _row(name, row)) for name, row in header.items()), key=lambda item: item[1][2])
-    _check_cover([span for _, (_, _, span) in rows], opened.size - start)
+    size = opened.size - start
+    spans = [(0, 0), *(span for _, (_, _, span) in rows), (size, size)]
+    if any(end != begin for (_, end), (begin, _) in pairwise(spans)):
+        _refuse("its tensors overlap, or leave a gap between them")
     return dict(rows), metadata, start
 
 
@@ -175,7 +162,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _row(name: str, row: object) -> Row:
-    """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
+    """Return a tensor's dtype, shape and span of bytes, each of the type that it must have."""
     if type(row) is not dict:
         _refuse(f"expected an object that describes the tensor {quote(name)}")
     dtype, shape, span = (row.get(key, ()) for key in _ROW_KEYS)
@@ -193,29 +180,17 @@ def _are_sizes(value: Any) -> bool:
     return type(value) is list and all(type(size) is int and size >= 0 for size in value)
 
 
-def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
-    if any(mine[1] != following[0] for mine, following in pairwise([(0, 0), *spans, (size, size)])):
-        _refuse("its tensors overlap, or leave a gap between them")
-
-
 def dtype_of(name: str) -> str:
     """Return what torch calls a dtype of the format."""
     if name not in _DTYPES:
-        message = f"numpy has no dtype for {quote(name, 40)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"numpy has no dtype for {quote(name, 40)}")
     return _DTYPES[name]
 
 
 def check_shape(nbytes: int, itemsize: int, shape: tuple[int, ...], budget: Budget) -> None:
     """Check that an array of a shape needs exactly the bytes that it has."""
     budget.spend("tensor_rank", len(shape))
-    size = itemsize
-    for length in shape:
-        size *= length
+    size = math.prod(shape, start=itemsize)
     if size != nbytes:
-        message = f"expected {_number(size)} bytes for its shape, got {nbytes}"
-        raise TensorError(message)
-
-
-def _number(value: int) -> str:
-    return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1} or more"
+        needed = str(size) if size.bit_length() <= 64 else f"2^{size.bit_length() - 1} or more"
+        refuse(f"expected {needed} bytes for its shape, got {nbytes}")

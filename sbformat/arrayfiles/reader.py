@@ -13,11 +13,12 @@ import numpy as np
 
 from sbformat.arrayfiles.headers import check_shape, dtype_of, parse_header, read_header
 from sbformat.container.reader import Container
-from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
+from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.io.opening import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import array_buffer
 from sbformat.pth.arrays import little, numpy_dtype
+from sbformat.pth.values import refuse, refuse_unsupported
 
 if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
@@ -26,26 +27,30 @@ if TYPE_CHECKING:
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
     """Read all arrays of a ``.safetensors`` or ``.npz`` file.
 
-    :param path: a path with the suffix of one of the formats
-    :param limits: the largest sizes and counts to accept
     :return: the arrays by name, in the order of the file; read-only
     """
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix == ".safetensors":
         return read_safetensors(path, limits=limits)[0]
-    if suffix == ".npz":
-        return _read_npz(path, Budget(limits))
-    message = f"{quote(os.fspath(path))}: expected a .safetensors or .npz file"
-    raise UnsupportedError(message)
+    if suffix != ".npz":
+        refuse_unsupported(f"{quote(os.fspath(path))}: expected a .safetensors or .npz file")
+    budget = Budget(limits)
+    opened = open_source(path, budget=budget)
+    budget.grant(opened.size)
+    arrays = {}
+    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    for name in container:
+        try:
+            if not name.endswith(_NPY_SUFFIX):
+                refuse_unsupported("expected a .npz, whose members are named *.npy")
+            arrays[name.removesuffix(_NPY_SUFFIX)] = _npy(container.read(name), budget)
+        except SbformatError as error:
+            raise error if error.entry == name else error.within(name) from None
+    return arrays
 
 
 def read_array(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> np.ndarray:
-    """Read the array of a ``.npy`` file.
-
-    :param path: the file
-    :param limits: the largest sizes and counts to accept
-    :return: the array; read-only
-    """
+    """Return the array of a ``.npy`` file, which is read-only."""
     budget = Budget(limits)
     opened = open_source(path, budget=budget)
     budget.grant(opened.size)
@@ -63,14 +68,11 @@ def _array(
         message = f"numpy cannot represent it: {str(error)[:100]}"
         raise UnsupportedError(message) from None
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
-        message = "expected the bytes 0 and 1 in an array of bool, got others"
-        raise TensorError(message)
+        refuse("expected the bytes 0 and 1 in an array of bool, got others")
     return array
 
 
-# -- safetensors --------------------------------------------------------------------------------------
-
-
+_NPY_SUFFIX: Final = ".npy"
 _NOT_PLAIN: Final = ("bfloat", "float8", "complex")
 
 
@@ -82,8 +84,6 @@ def read_safetensors(
     The library's releases differ in the dtypes that they hand to numpy, and some fail on those they know; the format is
     a page, so it is read here.
 
-    :param source: a path, bytes, or a binary file object
-    :param limits: what it may ask for; the header counts as JSON
     :param is_plain: refuse complex numbers, and dtypes that numpy itself does not have
     """
     budget = Budget(limits)
@@ -95,34 +95,12 @@ def read_safetensors(
         try:
             torch_name = dtype_of(dtype)
             if is_plain and torch_name.startswith(_NOT_PLAIN):
-                message = f"expected real numbers of numpy, got {torch_name}"
-                raise UnsupportedError(message)
+                refuse_unsupported(f"expected real numbers of numpy, got {torch_name}")
             held = little(numpy_dtype(torch_name))
             arrays[name] = _array(opened.view(start + begin, end - begin), held, shape, budget)
         except SbformatError as error:
             raise error.within(name) from None
     return arrays, metadata
-
-
-# -- npz ----------------------------------------------------------------------------------------------
-
-_NPY_SUFFIX: Final = ".npy"
-
-
-def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndarray]:
-    opened = open_source(path, budget=budget)
-    budget.grant(opened.size)
-    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
-    arrays = {}
-    for name in container:
-        try:
-            if not name.endswith(_NPY_SUFFIX):
-                message = "expected a .npz, whose members are named *.npy"
-                raise UnsupportedError(message)
-            arrays[name.removesuffix(_NPY_SUFFIX)] = _npy(container.read(name), budget)
-        except SbformatError as error:
-            raise error if error.entry == name else error.within(name) from None
-    return arrays
 
 
 def _npy(data: memoryview, budget: Budget) -> np.ndarray:

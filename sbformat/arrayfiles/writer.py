@@ -21,6 +21,7 @@ from sbformat.immutable import Record
 from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.source import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
+from sbformat.pth.values import refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,7 +45,6 @@ _HEADER_BYTES: Final = 100_000_000
 """The longest header that the library reads."""
 _NAME_BYTES: Final = 65_000  # a member of a zip can have little more
 _RESERVED: Final = "__metadata__"
-_FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
@@ -52,17 +52,17 @@ def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
     require_type(path, (str, os.PathLike), "a path")
     text = os.fspath(path)
     if not text:
-        message = "expected a path to write to, got an empty one"
-        raise UnsupportedError(message)
+        refuse_unsupported("expected a path to write to, got an empty one")
     suffix = Path(text).suffix.lower()
     if suffix == ".safetensors":
         return "safetensors"
     if suffix == ".npz":
         return "npz"
-    if text.endswith(("/", os.sep)) or not suffix or Path(text).is_dir():
-        return "npy-folder"
-    message = f"{quote(text)}: expected the suffix .safetensors or .npz, or none for a folder of .npy files"
-    raise UnsupportedError(message)
+    if not text.endswith(("/", os.sep)) and suffix and not Path(text).is_dir():
+        refuse_unsupported(
+            f"{quote(text)}: expected the suffix .safetensors or .npz, or none for a folder of .npy files"
+        )
+    return "npy-folder"
 
 
 def write_arrays(
@@ -76,28 +76,23 @@ def write_arrays(
 ) -> None:
     """Write arrays to a file or folder.
 
-    :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.arrays.ArrayStream`, or bytes,
+    :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.array_streams.ArrayStream`, or bytes,
         which count as an array of them
     :param path: its suffix tells the format, see :func:`detect_format`
     :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
-    :param overwrite: replace what is there
     :param progress: called with the bytes of an array as they are written
     :param check: called when all was written, before it takes the target's place; what it raises is raised
     """
     streams = _describe_arrays(arrays)
     kind = detect_format(path)
     write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
-    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or _nothing, check or _nothing))
+    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or (lambda _: None), check or (lambda: None)))
 
 
-def encode_safetensors(arrays: Mapping[str, Any], *, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of the ``.safetensors`` file that :func:`write_arrays` writes.
-
-    :param arrays: by name
-    :param metadata: text that is kept in the header
-    """
+def encode_safetensors(arrays: Mapping[str, Any]) -> bytes:
+    """Return the bytes of the ``.safetensors`` file that :func:`write_arrays` writes."""
     streams = _describe_arrays(arrays)
-    names, header = _lay_out(streams, metadata or {})
+    names, header = _lay_out(streams, {})
     return b"".join((header, *(piece for name in names for piece in streams[name].in_c_order())))
 
 
@@ -105,7 +100,14 @@ def _describe_arrays(arrays: Mapping[str, Any]) -> dict[str, ArrayStream]:
     streams = {}
     for name, array in arrays.items():
         streams[name] = _stream(name, array)
-        _check_text(name)
+        try:
+            size = len(name.encode("utf-8"))
+        except UnicodeEncodeError:
+            size = 0
+        if not 0 < size <= _NAME_BYTES or "\0" in name:
+            refuse_unsupported(
+                f"{quote(name)} cannot be a name: it is empty, too long, or holds NUL or a lone surrogate"
+            )
     return streams
 
 
@@ -126,16 +128,8 @@ class _Job(Record):
             self.progress(len(piece))
 
 
-def _nothing(*_: int) -> None:
-    """Do nothing: the default callback."""
-
-
 def bytes_stream(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:
-    """Return bytes as an array of them.
-
-    :param size: how many
-    :param chunks: gives them, each time it is called
-    """
+    """Return bytes as an array of them; ``chunks`` gives them, each time it is called."""
 
     def make() -> np.ndarray:
         import numpy as np
@@ -155,8 +149,7 @@ def _stream(name: str, array: object) -> ArrayStream:
     from sbformat.pth.arrays import c_order, little
 
     if not isinstance(array, np.ndarray):
-        message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors")
     held = np.asarray(array)
     dtype = little(held.dtype)
     is_plain = dtype.kind not in "VO" and dtype.type.__module__ == "numpy"
@@ -168,21 +161,8 @@ def _stream(name: str, array: object) -> ArrayStream:
     )
 
 
-def _check_text(name: str) -> None:
-    try:
-        size = len(name.encode("utf-8"))
-    except UnicodeEncodeError:
-        size = 0
-    if not 0 < size <= _NAME_BYTES or "\0" in name:
-        message = f"{quote(name)} cannot be a name: it is empty, too long, or holds NUL or a lone surrogate"
-        raise UnsupportedError(message)
-
-
 def _safetensors(job: _Job) -> None:
-    """The header's length, the header, the arrays without gaps: byte for byte as the format's own library writes them.
-
-    That holds all of the file in memory, and is not used.
-    """
+    """Write byte for byte what the format's own library writes, which holds all of the file in memory."""
     names, header = _lay_out(job.arrays, job.metadata)
     with new_file(job.path, overwrite=job.overwrite) as temporary:
         with BufferedWriter(open_new(temporary)) as file:
@@ -197,12 +177,10 @@ def _safetensors(job: _Job) -> None:
 def _lay_out(arrays: Mapping[str, ArrayStream], metadata: Mapping[str, str]) -> tuple[list[str], bytes]:
     """Return the names in the order of their bytes, and what comes before these: the header and its length."""
     if _RESERVED in arrays:
-        message = f"the name {_RESERVED} is reserved in safetensors; write .npz"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"the name {_RESERVED} is reserved in safetensors; write .npz")
     for name, array in arrays.items():
         if array.dtype not in CODES:
-            message = f"safetensors has no dtype {array.dtype}, which {quote(name)} has"
-            raise UnsupportedError(message)
+            refuse_unsupported(f"safetensors has no dtype {array.dtype}, which {quote(name)} has")
     rank = {name: place for place, name in enumerate(CODES)}
     names = sorted(arrays, key=lambda name: (rank[arrays[name].dtype], name))
     rows: dict[str, Any] = {_RESERVED: dict(sorted(metadata.items()))} if metadata else {}
@@ -213,8 +191,7 @@ def _lay_out(arrays: Mapping[str, ArrayStream], metadata: Mapping[str, str]) -> 
         start = stop
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     if len(text) > _HEADER_BYTES:
-        message = f"a safetensors header of {len(text):,} bytes is too large: there are too many names"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"a safetensors header of {len(text):,} bytes is too large: there are too many names")
     header = text + b" " * (-len(text) % _ALIGNMENT)
     return names, len(header).to_bytes(_ALIGNMENT, "little") + header
 
@@ -225,15 +202,14 @@ def _npz(job: _Job) -> None:
     for name, array in job.arrays.items():
         _check_npy(name, array)
         if name.endswith(".npy") and name.removesuffix(".npy") in job.arrays:
-            message = f"a .npz cannot contain both {quote(name)} and {quote(name.removesuffix('.npy'))}"
-            raise UnsupportedError(message)
+            refuse_unsupported(f"a .npz cannot contain both {quote(name)} and {quote(name.removesuffix('.npy'))}")
     with (
         new_file(job.path, overwrite=job.overwrite) as temporary,
         BufferedWriter(open_new(temporary)) as raw,
         zipfile.ZipFile(raw, "w") as file,
     ):
         for name, array in job.arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
+            member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             with file.open(member, "w", force_zip64=True) as stream:
                 _write_npy(job, array, stream)
         job.check()
@@ -270,5 +246,4 @@ def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
 def _check_npy(name: str, array: ArrayStream) -> None:
     """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
     if array.descr is None:
-        message = f"{quote(name)} is {array.dtype}, which .npy does not support; write .safetensors"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"{quote(name)} is {array.dtype}, which .npy does not support; write .safetensors")

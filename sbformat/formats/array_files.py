@@ -7,20 +7,21 @@ dict. numpy is not needed: tensors are bytes until they are requested.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.archive.archive import Archive, SingleFileArchive
 from sbformat.archive.entries import FileEntries
 from sbformat.arrayfiles.headers import read_tensors
 from sbformat.container.layout import encode_path, is_state_dict
 from sbformat.data import parse_object
-from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.errors import DataError, SbformatError, quote
 from sbformat.formats.sb2 import npy_tensor
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.file_storage import FileStorage
 from sbformat.pth.portable import from_portable
+from sbformat.pth.values import refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,19 +37,10 @@ METADATA_KEY: Final = "sbformat"
 PORTABLE_VERSION: Final = 1
 ARRAYS: Final = "arrays"
 """The name of the state dict of a file of plain arrays."""
-_NPY_SUFFIX: Final = ".npy"
 
 
 class ArrayFile(SingleFileArchive):
-    """A file of plain arrays: a state dict of one level.
-
-    :param entries: the file alone
-    :param kind: ``safetensors`` or ``npz``
-    :param tensors: gives them by name
-    :param budget: the operation's
-    :param options: how entries are decoded
-    :param records: the zip that the arrays are in
-    """
+    """A file of plain arrays: a state dict of one level; ``records`` is the zip that the arrays are in."""
 
     __slots__ = ("_records", "_tensors")
 
@@ -61,45 +53,34 @@ class ArrayFile(SingleFileArchive):
         options: ReadOptions,
         records: Container | None = None,
     ) -> None:
-        super().__init__(entries, kind, budget, options)
-        self._contents = self._state_dicts = (ARRAYS,)
+        super().__init__(entries, kind, budget, options, (ARRAYS,))
         self._tensors = tensors
         self._records = records
-
-    def _require(self, name: str) -> None:
-        if name != ARRAYS:
-            raise MissingEntryError(name, present=self.contents)
 
     def _find_records(self, name: str) -> Container | None:  # noqa: ARG002 -- there is one zip
         return self._records
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        state_dict = StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy)
-        state_dict.entry = name
-        return state_dict
+        return StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy, entry=name)
 
 
 def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
-    """Open a ``.safetensors`` file.
-
-    :param opened: the file
-    :param entries: the same, as the one entry
-    :param budget: the operation's
-    :param options: how entries are decoded
-    """
+    """Open a ``.safetensors`` file, whose one entry is the file."""
     tensors, metadata = read_tensors(opened, budget)
     document = decode_description(metadata.get(METADATA_KEY), budget.limits)
     if document is None:
         return ArrayFile(entries, "safetensors", lambda: tensors, budget, options)
-    return build_archive(document, tensors, budget.limits, options)
+    own = Budget(budget.limits)
+    kept, made = build_contents(document, tensors, own)
+    return Archive(FileEntries(kept, own), "sb3", own, options).with_entries(dict(made))
 
 
 def open_npz(container: Container, entries: Entries, budget: Budget, options: ReadOptions) -> ArrayFile:
-    """Open a ``.npz`` file; the arguments are as those of :func:`open_safetensors`."""
+    """Open a ``.npz`` file, whose one entry is the file."""
 
     def tensors() -> dict[str, TensorInfo]:
         budget.spend("tensors", len(container))
-        names = [name.removesuffix(_NPY_SUFFIX) for name in container]
+        names = [name.removesuffix(".npy") for name in container]
         return {name: npy_tensor(container, name, budget) for name in names}
 
     return ArrayFile(entries, "npz", tensors, budget, options, container)
@@ -117,31 +98,10 @@ def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]]
         return None  # what extract writes: facts about the arrays
     version, rows = document.get("version"), document["entries"]
     if type(version) is not int or version != PORTABLE_VERSION:
-        message = f"expected a description of version {PORTABLE_VERSION}, got {quote(version, 40)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected a description of version {PORTABLE_VERSION}, got {quote(version, 40)}")
     if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
-        message = "expected a list of entries as its description"
-        raise DataError(message)
+        _refuse("expected a list of entries as its description")
     return rows
-
-
-def build_archive(
-    rows: list[dict[str, Any]],
-    tensors: Mapping[str, TensorInfo],
-    limits: Limits,
-    options: ReadOptions | None = None,
-) -> Archive:
-    """Build the archive that a file describes.
-
-    :param rows: the description
-    :param tensors: by name; each belongs to an entry
-    :param limits: the largest sizes and counts to accept
-    :param options: how entries are decoded
-    """
-    budget = Budget(limits)
-    kept, made = build_contents(rows, tensors, budget)
-    archive = Archive(FileEntries(kept, budget), "sb3", budget, *([options] if options else []))
-    return archive.with_entries(dict(made))
 
 
 def build_contents(
@@ -156,8 +116,7 @@ def build_contents(
     for row in rows:
         name = row["name"]
         if name in kept or name in made:
-            message = f"its description names {quote(name)} twice"
-            raise DataError(message)
+            _refuse(f"its description names {quote(name)} twice")
         try:
             encode_path(name)
             content = _content(row, tensors, used, limits)
@@ -169,9 +128,12 @@ def build_contents(
             kept[name] = content
     left = next((name for name in tensors if name not in used), None)
     if left is not None:
-        message = f"its description does not name the tensor {quote(left)}"
-        raise DataError(message)
+        _refuse(f"its description does not name the tensor {quote(left)}")
     return kept, made
+
+
+def _refuse(message: str) -> NoReturn:
+    raise DataError(message)
 
 
 def _content(
@@ -191,5 +153,4 @@ def _content(
     if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
         used.add(name)
         return info.storage.source() if isinstance(info.storage, FileStorage) else BytesSource(info.storage.bytes())
-    message = "its description has no content for this entry, and no tensor of bytes has its name"
-    raise DataError(message)
+    return _refuse("its description has no content for this entry, and no tensor of bytes has its name")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _OFF_POLICY: Final = "learning_starts"
 """A key that off-policy algorithms have in every release."""
-_LAST: Final = "_last_obs"
 _ORIGINAL: Final = "_last_original_obs"
 _NORMALIZED: Final = "f4"
 _WHOLE: Final = ("b", "i", "u")
@@ -37,10 +36,7 @@ _MARGIN: Final = 1e-3
 
 
 def is_surely_normalized(archive: Archive) -> bool:
-    """Return whether it is certain that the observations of an agent were normalized.
-
-    :param archive: of any kind
-    """
+    """Return whether it is certain that the observations of an agent were normalized."""
     if archive.format not in SB3_ARCHIVES or archive.data.get(_ORIGINAL) is None:
         return False
     try:
@@ -51,17 +47,13 @@ def is_surely_normalized(archive: Archive) -> bool:
 
 
 def was_normalized(archive: Archive, space: Space) -> bool:
-    """Return whether the observations of an agent were normalized, as far as that is certain.
-
-    :param archive: with ``data``
-    :param space: of its observations
-    """
+    """Return whether the observations of an agent, of this space, were normalized, as far as that is certain."""
     data = archive.data
     if data.get(_ORIGINAL) is None:
         return False
     is_off_policy = _OFF_POLICY in data
     try:
-        original, last = archive.decode(_ORIGINAL), archive.decode(_LAST)
+        original, last = archive.decode(_ORIGINAL), archive.decode("_last_obs")
         if is_off_policy:
             return any(_is_normalized(*parts) for parts in _pair_parts(original, last, space))
         return not _is_unchanged(original, last)

@@ -32,19 +32,12 @@ from sbformat.archive.kinds import detect_kind, detect_zip_kind, refuse_kind
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.layout import is_state_dict
 from sbformat.container.reader import Container
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
-from sbformat.io.opening import (
-    LARGE_FILE_BYTES,
-    base_name,
-    is_folder,
-    is_remote,
-    open_large,
-    open_source,
-    open_url,
-)
+from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.io.opening import LARGE_FILE_BYTES, base_name, is_folder, is_remote, open_large, open_source, open_url
 from sbformat.io.source import is_in_memory
 from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
+from sbformat.pth.values import refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +47,7 @@ if TYPE_CHECKING:
     from sbformat.io.opening import SourceLike
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import FileSource, Source
-    from sbformat.pkl.decode import Pickle
 
-_PICKLE_NAME: Final = "pickle"
 _DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
 _LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
 """Kinds of which a large file is always left on the disk."""
@@ -80,8 +71,7 @@ def open_archive(
 
     :param source: an archive, a path (``name`` falls back to ``name.zip``, as in SB3), a folder, a URL, bytes, or a
         binary file object
-    :param budget: the budget of the operation; memory for the size of the file is granted to it
-    :param options: how entries are decoded
+    :param budget: memory for the size of the file is granted to it
     :param mapped: map a file instead of reading it; fetch a remote one by ranges
     :param in_memory: read large zips into memory, too; otherwise they stay in the file, and remote files where they are
     :param progress: called with a number of bytes whenever that many of the file were read into memory
@@ -89,7 +79,6 @@ def open_archive(
     """
     if isinstance(source, Archive):
         return source
-    in_place = _LARGE if in_memory else _LARGE_IN_PLACE
     if opened is None and is_folder(source):
         from sbformat.archive.entries import open_folder
 
@@ -99,13 +88,13 @@ def open_archive(
         if detect_zip_kind(folder.entries) == "sb2-zip":
             return _open_sb2_zip(folder, budget, options)
         return _open_sb3(folder, "folder", budget, options)
-    if opened is None:
-        opened = (
-            _open_remote(source, budget, in_memory=in_memory and not mapped, progress=progress)
-            if is_remote(source)
-            else _large(source, budget, in_place)
-            or open_source(source, mapped=mapped, budget=budget, progress=progress)
-        )
+    if opened is None and is_remote(source):
+        is_whole = in_memory and not mapped
+        remote = open_url(source, budget.limits, is_whole=is_whole)
+        opened = _keep_or_load(remote, in_memory=is_whole, progress=progress)
+    elif opened is None:
+        large = _large(source, budget, _LARGE if in_memory else _LARGE_IN_PLACE)
+        opened = large or open_source(source, mapped=mapped, budget=budget, progress=progress)
     budget.grant(opened.size)
     kind = detect_kind(opened)
     if kind == "zip":
@@ -114,14 +103,12 @@ def open_archive(
         return _open_pth(opened, kind, source, budget, options)
     if kind == "data-json":
         _require_keys(opened, budget)
-        return Archive(_single_entry(DATA_ENTRY, opened, budget), kind, budget, options)
+        return Archive(FileEntries({DATA_ENTRY: opened}, budget), kind, budget, options)
     if kind == "safetensors":
         from sbformat.formats.array_files import open_safetensors
 
-        return open_safetensors(opened, _single_entry(_entry_name(source, kind), opened, budget), budget, options)
-    if kind == "pickle":
-        return _open_pickle(opened, source, budget, options)
-    return refuse_kind(kind, opened)
+        return open_safetensors(opened, FileEntries({_entry_name(source, kind): opened}, budget), budget, options)
+    return _open_pickle(opened, source, budget, options) if kind == "pickle" else refuse_kind(kind, opened)
 
 
 def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None = None) -> Source:
@@ -130,7 +117,6 @@ def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None
     A large file that :func:`open_archive` leaves on the disk is a :class:`~sbformat.io.source.FileSource`, which
     refuses a file that has changed; others are in memory. Of a remote file, a large pickle is left where it is.
 
-    :param source: a path to a file or pipe, a URL, bytes, or a binary file object
     :param budget: charged for the bytes of a pipe
     :param remote: the file of a URL, if it was opened
     """
@@ -139,20 +125,13 @@ def open_once(source: SourceLike, budget: Budget, *, remote: RemoteSource | None
     return _large(source, budget, _LARGE_IN_PLACE) or open_source(source, budget=budget)
 
 
-def _open_remote(url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None) -> Source:
-    remote = open_url(url, budget.limits, is_whole=in_memory)
-    return _keep_or_load(remote, in_memory=in_memory, progress=progress)
-
-
 def _keep_or_load(remote: RemoteSource, *, in_memory: bool, progress: Callable[[int], None] | None = None) -> Source:
     """Return a remote file that is read by ranges, or all of its bytes.
 
     :param in_memory: fetch zips and arrays whole, and so all that is not a large pickle
     """
     kind = detect_kind(remote)
-    stays = kind in _LARGE and remote.size > LARGE_FILE_BYTES
-    if not in_memory:
-        stays = stays or kind in _BY_RANGE
+    stays = (kind in _LARGE and remote.size > LARGE_FILE_BYTES) or (not in_memory and kind in _BY_RANGE)
     return remote if stays and remote.is_by_range() else remote.load(progress)
 
 
@@ -168,13 +147,7 @@ def _require_keys(opened: Source, budget: Budget) -> None:
     except SbformatError:
         return
     if not any(key in data for key in _DATA_KEYS):
-        message = f"expected data of an archive, got JSON without any of the keys {', '.join(_DATA_KEYS)}"
-        raise UnsupportedError(message)
-
-
-def _single_entry(name: str, opened: Source, budget: Budget) -> Entries:
-    """Return the entries of a file that is a single entry."""
-    return FileEntries({name: opened}, budget)
+        refuse_unsupported(f"expected data of an archive, got JSON without any of the keys {', '.join(_DATA_KEYS)}")
 
 
 def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
@@ -185,7 +158,7 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadO
     if kind == "npz":
         from sbformat.formats.array_files import open_npz
 
-        return open_npz(container, _single_entry(_entry_name(source, kind), opened, budget), budget, options)
+        return open_npz(container, FileEntries({_entry_name(source, kind): opened}, budget), budget, options)
     if kind not in ("sb3", "sb2-zip"):
         refuse_kind(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
@@ -208,7 +181,12 @@ def _open_sb3(entries: Entries, kind: Kind, budget: Budget, options: ReadOptions
 def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
     from sbformat.formats.pickled import open_policy_file
 
-    entries = _single_entry(_pth_name(source), opened, budget)
+    name = POLICY_ENTRY
+    if isinstance(source, (str, os.PathLike)):
+        base = base_name(source)
+        base += "" if base.endswith(PTH_SUFFIX) else PTH_SUFFIX
+        name = base if is_state_dict(base) and is_entry_name(base) else POLICY_ENTRY
+    entries = FileEntries({name: opened}, budget)
     return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
 
 
@@ -219,49 +197,28 @@ def _open_sb2_zip(entries: Entries, budget: Budget, options: ReadOptions) -> Arc
 
 
 def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
-    from sbformat.formats.pickled import PickledArchive, classify_pickle
+    from sbformat.formats.pickled import PickledArchive, classify_pickle, require_plain_pickle
     from sbformat.formats.sb2 import Sb2Pickle
 
-    pickle = _decode_pickle(opened, budget)
-    kind = classify_pickle(pickle)
-    entries = _single_entry(_entry_name(source), opened, budget)
-    if kind == "sb2-pickle":
-        return Sb2Pickle(entries, pickle, budget, options)
-    return PickledArchive(entries, kind, pickle, budget, options)
-
-
-def _decode_pickle(opened: Source, budget: Budget) -> Pickle:
-    from sbformat.formats.pickled import require_plain_pickle
-
     if is_in_memory(opened):
-        return require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
-    from sbformat.pkl.out_of_core import decode_large
+        pickle = decode_pickle(opened.view(0, opened.size), budget)
+    else:
+        from sbformat.pkl.out_of_core import decode_large
 
-    return require_plain_pickle(decode_large(opened, budget))
+        pickle = decode_large(opened, budget)
+    kind = classify_pickle(require_plain_pickle(pickle))
+    entries = FileEntries({_entry_name(source, "pickle"): opened}, budget)
+    opened_as = Sb2Pickle if kind == "sb2-pickle" else PickledArchive
+    return opened_as(entries, kind, pickle, budget, options)
 
 
 def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSource | None:
-    """Open a file that may be larger than memory, such as a replay buffer, without reading it.
-
-    :param kinds: the kinds that stay in the file; None is returned for others
-    """
+    """Open a file of one of these kinds that may be larger than memory, without reading it; None for others."""
     opened = open_large(source, limits=budget.limits)
     return opened if opened is not None and detect_kind(opened) in kinds else None
 
 
-def _entry_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
+def _entry_name(source: SourceLike, otherwise: str) -> str:
     """Return the name of the file if it is valid as an entry name."""
     name = base_name(source)
     return name if is_entry_name(name) else otherwise
-
-
-def _pth_name(source: SourceLike) -> str:
-    """Return the entry name of a single ``.pth``: the name of the file if there is one, or the policy's."""
-    if isinstance(source, (str, os.PathLike)):
-        from sbformat.archive.entries import is_entry_name
-
-        name = base_name(source)
-        if not name.endswith(PTH_SUFFIX):
-            name += PTH_SUFFIX
-        return name if is_state_dict(name) and is_entry_name(name) else POLICY_ENTRY
-    return POLICY_ENTRY

@@ -11,15 +11,16 @@ weights by the names of ``policy.pth``, and the arguments of the policy's constr
 from __future__ import annotations
 
 import re
-import struct
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.archive.archive import SingleFileArchive
 from sbformat.constants import DATA_ENTRY, PICKLE_RECORD, POLICY_ENTRY
 from sbformat.data import Serialized
-from sbformat.errors import MissingEntryError, PickleError, SbformatError, TensorError, UnsupportedError, escape, quote
+from sbformat.errors import PickleError, SbformatError, escape, quote
 from sbformat.immutable import freeze
-from sbformat.known.rows import describe_node
+from sbformat.known.numpy import unpack_items
+from sbformat.known.rows import UnrecognizedError, describe_node
 from sbformat.known.table import find
 from sbformat.known.types import Function, Instance, Reference
 from sbformat.limits import Budget
@@ -29,32 +30,29 @@ from sbformat.pkl.tree import Call, Dict, Global, Unread, walk
 from sbformat.pth import StateDict, TensorInfo
 from sbformat.pth.decode import build_values, is_torch_zip, open_legacy, open_records, open_zip
 from sbformat.pth.file_storage import UnreadStorage
-from sbformat.pth.values import tensor_info
+from sbformat.pth.values import refuse, refuse_unsupported, tensor_info
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
+    from sbformat.limits import LimitName
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import DecodeContext
     from sbformat.values import Decoder
 
 
-__all__ = ["PickledArchive", "classify_pickle", "require_distinct_names", "require_plain_pickle"]
-
+T = TypeVar("T")
 
 _CLASSES: Final[dict[str, Kind]] = {"VecNormalize": "vecnormalize", "RunningMeanStd": "running-mean-std"}
-_BUFFER: Final = "ReplayBuffer"
 _SUBCLASSES: Final[tuple[tuple[frozenset[str], Kind], ...]] = (
     (frozenset({"obs_rms", "ret_rms", "clip_obs"}), "vecnormalize"),
     (frozenset({"observations", "actions", "rewards", "pos", "full"}), "replay-buffer"),
 )
 """Attributes by which a user's subclass of an SB3 class is recognized."""
-_RECONSTRUCTOR: Final = ("copyreg", "_reconstructor")
-_OBJECT: Final = ("builtins", "object")
 
 
 def classify_pickle(pickle: Pickle) -> Kind:
@@ -66,30 +64,24 @@ def classify_pickle(pickle: Pickle) -> Kind:
     if kind is not None:
         _check_names(root)
         return kind
-    message = (
-        f"a pickle of {_named(root)}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
+    is_node = isinstance(root, (Call, Global))
+    named = describe_node(root) if is_node else f"a {escape(type(root).__name__.lower())}"
+    return refuse_unsupported(
+        f"a pickle of {named}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
         f"nor an agent of Stable Baselines 2"
     )
-    raise UnsupportedError(message)
 
 
 def _kind_of_object(root: object) -> Kind | None:
     made = class_of(root)
-    kind = None if made is None else _known_kind(made)
-    if kind is not None:
-        return kind
-    if made is not None:
-        names = {key for key, _ in attributes_of(root) if type(key) is str}
-        for needed, alike in _SUBCLASSES:
-            if needed <= names:
-                return alike
-    return None
-
-
-def _known_kind(made: Global) -> Kind | None:
-    if not find(made.pair).is_plain:
+    if made is None:
         return None
-    return "replay-buffer" if made.name.endswith(_BUFFER) else _CLASSES.get(made.name)
+    if find(made.pair).is_plain:
+        kind: Kind | None = "replay-buffer" if made.name.endswith("ReplayBuffer") else _CLASSES.get(made.name)
+        if kind is not None:
+            return kind
+    names = {key for key, _ in attributes_of(root) if type(key) is str}
+    return next((alike for needed, alike in _SUBCLASSES if needed <= names), None)
 
 
 def require_plain_pickle(pickle: Pickle) -> Pickle:
@@ -122,10 +114,10 @@ def class_of(root: object) -> Global | None:
         return None
     if root.how == "NEWOBJ" and root.args == ():
         return root.func
-    if root.how != "REDUCE" or root.func.pair != _RECONSTRUCTOR or len(root.args) != 3:  # class, base, its state
+    if root.how != "REDUCE" or root.func.pair != ("copyreg", "_reconstructor") or len(root.args) != 3:
         return None
-    made, base, state = root.args
-    is_plain = type(base) is Global and base.pair == _OBJECT and not base.updates and state is None
+    made, base, state = root.args  # the class, its base, and the state of that
+    is_plain = type(base) is Global and base.pair == ("builtins", "object") and not base.updates and state is None
     return made if type(made) is Global and not made.updates and is_plain else None
 
 
@@ -135,13 +127,6 @@ def attributes_of(root: object) -> Dict:
     return next((update.value for update in updates), Dict())
 
 
-def _named(root: object) -> str:
-    if isinstance(root, (Call, Global)):
-        return describe_node(root)
-    return f"a {escape(type(root).__name__.lower())}"
-
-
-_STATISTICS: Final = "RunningMeanStd"
 _SHARED: Final = 8
 """Largest ratio of the bytes of all arrays, shared ones counted each time, to their distinct bytes (FORMAT.md 8)."""
 
@@ -156,14 +141,11 @@ def holds_arrays(value: object) -> bool:
 def _is_array(value: object) -> bool:
     if isinstance(value, ArrayInfo):
         return not value.is_scalar
-    return isinstance(value, TensorInfo) or (isinstance(value, Instance) and value.type.name == _STATISTICS)
+    return isinstance(value, TensorInfo) or (isinstance(value, Instance) and value.type.name == "RunningMeanStd")
 
 
 class Tensors:
-    """Converts the arrays of a pickle to tensors: an array that occurs several times gets one storage.
-
-    :param budget: the budget of the operation
-    """
+    """Converts the arrays of a pickle to tensors: an array that occurs several times gets one storage."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -185,12 +167,10 @@ class Tensors:
         made: dict[str, Any] = {}
         for name, part in (value.attributes if isinstance(value, Instance) else {}).items():
             if not isinstance(part, (ArrayInfo, int, float)):
-                message = f"{quote(name, 40)} of a running mean is neither an array nor a number"
-                raise TensorError(message)
+                refuse(f"{quote(name, 40)} of a running mean is neither an array nor a number")
             made[name] = self.of(part)
         if not made:
-            message = "expected mean, var and count in a running mean, got none"
-            raise TensorError(message)
+            refuse("expected mean, var and count in a running mean, got none")
         return made
 
     def _tensor(self, array: ArrayInfo) -> TensorInfo:
@@ -209,17 +189,11 @@ class Tensors:
         return known[1]
 
 
-_LEAST_PROTOCOL: Final = 4
 _BITS_A_DIGIT: Final = 3.3
 _PART: Final = 128
 """Cost of encoding a part, in visited nodes, because it is decoded again later."""
 _ENCODED: Final = 8
 """Cost of encoding a node, in visited nodes."""
-_NUMBERS: Final = {
-    "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e",
-    "f4": "f", "f8": "d",
-}  # fmt: skip
-"""The ``struct`` format of a number by numpy's code."""
 
 
 class _NotJson(Exception):  # noqa: N818 -- caught in this module
@@ -227,25 +201,16 @@ class _NotJson(Exception):  # noqa: N818 -- caught in this module
 
 
 class DataBuilder:
-    """Converts the parts of a pickle to values of ``data``.
-
-    :param pickle: the decoded pickle
-    :param decoder: what was understood of it
-    :param budget: the operation's
-    """
+    """Converts the parts of a pickle to values of ``data``."""
 
     def __init__(self, pickle: Pickle, decoder: Decoder, budget: Budget) -> None:
         self._pickle = pickle
         self._recognition = decoder
         self._budget = budget
-        self._visited = 0
-        self._copied = 0
+        self._counted: dict[LimitName, int] = {"pickle_nodes": 0, "json_bytes": 0}
 
     def build(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
-        """Convert parts, by name.
-
-        :param pairs: a name and a part of the tree
-        """
+        """Convert parts of the tree, by name."""
         made: dict[str, Any] = {}
         for key, part in pairs:
             if type(key) is not str or key in made:
@@ -257,45 +222,40 @@ class DataBuilder:
                 made[key] = self._serialized(part)
         return made
 
-    def _visit(self, count: int = 1) -> None:
-        """Count visited nodes: a pickler writes no more nodes than bytes."""
-        self._visited += count
-        if self._visited > self._pickle.size:
-            self._budget.spend("pickle_nodes", self._visited - self._pickle.size)
-
-    def _copy(self, size: int) -> None:
-        """Count the bytes of strings and numbers: JSON repeats them if they are shared."""
-        self._copied += size
-        if self._copied > self._pickle.size:
-            self._budget.spend("json_bytes", self._copied - self._pickle.size)
+    def _count(self, limit: LimitName, count: int) -> None:
+        """Count visited nodes, or bytes of text and numbers: without shared parts, a pickle has no more than bytes."""
+        self._counted[limit] += count
+        excess = self._counted[limit] - self._pickle.size
+        if excess > 0:
+            self._budget.spend(limit, excess)
 
     def _plain(self, value: Any, depth: int) -> Any:
-        self._visit()
+        self._count("pickle_nodes", 1)
         self._budget.spend("json_depth", depth)
         if type(value) is str:
-            self._copy(len(value))
+            self._count("json_bytes", len(value))
             return value
         if value is None or type(value) in (bool, float):
             return value
         if type(value) is int:
-            self._copy(value.bit_length() >> 3)
+            self._count("json_bytes", value.bit_length() >> 3)
             self._budget.spend("json_digits", int(value.bit_length() / _BITS_A_DIGIT))
             return value
         if type(value) in (list, tuple):
             return [self._plain(part, depth + 1) for part in value]
         if isinstance(value, dict) and all(type(key) is str for key in value):
-            self._copy(sum(map(len, value)))
+            self._count("json_bytes", sum(map(len, value)))
             return {key: self._plain(part, depth + 1) for key, part in value.items()}
-        if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1:] in _NUMBERS:
-            order = ">" if value.dtype.startswith(">") else "<"
-            return struct.unpack(order + _NUMBERS[value.dtype[1:]], value.read())[0]
+        if isinstance(value, ArrayInfo) and value.is_scalar:
+            with suppress(UnrecognizedError):
+                return unpack_items(value)[0]
         raise _NotJson
 
     def _serialized(self, part: object) -> Serialized:
-        self._visit(_PART)
+        self._count("pickle_nodes", _PART)
         for _ in walk(part):
-            self._visit(_ENCODED)
-        protocol: Any = max(_LEAST_PROTOCOL, self._pickle.protocol)
+            self._count("pickle_nodes", _ENCODED)
+        protocol: Any = max(4, self._pickle.protocol)
         raw = encode_pickle(part, protocol=protocol, reduce=self._bytes, setters=self._recognition.setters)
         self._budget.spend("blob_bytes", len(raw))
         self._budget.spend("blobs_bytes", len(raw))
@@ -331,24 +291,27 @@ ARRAYS: Final[dict[Kind, str]] = {
 """The name of the state dict with the arrays, by kind of file."""
 
 
-class PickledArchive(SingleFileArchive):
-    """A file that is a single pickle.
+def make_once(known: dict[str, Any], key: str, make: Callable[[], T]) -> T:
+    """Return the value of a key, made at the first call; its error is raised again at every other."""
+    if key not in known:
+        try:
+            known[key] = make()
+        except SbformatError as error:
+            known[key] = error.again()
+    if isinstance(known[key], SbformatError):
+        raise known[key].again()
+    return known[key]  # type: ignore[no-any-return]
 
-    :param entries: the file as the only entry
-    :param kind: the result of :func:`sbformat.formats.pickled.classify_pickle`
-    :param pickle: the decoded pickle
-    :param budget: the budget of the operation
-    :param options: how entries are decoded
-    """
+
+class PickledArchive(SingleFileArchive):
+    """A file that is a single pickle, of a kind that :func:`classify_pickle` detects."""
 
     __slots__ = ("_known", "_pickle")
 
     def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
-        super().__init__(entries, kind, budget, options)
-        self._contents = (DATA_ENTRY, ARRAYS[kind])
-        self._state_dicts = (ARRAYS[kind],)
+        super().__init__(entries, kind, budget, options, (DATA_ENTRY, ARRAYS[kind]))
         self._pickle = pickle
-        self._known: tuple[Any, Decoder] | SbformatError | None = None
+        self._known: dict[str, Any] = {}
 
     @property
     def value(self) -> Any:
@@ -370,19 +333,8 @@ class PickledArchive(SingleFileArchive):
         """Decode ``data``."""
         return self.data
 
-    def _require(self, name: str) -> None:
-        if name not in self.contents:
-            raise MissingEntryError(name, present=self.contents)
-
     def _understood(self) -> tuple[Any, Decoder]:
-        if self._known is None:
-            try:
-                self._known = self._decode_tree()
-            except SbformatError as error:
-                self._known = error.again()
-        if isinstance(self._known, SbformatError):
-            raise self._known.again()
-        return self._known
+        return make_once(self._known, "", self._decode_tree)
 
     def _decode_tree(self) -> tuple[Any, Decoder]:
         return decode_tree(self._pickle, self._budget)
@@ -401,9 +353,10 @@ class PickledArchive(SingleFileArchive):
     def _decode_state_dict(self, name: str) -> StateDict:
         value, tensors = self.value, Tensors(self._budget)
         if self.format == "running-mean-std":
-            return self._state_dict_of(name, tensors.statistics(value))
-        attributes = value.attributes if isinstance(value, Instance) else {}
-        tree = {key: tensors.of(part) for key, part in attributes.items() if holds_arrays(part)}
+            tree = tensors.statistics(value)
+        else:
+            attributes = value.attributes if isinstance(value, Instance) else {}
+            tree = {key: tensors.of(part) for key, part in attributes.items() if holds_arrays(part)}
         return self._state_dict_of(name, tree)
 
     def _state_dict_of(self, name: str, tree: object) -> StateDict:
@@ -412,8 +365,7 @@ class PickledArchive(SingleFileArchive):
 
 def make_state_dict(name: str, tree: object, budget: Budget, *, copy: bool) -> StateDict:
     """Return a state dict of tensors that were made of a pickle, within the limits of those of a ``.pth``."""
-    state_dict = StateDict(tree, budget, copy=copy)
-    state_dict.entry = name
+    state_dict = StateDict(tree, budget, copy=copy, entry=name)
     tensors = state_dict.tensors()
     budget.spend("tensors", len(tensors))
     for path, info in tensors.items():
@@ -429,14 +381,7 @@ _NEEDED: Final = frozenset({"observation_space", "action_space"})
 
 
 class PolicyFile(PickledArchive):
-    """A policy without its algorithm: ``data`` holds the arguments of its constructor, ``policy`` its weights.
-
-    :param entries: the file alone
-    :param pickle: decoded
-    :param scope: finds its storages
-    :param budget: the operation's
-    :param options: how entries are decoded
-    """
+    """A policy without its algorithm: ``data`` holds the arguments of its constructor, ``policy`` its weights."""
 
     __slots__ = ("_scope",)
 
@@ -458,19 +403,11 @@ class PolicyFile(PickledArchive):
     def _decode_state_dict(self, name: str) -> StateDict:
         pickle = self._pickle._replace(value=self._part(_STATE_DICT))
         tree = build_values(pickle, self._scope, self._options.on_unknown)
-        state_dict = StateDict(tree, self._budget, copy=self._options.copy)
-        state_dict.entry = name
-        return state_dict
+        return StateDict(tree, self._budget, copy=self._options.copy, entry=name)
 
 
 def open_policy_file(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> PolicyFile | None:
-    """Open a torch file as that of ``policy.save()``; None when it is another, or cannot be decoded.
-
-    :param opened: the torch file
-    :param entries: the same, as the one entry
-    :param budget: the operation's
-    :param options: how entries are decoded
-    """
+    """Open a torch file as that of ``policy.save()``; None when it is another, or cannot be decoded."""
     trial = Budget(budget.limits)
     try:
         if is_torch_zip(opened):

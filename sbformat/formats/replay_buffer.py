@@ -34,12 +34,12 @@ Sources: SB3 ``common/buffers.py``, ``her/her_replay_buffer.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
 from sbformat.archive.archive import Lazy
-from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.errors import quote
 from sbformat.formats.opener import open_archive
 from sbformat.formats.pickled import PickledArchive
 from sbformat.immutable import Record
@@ -49,23 +49,23 @@ from sbformat.known.table import find
 from sbformat.known.types import EnumMember, Instance, ObjectArray
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pth.values import segment
+from sbformat.pth.values import refuse as refuse_tensor
+from sbformat.pth.values import refuse_unsupported, segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
     from sbformat.known.types import Reference
 
 
-__all__ = ["ENDS", "Episode", "Hindsight", "ReplayBuffer", "is_of_sb3", "read_replay_buffer", "replay_buffer_of"]
+T = TypeVar("T")
 
 
 def refuse(message: str) -> NoReturn:
     """Raise a :class:`~sbformat.TensorError` about a replay buffer."""
-    message = f"invalid replay buffer: {message}"
-    raise TensorError(message)
+    refuse_tensor(f"invalid replay buffer: {message}")
 
 
 def read_number(attributes: dict[str, Any], name: str) -> int | float:
@@ -144,11 +144,7 @@ _TERMINATED, _TIMEOUT, _UNFINISHED = 0, 1, 2
 
 
 def find_layout(attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> Layout:
-    """Return the layout of a buffer.
-
-    :param attributes: as they were pickled
-    :param infos: its arrays by name
-    """
+    """Return the layout of a buffer, of its attributes as they were pickled, and its arrays by name."""
     names = [name for name in _EPISODES if isinstance(attributes.get(name), dict)]
     if len(names) > 1:
         refuse(f"expected episodes in one attribute, got both {' and '.join(names)}")
@@ -166,9 +162,6 @@ class _ByRow:
         self._is_shared = read_flag(attributes, "optimize_memory_usage", default=False)
         """Whether next observations are in the same array; in a full one the oldest row has the last of them."""
         self._arrays = infos
-        self._check(attributes)
-
-    def _check(self, attributes: dict[str, Any]) -> None:
         if self._pos >= self._rows:
             refuse(f"expected pos below the {self._rows} rows, got {self._pos}")
         for attribute in (*_REQUIRED, *(() if self._is_shared else (_NEXT,))):
@@ -181,9 +174,9 @@ class _ByRow:
         for name in ("rewards", "dones", "timeouts"):
             if name in self._arrays and self._arrays[name].shape != axes:
                 refuse(f"expected {name} of shape {axes}, got {self._arrays[name].shape}")
-        infos = attributes.get("infos")
-        if isinstance(infos, ObjectArray) and infos.shape[:2] != axes:
-            refuse(f"expected infos of shape {axes}, got {infos.shape}")
+        texts = attributes.get("infos")
+        if isinstance(texts, ObjectArray) and texts.shape[:2] != axes:
+            refuse(f"expected infos of shape {axes}, got {texts.shape}")
 
     def _has_rows(self, name: str, info: ArrayInfo) -> bool:
         return info.shape[:2] == (self._rows, self._envs) or self._lacks_envs(name, info)
@@ -193,14 +186,13 @@ class _ByRow:
         return name == "actions" and self._envs == 1 and len(info.shape) == 2 and info.shape[0] == self._rows
 
     def size(self) -> int:
-        """Return the result of SB3's ``size``."""
         return self._rows if self._is_full else self._pos
 
     def table(self, budget: Budget) -> dict[str, np.ndarray]:
         """Return the trajectories as columns; each is charged to ``expanded_items``."""
         first = self._pos if self._is_full else 0
         count = self.size()
-        if self._is_full and self._is_shared:
+        if self._is_full and self._is_shared:  # the next observation of the last step is in the oldest row
             first, count = first + 1, count - 1
         budget.spend("member_bytes", self._rows * self._envs)
         done = self._in_time("dones", first, count)
@@ -232,11 +224,9 @@ class _ByRow:
         return in_time
 
     def positions(self, episode: Episode) -> np.ndarray:
-        """Return the positions of an episode's steps."""
         return np.arange(episode.start, episode.start + episode.length) % self._rows
 
     def steps(self, episode: Episode) -> dict[str, np.ndarray]:
-        """Return the arrays of an episode."""
         found = {}
         for name, info in self._arrays.items():
             if self._has_rows(name, info):
@@ -266,7 +256,13 @@ class _ByEpisode:
         self._unfinished = read_int(attributes, "current_idx", 0)
         prefix = f"{segment(name)}/"
         self._arrays = {key.removeprefix(prefix): info for key, info in infos.items() if key.startswith(prefix)}
-        self._lengths = self._read_lengths(infos)
+        stored = infos.get("episode_lengths")
+        if stored is None or stored.shape != (self._episodes,) or stored.dtype[1] not in "iu":
+            refuse("expected an array of integers as episode_lengths, one per episode")
+        lengths = np.asarray(stored.to_numpy())
+        if ((lengths < 0) | (lengths > self._longest)).any():
+            refuse(f"expected episode_lengths from 0 to {self._longest}")
+        self._lengths = lengths.astype(np.int64)
         axes = (self._episodes, self._longest)
         for key, info in self._arrays.items():
             if info.shape[:2] != axes or (key in _STEPS and len(info.shape) < 3):
@@ -278,15 +274,6 @@ class _ByEpisode:
                 f"expected pos below {self._episodes} and current_idx of at most {self._longest}, "
                 f"got {self._pos} and {self._unfinished}"
             )
-
-    def _read_lengths(self, infos: dict[str, ArrayInfo]) -> np.ndarray:
-        info = infos.get("episode_lengths")
-        if info is None or info.shape != (self._episodes,) or info.dtype[1] not in "iu":
-            refuse("expected an array of integers as episode_lengths, one per episode")
-        lengths = np.asarray(info.to_numpy())
-        if ((lengths < 0) | (lengths > self._longest)).any():
-            refuse(f"expected episode_lengths from 0 to {self._longest}")
-        return lengths.astype(np.int64)
 
     def size(self) -> int:
         return int(self._lengths.sum())
@@ -311,14 +298,13 @@ class _ByEpisode:
         return np.arange(episode.start, episode.start + episode.length)
 
     def steps(self, episode: Episode) -> dict[str, np.ndarray]:
-        return dict(self._read_episode(episode))
-
-    def _read_episode(self, episode: Episode) -> Iterator[tuple[str, np.ndarray]]:
         row, column = divmod(episode.start, self._longest)
+        found = {}
         for key, info in self._arrays.items():
             steps = _read_steps(info, row, column, episode.length)
             is_of_env = key in _STEPS and key != "action"
-            yield _STEPS.get(key, key), steps[:, 0] if is_of_env else steps
+            found[_STEPS.get(key, key)] = steps[:, 0] if is_of_env else steps
+        return found
 
 
 Layout: TypeAlias = _ByRow | _ByEpisode
@@ -468,8 +454,9 @@ class ReplayBuffer:
         :raises UnsupportedError: when ``optimize_memory_usage`` is False: they are in ``next_observations``
         """
         if not self.optimize_memory_usage:
-            message = "expected optimize_memory_usage: next observations are in next_observations, in the same rows"
-            raise UnsupportedError(message)
+            refuse_unsupported(
+                "expected optimize_memory_usage: next observations are in next_observations, in the same rows"
+            )
         return self.layout.positions(episode._replace(start=episode.start + 1))
 
     def steps(self, episode: Episode) -> dict[str, np.ndarray]:
@@ -482,9 +469,6 @@ class ReplayBuffer:
             buffer.steps(episode)["observations"]  # of shape (episode.length, *observation_space.shape)
         """
         return self.layout.steps(episode)
-
-
-_KIND: Final = "replay-buffer"
 
 
 def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> ReplayBuffer:
@@ -512,17 +496,21 @@ def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT
 
 def replay_buffer_of(archive: Archive) -> ReplayBuffer:
     """Return the replay buffer in an archive that :func:`sbformat.read` returned."""
-    value = archive.value if isinstance(archive, PickledArchive) and archive.format == _KIND else None
-    if not isinstance(value, Instance):
-        message = f"expected a replay buffer, got a file of the kind {archive.format} or an unknown class"
-        raise UnsupportedError(message)
+    value = _buffer_in(archive)
+    if value is None:
+        refuse_unsupported(f"expected a replay buffer, got a file of the kind {archive.format} or an unknown class")
     return _make_buffer(value, archive.limits)
 
 
 def is_of_sb3(archive: Archive) -> bool:
     """Return whether an archive is a replay buffer of one of SB3's classes."""
-    value = archive.value if isinstance(archive, PickledArchive) and archive.format == _KIND else None
-    return isinstance(value, Instance) and find(value.type.pair).is_plain
+    value = _buffer_in(archive)
+    return value is not None and find(value.type.pair).is_plain
+
+
+def _buffer_in(archive: Archive) -> Instance | None:
+    value = archive.value if isinstance(archive, PickledArchive) and archive.format == "replay-buffer" else None
+    return value if isinstance(value, Instance) else None
 
 
 def _make_buffer(value: Instance, limits: Limits) -> ReplayBuffer:
@@ -541,8 +529,8 @@ def _make_buffer(value: Instance, limits: Limits) -> ReplayBuffer:
         action_space=attributes.get("action_space"),
         optimize_memory_usage=read_flag(attributes, "optimize_memory_usage", default=False),
         handle_timeout_termination=read_flag(attributes, "handle_timeout_termination", default=False),
-        n_steps=read_int(attributes, "n_steps", 1) if "n_steps" in attributes else None,
-        gamma=read_number(attributes, "gamma") if "gamma" in attributes else None,
+        n_steps=_read_any(read_int, attributes, "n_steps", 1),
+        gamma=_read_any(read_number, attributes, "gamma"),
         hindsight=_hindsight(attributes) if "her_ratio" in attributes else None,
         offline=_make_buffer(offline, limits) if isinstance(offline, Instance) else None,
         arrays=Lazy({name: name for name in infos}, lambda name: np.asarray(infos[name].to_numpy()), "array"),
@@ -565,21 +553,20 @@ def _arrays(attributes: dict[str, Any]) -> dict[str, ArrayInfo]:
     return found
 
 
+def _read_any(read: Callable[..., T], attributes: dict[str, Any], name: str, *least: int) -> T | None:
+    """Return an attribute, or None when it is missing."""
+    return read(attributes, name, *least) if name in attributes else None
+
+
 def _hindsight(attributes: dict[str, Any]) -> Hindsight:
-    def whole(name: str) -> int | None:
-        return read_int(attributes, name, 0) if name in attributes else None
-
-    def flag(name: str) -> bool | None:
-        return read_flag(attributes, name) if name in attributes else None
-
     strategy = attributes.get("goal_selection_strategy")
     return Hindsight(
         goal_selection_strategy=strategy.value if isinstance(strategy, EnumMember) else strategy,
-        n_sampled_goal=whole("n_sampled_goal"),
+        n_sampled_goal=_read_any(read_int, attributes, "n_sampled_goal", 0),
         her_ratio=read_number(attributes, "her_ratio"),
-        copy_info_dict=flag("copy_info_dict"),
-        online_sampling=flag("online_sampling"),
-        max_episode_length=whole("max_episode_length"),
-        max_episode_stored=whole("max_episode_stored"),
-        current_idx=whole("current_idx"),
+        copy_info_dict=_read_any(read_flag, attributes, "copy_info_dict"),
+        online_sampling=_read_any(read_flag, attributes, "online_sampling"),
+        max_episode_length=_read_any(read_int, attributes, "max_episode_length", 0),
+        max_episode_stored=_read_any(read_int, attributes, "max_episode_stored", 0),
+        current_idx=_read_any(read_int, attributes, "current_idx", 0),
     )

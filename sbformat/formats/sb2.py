@@ -10,8 +10,7 @@ Sources: stable-baselines 2.0 to 2.10: ``common/base_class.py``, ``common/save_u
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from sbformat import data as data_entry
 from sbformat.archive.archive import ReadOnlyArchive
@@ -20,20 +19,19 @@ from sbformat.arrayfiles.headers import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.container.layout import STORED
 from sbformat.container.reader import Container
-from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.pickled import PickledArchive, Tensors
+from sbformat.errors import ContainerError, DataError, SbformatError, quote
+from sbformat.formats.pickled import PickledArchive, Tensors, make_once
 from sbformat.immutable import Record
 from sbformat.io.source import BytesSource
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel
 from sbformat.pth import StateDict
-from sbformat.pth.values import tensor_info
+from sbformat.pth.values import refuse, refuse_unsupported, tensor_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.limits import Budget
-    from sbformat.pkl.decode import Pickle
     from sbformat.pth import TensorInfo
 
 
@@ -65,17 +63,21 @@ SHARED_POLICIES: Final = "stable_baselines.common.policies"
 
 
 def infer_algorithm(data: Mapping[str, Any]) -> Algorithm:
-    """Return the algorithm that ``data`` is from, with the evidence.
-
-    :param data: as :func:`sbformat.data.loads` returns it; from a pickle, with values that are not JSON serialized
-    """
+    """Return the algorithm that ``data`` is from, with the evidence."""
     policy = class_reference(data.get("policy"))
     evidence = [f"policy is {policy}"] if policy else []
     for name, keys in SIGNATURES:
         if all(key in data for key in keys):
             evidence.append(f"data has {', '.join(keys)}")
             return _refine(name, data, evidence)
-    return _from_policy(policy, evidence)
+    # The module of the policy identifies only off-policy algorithms.
+    module = policy.rpartition(".")[0] if policy else ""
+    if module == SHARED_POLICIES:
+        evidence.append("A2C, ACER, ACKTR, GAIL, PPO1, PPO2 and TRPO share its policies")
+    by_policy = next((name for name, own in OWN_POLICIES.items() if own == module), None)
+    if by_policy is not None:
+        evidence.append(f"only {by_policy}, and HER over it, has policies of {module}")
+    return Algorithm(by_policy, False, tuple(evidence))
 
 
 def _refine(name: str, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
@@ -91,27 +93,11 @@ def _refine(name: str, data: Mapping[str, Any], evidence: list[str]) -> Algorith
     return Algorithm("GAIL" if flag else "TRPO", True, (*evidence, f"{_GAIL_FLAG} is {str(flag).lower()}"))
 
 
-def _from_policy(policy: str | None, evidence: list[str]) -> Algorithm:
-    """Return the algorithm by the module of the policy, which identifies only off-policy algorithms."""
-    module = policy.rpartition(".")[0] if policy else ""
-    if module == SHARED_POLICIES:
-        evidence.append("A2C, ACER, ACKTR, GAIL, PPO1, PPO2 and TRPO share its policies")
-    name = next((name for name, own in OWN_POLICIES.items() if own == module), None)
-    if name is not None:
-        evidence.append(f"only {name}, and HER over it, has policies of {module}")
-    return Algorithm(name, False, tuple(evidence))
-
-
 _NPY_SUFFIX: Final = ".npy"
 
 
 class Sb2Zip(ReadOnlyArchive):
-    """A zip of Stable Baselines 2, whose one state dict is ``parameters``.
-
-    :param entries: of the zip
-    :param budget: the operation's
-    :param options: how entries are decoded
-    """
+    """A zip of Stable Baselines 2, whose one state dict is ``parameters``."""
 
     __slots__ = ()
 
@@ -160,9 +146,7 @@ class Sb2Zip(ReadOnlyArchive):
         _check_members(names, container)
         self._budget.spend("tensors", len(names))
         tree = OrderedDict((key, npy_tensor(container, key, self._budget)) for key in names)
-        state_dict = StateDict(tree, self._budget, copy=self._options.copy)
-        state_dict.entry = name
-        return state_dict
+        return StateDict(tree, self._budget, copy=self._options.copy, entry=name)
 
 
 def _check_members(names: list[str], container: Container) -> None:
@@ -170,17 +154,14 @@ def _check_members(names: list[str], container: Container) -> None:
     members = {member.removesuffix(_NPY_SUFFIX) for member in container if member.endswith(_NPY_SUFFIX)}
     if len(members) != len(container):
         odd = next(member for member in container if not member.endswith(_NPY_SUFFIX))
-        message = f"expected members with the suffix .npy, got {quote(odd)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected members with the suffix .npy, got {quote(odd)}")
     listed = set(names)
     missing = next((name for name in names if name not in members), None)
     if missing is not None:
-        message = f"the member {quote(missing)} is missing, which {SB2_PARAMETER_LIST_ENTRY} names"
-        raise TensorError(message)
+        refuse(f"the member {quote(missing)} is missing, which {SB2_PARAMETER_LIST_ENTRY} names")
     extra = next((name for name in container if name.removesuffix(_NPY_SUFFIX) not in listed), None)
     if extra is not None:
-        message = f"{SB2_PARAMETER_LIST_ENTRY} does not name its member {quote(extra)}"
-        raise TensorError(message)
+        refuse(f"{SB2_PARAMETER_LIST_ENTRY} does not name its member {quote(extra)}")
 
 
 def npy_tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
@@ -194,16 +175,11 @@ def npy_tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
         itemsize = ITEM_SIZES.get(code.lstrip("<>|="), 0)
         size = checked_numel(shape, itemsize) * itemsize
         if itemsize and size != source.size - start:
-            message = f"expected {size} bytes for its shape, got {source.size - start}"
-            raise TensorError(message)
-        load = partial(_loaded, container, start)
-        return tensor_info(code, shape, "F" if is_fortran else "C", load, key=member)
+            refuse(f"expected {size} bytes for its shape, got {source.size - start}")
+        order: Literal["C", "F"] = "F" if is_fortran else "C"
+        return tensor_info(code, shape, order, lambda member: container.read(member)[start:], key=member)
     except SbformatError as error:
         raise error if error.entry == member else error.within(member) from None
-
-
-def _loaded(container: Container, start: int, member: str) -> memoryview:
-    return container.read(member)[start:]
 
 
 _OWN_NAMES: Final = "the file names them"
@@ -219,19 +195,9 @@ class Names(Record):
 
 
 class Sb2Pickle(PickledArchive):
-    """A pickle of Stable Baselines 2; its one state dict is ``parameters``.
+    """A pickle of Stable Baselines 2; its one state dict is ``parameters``."""
 
-    :param entries: the file alone
-    :param pickle: decoded
-    :param budget: the operation's
-    :param options: how entries are decoded
-    """
-
-    __slots__ = ("_naming",)
-
-    def __init__(self, entries: Entries, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
-        super().__init__(entries, "sb2-pickle", pickle, budget, options)
-        self._naming: Names | None = None
+    __slots__ = ()
 
     @property
     def algorithm(self) -> Algorithm:
@@ -241,9 +207,7 @@ class Sb2Pickle(PickledArchive):
     @property
     def naming(self) -> Names:
         """The names of the parameters, and where they come from: the file, or the order in SB2's source."""
-        if self._naming is None:
-            self._naming = self._named(list(_arrays(self.value[1]).items()))
-        return self._naming
+        return make_once(self._known, "names", lambda: self._named(_arrays(self.value[1])))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -257,10 +221,9 @@ class Sb2Pickle(PickledArchive):
     def _data(self) -> dict[str, Any]:
         return self._data_of(self._pickle.value[0])  # type: ignore[index]
 
-    def _named(self, arrays: list[tuple[object, ArrayInfo]]) -> Names:
-        keys = [key for key, _ in arrays]
-        if all(type(key) is str for key in keys):
-            return Names(tuple(map(str, keys)), _OWN_NAMES)
+    def _named(self, arrays: dict[object, ArrayInfo]) -> Names:
+        if all(type(key) is str for key in arrays):
+            return Names(tuple(map(str, arrays)), _OWN_NAMES)
         try:
             algorithm = self.algorithm.name
         except SbformatError:
@@ -268,7 +231,9 @@ class Sb2Pickle(PickledArchive):
         from sbformat.nets.sb2_orders import name_parameters  # the names follow from the network
 
         data = self.value[0]
-        found = name_parameters(algorithm, data if type(data) is dict else {}, [array.shape for _, array in arrays])
+        found = name_parameters(
+            algorithm, data if type(data) is dict else {}, [array.shape for array in arrays.values()]
+        )
         if found.names is not None and len(set(found.names)) != len(arrays):
             return Names(None, "the names are not unique")
         return found
@@ -288,10 +253,8 @@ def _arrays(params: object) -> dict[object, ArrayInfo]:
     if isinstance(params, dict) and all(type(key) is str for key in params):
         by_name = dict(params)
     elif type(params) is not list:
-        message = "expected a list of parameters, or a dict with text keys"
-        raise TensorError(message)
+        refuse("expected a list of parameters, or a dict with text keys")
     odd = next((key for key, array in by_name.items() if not isinstance(array, ArrayInfo)), None)
     if odd is not None:
-        message = f"expected an array as the parameter {quote(odd, 80)}"
-        raise TensorError(message)
+        refuse(f"expected an array as the parameter {quote(odd, 80)}")
     return by_name

@@ -29,8 +29,8 @@ from sbformat.archive.archive import Archive
 from sbformat.archive.hyperparameters import DDPG_EVIDENCE, Algorithm, class_reference, is_ddpg, sbx_algorithm
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.pickled import Tensors, attributes_of, class_of, make_state_dict
+from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.formats.pickled import Tensors, attributes_of, class_of, make_once, make_state_dict
 from sbformat.immutable import Record
 from sbformat.known.rows import describe_node
 from sbformat.known.sb3 import TRAIN_STATE
@@ -39,6 +39,7 @@ from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.pth.values import refuse, refuse_unsupported
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
@@ -51,21 +52,11 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
 
 
-__all__ = ["SbxArchive", "open_sbx"]
-
-
 _WEIGHTS: Final = ("params", "target_params", "batch_stats")
 """Attributes of a state that the network computes with."""
 _OPTIMIZER: Final = ("step", "opt_state")
 """Attributes of a state that training continues with."""
 _PLAIN: Final = (str, int, float, bool, type(None))
-
-
-class States(Record):
-    """What one pickle has: trees of dicts, lists, tensors and numbers."""
-
-    weights: dict[str, Any]
-    optimizers: dict[str, Any]
 
 
 def is_train_state(node: object) -> bool:
@@ -74,16 +65,14 @@ def is_train_state(node: object) -> bool:
     return made is not None and made.name.endswith(TRAIN_STATE)
 
 
-def read_states(pickle: Pickle, budget: Budget) -> States:
-    """Return the states of a policy, by the names of its attributes; of a lone state, its own parts.
+def read_states(pickle: Pickle, budget: Budget) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the weights and the optimizers of a policy, by the names of its attributes; those of a lone state alone.
 
-    :param pickle: of the policy, or of one state
-    :param budget: the operation's
+    Both are trees of dicts, lists, tensors and numbers.
     """
     found = _find_states(pickle.value)
     if not found:
-        message = f"expected an object with the states of flax, got {describe_node(pickle.value)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected an object with the states of flax, got {describe_node(pickle.value)}")
     wanted = Dict()
     for name, state in found.items():
         parts = [(key, part) for key, part in attributes_of(state) if key in (*_WEIGHTS, *_OPTIMIZER)]
@@ -94,13 +83,10 @@ def read_states(pickle: Pickle, budget: Budget) -> States:
     optimizers: dict[str, Any] = {}
     for name, parts in value.items() if type(value) is dict else ():
         if type(parts) is not dict or "params" not in parts:
-            message = f"expected params in the state {quote(name, 80)}"
-            raise TensorError(message)
+            refuse(f"expected params in the state {quote(name, 80)}")
         weights[name] = {key: converter.convert(parts[key], 1) for key in _WEIGHTS if key in parts}
         optimizers[name] = {key: converter.convert(parts[key], 1) for key in _OPTIMIZER if key in parts}
-    if is_train_state(pickle.value):
-        return States(weights[""], optimizers[""])
-    return States(weights, optimizers)
+    return (weights[""], optimizers[""]) if is_train_state(pickle.value) else (weights, optimizers)
 
 
 def _find_states(root: object) -> dict[str, Call]:
@@ -111,17 +97,13 @@ def _find_states(root: object) -> dict[str, Call]:
     for name, part in attributes_of(root):
         if type(name) is str and isinstance(part, Call) and is_train_state(part):
             if name in found:
-                message = f"expected one state {quote(name, 80)}, got two"
-                raise TensorError(message)
+                refuse(f"expected one state {quote(name, 80)}, got two")
             found[name] = part
     return found
 
 
 class _Converter:
-    """Converts decoded values to the tree of a state dict; a part that is shared is converted once.
-
-    :param budget: the operation's
-    """
+    """Converts decoded values to the tree of a state dict; a part that is shared is converted once."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -147,8 +129,7 @@ class _Converter:
         if type(value) in (list, tuple):
             return [self.convert(part, depth + 1) for part in value]
         shown = describe_node(value) if isinstance(value, (Call, Global)) else type(value).__name__
-        message = f"expected arrays of jax in a state of SBX, got {shown}"
-        raise UnsupportedError(message)
+        return refuse_unsupported(f"expected arrays of jax in a state of SBX, got {shown}")
 
 
 NETWORKS: Final = ("actor", "qf", "vf")
@@ -173,11 +154,7 @@ class Module(Record):
 
 
 def read_modules(pickle: Pickle, budget: Budget) -> dict[str, Module]:
-    """Return the networks of a policy, by the names of its attributes: those of ``NETWORKS`` that it has.
-
-    :param pickle: of the policy
-    :param budget: the operation's
-    """
+    """Return the networks of a policy, by the names of its attributes: those of ``NETWORKS`` that it has."""
     found = {}
     for name, part in attributes_of(pickle.value):
         made = class_of(part)
@@ -243,8 +220,6 @@ class SbxArchive(Archive):
     (256,)
 
     :param archive: the same entries, opened as an archive of SB3, with ``data`` that SBX wrote
-    :param budget: the budget of the operation
-    :param options: how entries are decoded
     """
 
     __slots__ = ("_keys", "_states")
@@ -254,7 +229,7 @@ class SbxArchive(Archive):
         self._cache[DATA_ENTRY] = archive.data
         self._keys = {name: key for key in _list_keys(archive.data) for name in (key, key + OPTIMIZER_SUFFIX)}
         """By the name of a state dict, the key of ``data`` that it is made of."""
-        self._states: dict[str, States | SbformatError] = {}
+        self._states: dict[str, Any] = {}
         others = [name for name in self._contents if name != DATA_ENTRY]
         self._contents = (DATA_ENTRY, *self._keys, *others)
         self._state_dicts = (*self._keys, *self._state_dicts)
@@ -284,8 +259,11 @@ class SbxArchive(Archive):
     def _decode_state_dict(self, name: str) -> StateDict:
         if name not in self._keys:
             return super()._decode_state_dict(name)
-        states = self._read_states(self._keys[name])
-        tree = states.optimizers if name.endswith(OPTIMIZER_SUFFIX) else states.weights
+        key, budget = self._keys[name], self._budget
+        weights, optimizers = make_once(
+            self._states, key, lambda: read_states(decode_pickle(self.data[key].pickle, budget), budget)
+        )
+        tree = optimizers if name.endswith(OPTIMIZER_SUFFIX) else weights
         return make_state_dict(name, tree, self._budget, copy=self._options.copy)
 
     def read_modules(self) -> dict[str, Module]:
@@ -295,17 +273,6 @@ class SbxArchive(Archive):
             return {}
         budget = self._budget.fork()
         return read_modules(decode_pickle(policy.pickle, budget), budget)
-
-    def _read_states(self, key: str) -> States:
-        if key not in self._states:
-            try:
-                self._states[key] = read_states(decode_pickle(self.data[key].pickle, self._budget), self._budget)
-            except SbformatError as error:
-                self._states[key] = error.again()
-        found = self._states[key]
-        if isinstance(found, SbformatError):
-            raise found.again()
-        return found
 
     def with_entries(self, changes: dict[str, Content]) -> Archive:
         """Return an archive with entries replaced, as that of an archive of SB3."""
@@ -321,10 +288,6 @@ def open_sbx(archive: Archive, budget: Budget, options: ReadOptions) -> SbxArchi
     """Return an archive as one of SBX, or None if another library wrote it.
 
     SBX writes no ``policy.pth``. For ``data`` that cannot be decoded, the error is raised when it is accessed.
-
-    :param archive: opened as an archive of SB3
-    :param budget: the budget of the operation
-    :param options: how entries are decoded
     """
     if DATA_ENTRY not in archive.entries or POLICY_ENTRY in archive.entries:
         return None

@@ -24,26 +24,10 @@ if TYPE_CHECKING:
     from sbformat.pth.encode import dumps, encode_pth
 
 __all__ = [
-    "DTypeName",
-    "Device",
-    "Layout",
-    "Leaf",
-    "MemoryFormat",
-    "MetaTensor",
-    "QuantizedTensor",
-    "Size",
-    "SparseTensor",
-    "StateDict",
-    "Storage",
-    "TensorInfo",
-    "clear_optimizer",
-    "decode_pth",
-    "decode_zip",
-    "dumps",
-    "encode_pth",
-    "loads",
+    "DTypeName", "Device", "Layout", "Leaf", "MemoryFormat", "MetaTensor", "QuantizedTensor", "Size", "SparseTensor",
+    "StateDict", "Storage", "TensorInfo", "clear_optimizer", "decode_pth", "decode_zip", "dumps", "encode_pth", "loads",
     "open_pth",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -6,14 +6,14 @@ one array at a time.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import TensorError
 from sbformat.immutable import Record
 from sbformat.pth.context import check_indices
-from sbformat.pth.values import DTYPES, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import DTYPES, PIECE_BYTES, SparseTensor, Storage, TensorInfo, check_bools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sbformat.pth.values import Chunk
 
-_PIECE: Final = 1 << 20
+_LARGE: Final = 1 << 20
 _BOOL: Final = "bool"
 _COMPLEX32: Final = "complex32"
 _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
@@ -35,7 +35,6 @@ class ArrayStream(Record):
     dtype: str
     """The name that numpy has for it, or ml_dtypes: ``float32``."""
     itemsize: int
-    """Bytes an item."""
     descr: Any
     """The dtype in a ``.npy`` header, ``<f4``; None if that format has no such dtype."""
     shape: tuple[int, ...]
@@ -49,10 +48,7 @@ class ArrayStream(Record):
     @property
     def nbytes(self) -> int:
         """Size of its items in bytes."""
-        product = self.itemsize
-        for size in self.shape:
-            product *= size
-        return product
+        return math.prod(self.shape, start=self.itemsize)
 
     def in_c_order(self) -> Iterator[Chunk]:
         """Yield the bytes of its items in C order; items in another order are all read first."""
@@ -60,11 +56,7 @@ class ArrayStream(Record):
 
 
 def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
-    """Return a tensor as a stream.
-
-    :param info: the tensor
-    :param make: returns its array
-    """
+    """Return a tensor as a stream; ``make`` returns its array."""
     order = _run_order(info)
     if order != "C":  # an array has to be created, so its dtype is checked before anything is written
         from sbformat.pth.arrays import numpy_dtype
@@ -87,23 +79,23 @@ def _computed(make: Callable[[], np.ndarray]) -> Iterator[Chunk]:
 def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
     """Return the items of two tensors of one dtype and shape in pairs of chunks, without keeping a storage in memory.
 
-    :return: None if their items are not in the same order in their storages
+    :return: None for small tensors, and if the items are not in the same order in their storages
     """
     order = _run_order(left)
-    if order is None or order != _run_order(right):
+    if left.nbytes < _LARGE or order is None or order != _run_order(right):
         return None
     pieces = _in_even_pieces(_run(left)), _in_even_pieces(_run(right))
     return zip_longest(*pieces, fillvalue=b"")  # so that both are exhausted: that is where they check their CRC
 
 
 def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:
-    """Yield the same bytes in chunks of ``_PIECE`` bytes; the last one may be shorter."""
+    """Yield the same bytes in chunks of ``PIECE_BYTES``; the last one may be shorter."""
     held = bytearray()
     for piece in pieces:
         held += piece
-        while len(held) >= _PIECE:
-            yield bytes(held[:_PIECE])
-            del held[:_PIECE]
+        while len(held) >= PIECE_BYTES:
+            yield bytes(held[:PIECE_BYTES])
+            del held[:PIECE_BYTES]
     if held:
         yield bytes(held)
 
@@ -128,11 +120,7 @@ def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
 
 
 def check_items(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:
-    """Check that a value of a state dict, if its dtype is bool, contains only 0 and 1, and the indices of sparse ones.
-
-    :param value: a tensor of any kind, a storage, or anything else
-    :param array_of: makes an array of a tensor
-    """
+    """Check that the items of a value whose dtype is bool are 0 and 1, and the indices of a sparse tensor."""
     if isinstance(value, SparseTensor):
         check_indices(value, *map(array_of, value.indices))
         value = value.values
@@ -152,7 +140,4 @@ def _run(info: TensorInfo) -> Iterator[Chunk]:
     start = info.offset * row.itemsize
     swap = 1 if info.storage.byte_order == "little" else row.swap
     for piece in info.storage.span(start, start + info.nbytes, swap):
-        if info.dtype == _BOOL and bytes(piece).translate(None, b"\0\1"):
-            message = f"expected only bytes 0 and 1 in the bool storage {info.storage.key!r}, got others"
-            raise TensorError(message)
-        yield piece
+        yield check_bools(piece, f"the bool storage {info.storage.key!r}") if info.dtype == _BOOL else piece

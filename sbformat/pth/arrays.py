@@ -14,12 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from sbformat.errors import TensorError, UnsupportedError
+from sbformat.errors import UnsupportedError
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo, array_buffer
 from sbformat.pth.array_streams import runs_of_both
 from sbformat.pth.context import check_indices
-from sbformat.pth.values import DTYPES, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import (
+    DTYPES,
+    PIECE_BYTES,
+    QuantizedTensor,
+    SparseTensor,
+    Storage,
+    TensorInfo,
+    check_bools,
+    refuse_unsupported,
+    swapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,15 +42,12 @@ _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     row.name: np.dtype(row.numpy) for row in DTYPES.values() if row.is_in_numpy
 }
 _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name not in ("bool", "complex32")}
-_HALF: Final = np.dtype("f2")
-_ONE: Final = (1,)
-_RANK: Final = 32
-_PIECE: Final = 1 << 20
 _VERSION_KEYS: Final = {"version"}
+_FLAGS: Final[Any] = ("external_loop", "buffered", "zerosize_ok")
+"""For numpy's iterator to yield items in chunks."""
 
 Copies: TypeAlias = dict[tuple[int, int], np.ndarray]
-"""Copies of storages for one call of :func:`materialize`, by the storage's identity and the bytes swapped together
-in it."""
+"""Copies of storages for one call of :func:`materialize`, by ``id()`` and the bytes swapped together."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -54,8 +61,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             raise UnsupportedError(message) from None
         attribute = DTYPES[name].numpy.removeprefix("ml_dtypes.")
         if not hasattr(ml_dtypes, attribute):
-            message = f"the installed ml_dtypes has no {name}; the extra sbformat[dtypes] needs ml_dtypes >= 0.6"
-            raise UnsupportedError(message)
+            refuse_unsupported(
+                f"the installed ml_dtypes has no {name}; the extra sbformat[dtypes] needs ml_dtypes >= 0.6"
+            )
         found = _NUMPY_DTYPES[name] = np.dtype(getattr(ml_dtypes, attribute))
     return found
 
@@ -63,7 +71,6 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
     """Make the array of a tensor.
 
-    :param info: the tensor
     :param budget: charged when bytes are copied
     :param copies: where to keep copies of storages: the array is then writable and aligned; None for a
         read-only view
@@ -74,14 +81,17 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     if (  # as nearly every tensor is: a contiguous view of its storage
         dtype is not None
         and copies is None
-        and (steps == _ONE or (len(steps) == 2 and steps == (shape[1], 1)))
+        and (steps == (1,) or (len(steps) == 2 and steps == (shape[1], 1)))
         and not (conj or neg or 0 in shape)
         and storage.byte_order == sys.byteorder
     ):
         direct: np.ndarray = np.ndarray(shape, dtype, array_buffer(storage.bytes()), offset * dtype.itemsize)
         return direct
     if 0 in steps and (conj or neg or name == "complex32"):
-        array = to_array(_collapsed(info), budget, copies=copies)
+        # One item along each expanded dimension, so that each item is computed once.
+        once = tuple(1 if step == 0 and size else size for size, step in zip(shape, steps))
+        collapsed = info._replace(shape=once, strides=tuple(step or 1 for step in steps))
+        array = to_array(collapsed, budget, copies=copies)
         strides = [0 if step == 0 else stride for step, stride in zip(steps, array.strides)]
         expanded: np.ndarray = np.lib.stride_tricks.as_strided(array, shape, strides, writeable=copies is not None)
         return expanded
@@ -89,9 +99,8 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
         array = _half_complex(info, budget)
     else:
         array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget, copies)
-    if name == "bool" and (array.view(np.uint8) > 1).any():
-        message = f"expected only bytes 0 and 1 in the bool storage {info.storage.key!r}, got others"
-        raise TensorError(message)
+    if name == "bool":
+        check_bools(array.tobytes(), f"the bool storage {storage.key!r}")
     if conj or neg:
         budget.inflate(array.nbytes)
         array = np.conjugate(array) if conj else array
@@ -101,16 +110,10 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     return array
 
 
-def _collapsed(info: TensorInfo) -> TensorInfo:
-    """Return a tensor with one item along each expanded dimension, so that each item is computed once."""
-    shape = tuple(1 if step == 0 and size else size for size, step in zip(info.shape, info.strides))
-    return info._replace(shape=shape, strides=tuple(step or 1 for step in info.strides))
-
-
 def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies | None = None) -> np.ndarray:
     itemsize = dtype.itemsize
     name, shape, steps, offset, storage, _, _, _, _, _ = info
-    if 0 in shape and len(shape) <= _RANK:
+    if 0 in shape and len(shape) <= 32:
         storage.check()  # an empty tensor is read as every other
         return np.empty(shape, dtype)
     swap = 1 if storage.byte_order == sys.byteorder else DTYPES[name].swap
@@ -140,14 +143,10 @@ def _copied(storage: Storage, swap: int, budget: Budget, copies: Copies) -> np.n
 
 def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
     """Return a complex32 tensor as complex64, which represents all its values exactly."""
-    halves = info._replace(
-        dtype="float16",
-        shape=(*info.shape, 2),
-        strides=(*(2 * stride for stride in info.strides), 1),
-        offset=2 * info.offset,
-    )
+    steps = (*(2 * stride for stride in info.strides), 1)
+    halves = info._replace(dtype="float16", shape=(*info.shape, 2), strides=steps, offset=2 * info.offset)
     budget.inflate(halves.numel * 4)
-    wide: np.ndarray = np.ascontiguousarray(_view(halves, _HALF, budget), dtype=np.float32)
+    wide: np.ndarray = np.ascontiguousarray(_view(halves, np.dtype("f2"), budget), dtype=np.float32)
     numbers: np.ndarray = wide.view(np.complex64)[..., 0]
     return numbers
 
@@ -157,15 +156,14 @@ def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | b
     data = storage.bytes()
     if swap == 1:
         return data
-    if storage.swapped is None:
-        storage.swapped = {}
-    swapped = storage.swapped.get(swap)
-    if swapped is None:
-        budget.inflate(len(data))
-        whole = len(data) - len(data) % swap
-        swapped = np.frombuffer(data[:whole], f"u{swap}").byteswap().tobytes()
-        storage.swapped[swap] = swapped
-    return swapped
+    kept = storage.swapped or {}
+    if swap in kept:
+        return kept[swap]
+    budget.inflate(len(data))
+    native = swapped(data, swap)
+    if storage.is_kept:
+        storage.swapped = {**kept, swap: native}
+    return native
 
 
 def storage_array(storage: Storage, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
@@ -188,12 +186,11 @@ def c_order(array: np.ndarray) -> Iterator[Chunk]:
         return
     if array.flags.c_contiguous and array.dtype == dtype:
         flat = array.reshape(-1).view(np.uint8)
-        for start in range(0, len(flat), _PIECE):
-            yield flat[start : start + _PIECE].data
+        for start in range(0, len(flat), PIECE_BYTES):
+            yield flat[start : start + PIECE_BYTES].data
         return
-    flags = ["external_loop", "buffered", "zerosize_ok"]
-    size = _PIECE // dtype.itemsize
-    for piece in np.nditer(array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):  # type: ignore[call-overload]
+    size = PIECE_BYTES // dtype.itemsize
+    for piece in np.nditer(array, _FLAGS, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):
         yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
 
 
@@ -211,9 +208,8 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:
     if type(value) in _KEYED and _NO_TENSORS.isdisjoint(map(type, value.values())):  # type: ignore[attr-defined]
         return _flat(value, budget, copies)  # type: ignore[arg-type]
     leaves = _leaves(budget, copies)
-    leaf = leaves.get(type(value))
-    if leaf is not None:
-        return leaf(value)
+    if type(value) in leaves:
+        return leaves[type(value)](value)
     return _nested(value, leaves) if type(value) in _CONTAINERS else value
 
 
@@ -229,15 +225,10 @@ def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any],
         Storage: lambda storage: storage_array(storage, budget, copies=copies),
         ArrayInfo: lambda info: info.to_numpy(),
         SparseTensor: lambda sparse: sparse._replace(
-            indices=index_arrays(sparse, budget, copies=copies),
-            values=to_array(sparse.values, budget, copies=copies),
+            indices=index_arrays(sparse, budget, copies=copies), values=to_array(sparse.values, budget, copies=copies)
         ),
-        QuantizedTensor: lambda quantized: quantized._replace(
-            **{
-                field: to_array(part, budget, copies=copies)
-                for field in ("int_repr", "scale", "zero_point")
-                if type(part := getattr(quantized, field)) is TensorInfo
-            }
+        QuantizedTensor: lambda quantized: QuantizedTensor(
+            *(to_array(part, budget, copies=copies) if type(part) is TensorInfo else part for part in quantized)  # type: ignore[arg-type]
         ),
     }
 
@@ -247,13 +238,9 @@ def _flat(value: dict[Any, Any], budget: Budget, copies: Copies | None) -> dict[
     done: dict[int, np.ndarray] = {}
     made = type(value)()
     for key, part in value.items():
-        if type(part) is not TensorInfo:
-            made[key] = part
-            continue
-        array = done.get(id(part))
-        if array is None:
-            array = done[id(part)] = to_array(part, budget, copies=copies)
-        made[key] = array
+        if type(part) is TensorInfo and id(part) not in done:
+            done[id(part)] = to_array(part, budget, copies=copies)
+        made[key] = done.get(id(part), part)
     _keep_metadata(value, made)
     return made
 
@@ -278,7 +265,7 @@ def _copied_metadata(metadata: Any) -> Any:
 
 
 def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object:
-    """Containers in containers, depth first with a stack of its own."""
+    """Return a copy of containers in containers, with what a function makes of each leaf; it does not recurse."""
     done: dict[int, object] = {}
     todo: list[Any] = [root]
     while todo:
@@ -291,12 +278,10 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
         todo.pop()
         if id(value) in done:
             continue
-        made = []
         for part in parts:
-            leaf = leaves.get(type(part))
-            if leaf is not None and id(part) not in done:
-                done[id(part)] = leaf(part)
-            made.append(part if leaf is None and type(part) not in _CONTAINERS else done[id(part)])
+            if type(part) in leaves and id(part) not in done:
+                done[id(part)] = leaves[type(part)](part)
+        made = [done.get(id(part), part) for part in parts]
         if isinstance(value, dict):
             done[id(value)] = copy = type(value)(zip(value, made))
             _keep_metadata(value, copy)
@@ -305,14 +290,6 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
     return done[id(root)]
 
 
-_BOOL: Final = "bool"
-_COMPLEX32: Final = "complex32"
-_NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
-"""The dtype of the array, where torch has another name."""
-
-
-_COMPARED: Final = 1 << 18
-_LARGE: Final = 1 << 20
 _SMALL: Final = 1e-200
 """A sum of squares below it may have lost the smaller ones to underflow."""
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
@@ -351,18 +328,15 @@ class Difference(Record):
 
 
 def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
-    """Return whether two tensors of one dtype and shape have the same items, bit for bit.
-
-    Dimensions that both expand are compared once.
-    """
-    runs = _runs(left, right)
+    """Return whether two tensors of one dtype and shape have the same items, bit for bit."""
+    runs = runs_of_both(left, right)
     if runs is not None:
         return not sum(mine != theirs for mine, theirs in runs)  # all chunks of both: later damage counts, too
-    both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
-    arrays = [to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)]
-    index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
-    first, second = (array[index] for array in arrays)
-    return first.tobytes() == second.tobytes()
+    first, second = to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)
+    # Dimensions that both expand are compared once.
+    steps = zip(left.strides, right.strides)
+    index = tuple(slice(0, 1) if step == other == 0 else slice(None) for step, other in steps)
+    return first[index].tobytes() == second[index].tobytes()
 
 
 def _as_integers(info: TensorInfo) -> TensorInfo:
@@ -398,15 +372,9 @@ def difference(
         is_nan = is_nan or bool(np.isnan(distance).any())
         largest = max(largest, float(np.nanmax(distance)) if not np.isnan(distance).all() else 0.0)
         l2 = _add_norms(l2, _norm(distance))
+    beyond = differing if is_exact else beyond
     is_known = differing and not is_nan
-    return Difference(
-        differing,
-        largest if is_known else None,
-        differing if is_exact else beyond,
-        left.numel,
-        l2 if is_known else None,
-        old_l2,
-    )
+    return Difference(differing, largest if is_known else None, beyond, left.numel, l2 if is_known else None, old_l2)
 
 
 def _is_close(old: np.ndarray, new: np.ndarray, distance: np.ndarray, rtol: float, atol: float) -> np.ndarray:
@@ -440,23 +408,16 @@ def _pieces(
     left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the items of both in pairs of chunks."""
-    runs = _runs(left, right)
+    runs = runs_of_both(left, right)
     if runs is not None:
         dtype = little(numpy_dtype(left.dtype))
         for mine, theirs in runs:
             yield np.frombuffer(mine, dtype), np.frombuffer(theirs, dtype)
         return
-    first, second = to_array(left, left_budget), to_array(right, right_budget)
-    pieces: Any = np.nditer(
-        [first, second], ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_COMPARED
-    )
+    both = [to_array(left, left_budget), to_array(right, right_budget)]
+    pieces: Any = np.nditer(both, _FLAGS, order="C", buffersize=1 << 18)
     for one, other in pieces:
         yield np.ascontiguousarray(one), np.ascontiguousarray(other)
-
-
-def _runs(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
-    """Yield the bytes of two large tensors in pairs of chunks, without keeping them in memory."""
-    return runs_of_both(left, right) if left.nbytes >= _LARGE else None
 
 
 def _widen(values: np.ndarray) -> np.ndarray:
@@ -473,15 +434,13 @@ def _magnitude(values: np.ndarray) -> np.ndarray:
 
 def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Absolute differences, as float64; of whole numbers without overflow."""
-    kind = mine.dtype.kind
-    if kind in "iu":
-        wide = _SUBTRACTED[kind]
-        high, low = np.maximum(mine, theirs).astype(wide), np.minimum(mine, theirs).astype(wide)
-        apart: np.ndarray = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
-        return apart
-    wide = _SUBTRACTED.get(kind, np.float64)
+    distance: np.ndarray
+    if mine.dtype.kind in "iu":
+        high, low = _widen(np.maximum(mine, theirs)), _widen(np.minimum(mine, theirs))
+        distance = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        return distance
     with np.errstate(all="ignore"):
         same = mine == theirs  # infinities of one sign, and the two zeros
-        distance: np.ndarray = np.abs(mine.astype(wide) - theirs.astype(wide)).astype(np.float64)
+        distance = np.abs(_widen(mine) - _widen(theirs)).astype(np.float64)
     distance[same] = 0.0
     return distance

@@ -73,14 +73,13 @@ def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:
         parts, others = children(left), children(right)
         return zip(parts, others) if _facts(left) == _facts(right) and len(parts) == len(others) else None
     if isinstance(left, TensorInfo):
-        return _compare_states(left, right) if _same_tensor(left, right, first, second) else None
+        if not _same_tensor(left, right, first, second):
+            return None
+        mine, theirs = left.state, right.state
+        if mine is None or theirs is None:
+            return () if mine is theirs else None
+        return zip(mine.values(), theirs.values()) if list(mine) == list(theirs) else None
     return () if _equal_leaves(left, right, first, second) else None
-
-
-def _compare_states(left: TensorInfo, right: TensorInfo) -> _Pairs:
-    if left.state is None or right.state is None:
-        return () if left.state is right.state else None
-    return zip(left.state.values(), right.state.values()) if list(left.state) == list(right.state) else None
 
 
 def _bits(value: object) -> object:
@@ -107,10 +106,9 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
     from sbformat.pth.arrays import same_bits
 
-    for field in ("dtype", "shape", "requires_grad", "is_parameter"):
-        if getattr(left, field) != getattr(right, field):
-            return False
-    return same_bits(left, right, first, second)
+    fields = ("dtype", "shape", "requires_grad", "is_parameter")
+    same = all(getattr(left, field) == getattr(right, field) for field in fields)
+    return same and same_bits(left, right, first, second)
 
 
 def _compare_spelled(left: object, right: object) -> _Pairs:
@@ -134,8 +132,6 @@ def _facts(node: Node) -> tuple[object, ...]:
 S = TypeVar("S")
 T = TypeVar("T")
 
-MismatchKind: TypeAlias = Literal["missing", "unexpected", "shape", "dtype", "value", "contradiction"]
-
 _SHOWN: Final = 20
 _HINTED: Final = 3
 """Names that the nearest one is sought for: it costs time with the template's size."""
@@ -152,19 +148,18 @@ class Mismatch(Record):
 
     loc: str
     """The tensor's path."""
-    kind: MismatchKind
+    kind: Literal["missing", "unexpected", "shape", "dtype", "value", "contradiction"]
     message: str
-    """A sentence."""
 
 
-def check_names(infos: Mapping[str, Any], given: Mapping[str, Any], what: str = "tensor") -> Iterable[Mismatch]:
+def check_names(infos: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[Mismatch]:
     """Yield the names that only one side has."""
     for path in infos:
         if path not in given:
             yield Mismatch(path, "missing", "is not given")
     unexpected = [path for path in given if path not in infos]
     for at, path in enumerate(unexpected):
-        yield _unexpected(path, what, infos if at < _HINTED else ())
+        yield _unexpected(path, "tensor", infos if at < _HINTED else ())
 
 
 def _unexpected(path: str, what: str, known: Iterable[str]) -> Mismatch:
@@ -179,8 +174,6 @@ def leaf_misfits(
     """Yield the given values, tensors apart, that the template does not have or that differ from its own.
 
     :param template: its values by path, tensors among them
-    :param given: values that are not tensors, by path
-    :param is_equal: compares two of them
     """
     hints = _HINTED
     for path, value in given.items():
@@ -198,12 +191,8 @@ def optimizer_misfits(
 ) -> list[Mismatch]:
     """List why an optimizer's tree is not for the parameters of the template; either may have no state.
 
-    Its groups have the options that the template's have, its state is that of its own parameters.
-
-    :param template: the tree to compare with
-    :param infos: its tensors by path
-    :param given: the tree
-    :param tensors: its tensors by path
+    Its groups have the options that the template's have, its state is that of its own parameters. ``infos`` are the
+    template's tensors by path, ``tensors`` those of the given tree.
     """
     mismatches = []
     theirs: dict[Any, Any]
@@ -219,11 +208,9 @@ def optimizer_misfits(
         lacking = [key for key in theirs if mine and key not in mine and key != "params"]
         mismatches += [Mismatch(place + segment(key), "missing", "is not given") for key in lacking]
         mismatches += _others(place, "option", {key for key in mine if key not in _ADDED_OPTIONS}, theirs)
-    mismatches += [
-        Mismatch(f"state/{segment(key)}", "unexpected", "does not belong to any parameter")
-        for key in _state(given)
-        if key not in known
-    ]
+    for key in _state(given):
+        if key not in known:
+            mismatches.append(Mismatch(f"state/{segment(key)}", "unexpected", "does not belong to any parameter"))
     mismatches += _others("", "value", given if isinstance(given, dict) else {}, template)
     words = {word for moments in _state(template).values() if isinstance(moments, dict) for word in moments}
     for key, moments in _state(given).items() if words else ():
@@ -241,12 +228,11 @@ def optimizer_misfits(
 
 
 def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:
-    """Yield the keys that a part of the template lacks, if it has keys."""
-    known = template if isinstance(template, (dict, set)) and template else None
-    if known is None:
+    """List the keys that a part of the template lacks, if it has keys."""
+    if not isinstance(template, (dict, set)) or not template:
         return []
-    names = [segment(key) for key in known]
-    found = [_unexpected(segment(key), what, names) for key in given if key not in known]
+    names = [segment(key) for key in template]
+    found = [_unexpected(segment(key), what, names) for key in given if key not in template]
     return [row._replace(loc=place + row.loc) for row in found]
 
 
@@ -271,9 +257,8 @@ def _shape(info: Any) -> tuple[int, ...]:
 
 
 def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iterable[Mismatch] = ()) -> dict[str, S]:
-    """Check the values for several state dicts; one error lists everything that does not fit.
+    """Check the values for several state dicts, by SB3's names; one error lists everything that does not fit.
 
-    :param parts: what is given, by SB3's names
     :param fit: returns the state dict, or raises ValidationError
     :param mismatches: mismatches that are already known
     """

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import UnsupportedError, quote
-from sbformat.pkl.tree import CALLS, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, TENSOR_CLASSES, Call, Dict, Global
+from sbformat.errors import quote
 from sbformat.pkl.tree import DTYPES as DTYPE_NAMES
+from sbformat.pkl.tree import LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, TENSOR_CLASSES, Call, Dict, Global
 from sbformat.pth.context import (
     INT64,
     DecodeContext,
@@ -23,6 +23,7 @@ from sbformat.pth.context import (
     is_unknown_call,
     pair_of,
     reduced,
+    role_of,
     whole_numbers,
 )
 from sbformat.pth.values import (
@@ -40,20 +41,15 @@ from sbformat.pth.values import (
     Storage,
     TensorInfo,
     refuse,
+    refuse_unsupported,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 
 _DEVICE_NAME: Final = "[A-Za-z_]+"
 _DEVICE_TEXT: Final = rf"{_DEVICE_NAME}(:(0|[1-9][0-9]?|1[01][0-9]|12[0-7]))?"
-
-
-def size_of(value: object) -> Size:
-    """Return a shape, which is ``torch.Size((2, 3))`` or the plain tuple."""
-    args = reduced(value, "size")
-    return Size(whole_numbers(value if args is None else arguments(args, "torch.Size", (1,))[0], "size"))
 
 
 def _size(context: DecodeContext, args: tuple[object, ...]) -> Size:  # noqa: ARG001
@@ -70,40 +66,29 @@ def _device(context: DecodeContext, args: tuple[object, ...]) -> Device:  # noqa
     return Device(kind, index[0] if index else None)
 
 
-def layout_of(value: object) -> str:
-    """Return the name of a layout."""
-    args = reduced(value, "layout")
-    if args is None:
-        refuse("expected the layout of a sparse tensor, got another value")
-    return _layout(None, args).name
-
-
-def _layout(context: DecodeContext | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
+def _layout(context: DecodeContext, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
     (name,) = arguments(args, "_get_layout", (1,))
     if type(name) is not str:
         refuse("expected a text for _get_layout, got another value")
     short = name.removeprefix("torch.")
     if short not in LAYOUTS:
-        message = f"{quote(name)} is not a known layout"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"{quote(name)} is not a known layout")
     return Layout(short)
 
 
 def _bytearray(context: DecodeContext, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
     if args == ():
         return bytearray()
-    from sbformat.pkl.numpy import latin1_bytes
+    from sbformat.pkl.numpy import encoded_bytes, latin1_bytes
 
-    raw = latin1_bytes(*args) if len(args) == 2 else _bytes_of(arguments(args, "bytearray", (1,))[0])
+    if len(args) == 2:
+        raw = latin1_bytes(*args)
+    else:
+        (value,) = arguments(args, "bytearray", (1,))
+        raw = None if type(value) is bytearray else encoded_bytes(value)
     if raw is None:
         refuse("expected bytes for a bytearray, got another value")
     return bytearray(raw)
-
-
-def _bytes_of(value: object) -> bytes | None:
-    from sbformat.pkl.numpy import encoded_bytes
-
-    return None if type(value) is bytearray else encoded_bytes(value)
 
 
 def _encode(context: DecodeContext, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
@@ -117,8 +102,7 @@ def _encode(context: DecodeContext, args: tuple[object, ...]) -> bytes:  # noqa:
 
 def _bytes(context: DecodeContext, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
     if args != ():
-        message = "expected no arguments of bytes, as protocol 2 writes it for empty bytes, got some"
-        raise UnsupportedError(message)
+        refuse_unsupported("expected no arguments of bytes, as protocol 2 writes it for empty bytes, got some")
     return b""
 
 
@@ -127,18 +111,6 @@ def _complex(context: DecodeContext, args: tuple[object, ...]) -> complex:  # no
     if type(real) is not float or type(imaginary) is not float:
         refuse("expected two floats for a complex number, got other values")
     return complex(real, imaginary)
-
-
-SMALL_VALUES: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], object]]] = {
-    "size": _size,
-    "device": _device,
-    "layout": _layout,
-    "bytearray": _bytearray,
-    "complex": _complex,
-    "encode": _encode,
-    "bytes": _bytes,
-}
-"""By role in :data:`sbformat.pkl.tree.CALLS`."""
 
 
 def named_value(value: Global) -> object:
@@ -169,7 +141,6 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
     }
 )  # fmt: skip
 """Attributes of ``torch.Tensor`` itself: torch refuses to set them, or they change the tensor."""
-_ORDERED_DICT: Final = ("collections", "OrderedDict")
 PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
@@ -179,11 +150,10 @@ def _no_hooks(context: DecodeContext, value: object) -> None:
         func = value.func
         if func is context.ordered_dict:
             return
-        if type(func) is Global and func.pair == _ORDERED_DICT and not func.updates:
+        if type(func) is Global and func.pair == ("collections", "OrderedDict") and not func.updates:
             context.ordered_dict = func
             return
-    message = "a tensor was saved with backward hooks, which are code"
-    raise UnsupportedError(message)
+    refuse_unsupported("a tensor was saved with backward hooks, which are code")
 
 
 def dtype_of(value: object) -> str:
@@ -191,11 +161,9 @@ def dtype_of(value: object) -> str:
     pair = pair_of(value)
     if pair is None:
         refuse("expected a name as the dtype of a tensor, got another value")
-    name = DTYPE_NAMES.get(pair)
-    if name is None:
-        message = f"{quote(value)} is not a known dtype"
-        raise UnsupportedError(message)
-    return name
+    if pair not in DTYPE_NAMES:
+        refuse_unsupported(f"{quote(value)} is not a known dtype")
+    return DTYPE_NAMES[pair]
 
 
 # -- geometry (FORMAT.md 6.4) -------------------------------------------------------------------------
@@ -238,13 +206,16 @@ def _strided(
     if numel > available and numel > _VIEW_TIMES_STORAGE * available:
         context.expanded += numel
     if requires_grad is not False:
-        _check_gradient(dtype, requires_grad)
+        _gradient(dtype, requires_grad)
     return _new(TensorInfo, (dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
 
 
-def _check_gradient(dtype: str, requires_grad: object) -> None:
-    if flag(requires_grad, "requires_grad") and dtype not in _DIFFERENTIABLE:
+def _gradient(dtype: str, requires_grad: object) -> bool:
+    """Return whether a tensor requires a gradient, which only one of floats can."""
+    learns = flag(requires_grad, "requires_grad")
+    if learns and dtype not in _DIFFERENTIABLE:
         refuse(f"a tensor of {dtype} cannot require a gradient")
+    return learns
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
@@ -305,8 +276,7 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
         refuse("expected a dict as the metadata of a tensor, got another value")
     for key, value in metadata:
         if key not in ("conj", "neg") or key in bits:
-            message = "a tensor was saved with metadata other than conj and neg"
-            raise UnsupportedError(message)
+            refuse_unsupported("a tensor was saved with metadata other than conj and neg")
         if value is not True:
             refuse(f"expected True for the {key} bit of a tensor, as torch writes no other, got another value")
         bits[key] = True
@@ -320,98 +290,62 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
 # -- tensors of other kinds (FORMAT.md 6.5) -----------------------------------------------------------
 
 
-def _plain_tensor(context: DecodeContext, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
-    """Return a tensor that is an argument: of any kind except those that wrap a tensor themselves."""
-    role = CALLS.get(pair_of(value.func) or ("", "")) if type(value) is Call else None
-    if (
-        role not in _UNWRAPPED
-        or type(value) is not Call
-        or value.how != "REDUCE"
-        or value.updates
-        or type(value.args) is not tuple
-    ):
-        return _refuse_part(value, "plain tensor")
-    made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](context, value.args)
-    return made
+def _part(context: DecodeContext, value: object, roles: Collection[str], what: str) -> Any:
+    """Return a tensor that is an argument of another constructor: the call of a function with one of these roles."""
+    role, args = reduced(value)
+    if role not in roles:
+        if is_unknown_call(value):
+            refuse_unsupported("a tensor within another is the result of an unknown call")
+        refuse(f"expected the call of a {what} as part of a tensor, got another value")
+    return _UNWRAPPED[role](context, args)
 
 
-def _strided_tensor(context: DecodeContext, value: object) -> TensorInfo:
+def _strided_part(context: DecodeContext, value: object) -> TensorInfo:
     """Return a part of a sparse or quantized tensor, which must be a strided tensor."""
-    for role in _STRIDED:
-        args = reduced(value, role)
-        if args is not None:
-            info: TensorInfo = _UNWRAPPED[role](context, args)
-            return info
-    return _refuse_part(value, "strided tensor")
-
-
-def _refuse_part(value: object, what: str) -> NoReturn:
-    """Refuse the argument of a constructor that has to be a tensor."""
-    if is_unknown_call(value):
-        message = "a tensor within another is the result of an unknown call"
-        raise UnsupportedError(message)
-    refuse(f"expected the call of a {what} as part of a tensor, got another value")
+    return _part(context, value, _STRIDED, "strided tensor")  # type: ignore[no-any-return]
 
 
 def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
+    """Return the attributes of a tensor, checked once for all tensors that share them."""
     attributes = context.states.get(id(value))
     if attributes is None:
-        attributes = context.states[id(value)] = _checked_attributes(context, value)
+        if type(value) is not Dict or any(type(key) is not str for key, _ in value):
+            refuse("expected a dict of attributes as the state of a tensor, got another value")
+        attributes = {str(key): item for key, item in value}
+        for key in attributes:
+            if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
+                refuse_unsupported(f"a tensor was saved with the attribute {quote(key)}, which would change it")
+        check_attributes(value, context)
+        context.keep(value)
+        context.states[id(value)] = attributes
     context.height = context.heights[id(value)]
-    return attributes
-
-
-def _checked_attributes(context: DecodeContext, value: object) -> dict[str, object]:
-    if type(value) is not Dict or any(type(key) is not str for key, _ in value):
-        refuse("expected a dict of attributes as the state of a tensor, got another value")
-    attributes = {str(key): item for key, item in value}
-    for key in attributes:
-        if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
-            message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
-            raise UnsupportedError(message)
-    check_attributes(value, context)
-    context.keep(value)
     return attributes
 
 
 def _parameter(context: DecodeContext, args: tuple[object, ...]) -> Any:
     data, requires_grad, hooks = arguments(args, "_rebuild_parameter", (3,))
     _no_hooks(context, hooks)
-    made = _plain_tensor(context, data)
-    learns = flag(requires_grad, "requires_grad")
-    _check_gradient(_items_of(made).dtype, requires_grad)
-    if isinstance(made, TensorInfo):
-        return made._replace(requires_grad=learns, is_parameter=True)
-    if isinstance(made, QuantizedTensor):
-        return made._replace(int_repr=made.int_repr._replace(requires_grad=learns, is_parameter=True))
-    if isinstance(made, SparseTensor):
-        return made._replace(values=made.values._replace(requires_grad=learns, is_parameter=True))
-    return made._replace(requires_grad=learns, is_parameter=True)
-
-
-def _items_of(made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor) -> TensorInfo | MetaTensor:
-    """Return the part of a tensor that has its dtype."""
-    if isinstance(made, QuantizedTensor):
-        return made.int_repr  # type: ignore[no-any-return]
-    return made.values if isinstance(made, SparseTensor) else made
+    made = _part(context, data, _UNWRAPPED, "plain tensor")
+    field = {QuantizedTensor: "int_repr", SparseTensor: "values"}.get(type(made))
+    items = getattr(made, field) if field else made  # what has the dtype, and the flags
+    marked = items._replace(requires_grad=_gradient(items.dtype, requires_grad), is_parameter=True)
+    return made._replace(**{field: marked}) if field else marked
 
 
 def _parameter_with_state(context: DecodeContext, args: tuple[object, ...]) -> TensorInfo:
     *parts, state = arguments(args, "_rebuild_parameter_with_state", (4,))
     made = _parameter(context, tuple(parts))
     if not isinstance(made, TensorInfo):
-        message = "only strided tensors can have attributes"
-        raise UnsupportedError(message)
+        refuse_unsupported("only strided tensors can have attributes")
     return made._replace(state=_attributes(context, state))
 
 
 def _from_type_v2(context: DecodeContext, args: tuple[object, ...]) -> object:
     func, cls, func_args, state = arguments(args, "_rebuild_from_type_v2", (4,))
     is_parameter = TENSOR_CLASSES.get(pair_of(cls) or ("", ""))
-    role = CALLS.get(pair_of(func) or ("", ""))
+    role = role_of(func)
     if is_parameter is None or role not in _STRIDED:
-        message = f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}")
     if type(func_args) is not tuple:
         refuse("expected a tuple of arguments for a tensor, got another value")
     info = _UNWRAPPED[role](context, func_args)
@@ -429,8 +363,7 @@ def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTenso
     if pair is None:
         refuse("expected a scheme for a quantized tensor, got another value")
     if pair not in QUANTIZATION_SCHEMES:
-        message = f"{quote('.'.join(pair))} is not a known scheme of quantized tensors"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"{quote('.'.join(pair))} is not a known scheme of quantized tensors")
     if not QUANTIZATION_SCHEMES[pair]:
         _, scale, zero_point = arguments(scheme, pair[1], (3,))
         if type(scale) is not float or type(zero_point) is not int:
@@ -439,9 +372,10 @@ def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTenso
     _, scales, zero_points, axis = arguments(scheme, pair[1], (4,))
     if type(axis) is not int or not 0 <= axis < len(info.shape):
         refuse("expected one of its dimensions as the axis of a quantized tensor, got another value")
+    # Some schemes have zero points that are floats.
     whole = ("float32",) if pair[1].endswith("float_qparams") else ("int64", "int32", "float32")
     channels = info.shape[axis]
-    scale = _per_channel(context, scales, channels, _SCALES)
+    scale = _per_channel(context, scales, channels, ("float64", "float32"))
     return QuantizedTensor(info, pair[1], scale, _per_channel(context, zero_points, channels, whole), axis)
 
 
@@ -451,7 +385,7 @@ def _per_channel(context: DecodeContext, value: object, channels: int, dtypes: t
         if len(value) != channels or any(type(item) not in (int, float) for item in value):
             refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
         return tuple(value)
-    info = _strided_tensor(context, value)
+    info = _strided_part(context, value)
     if info.shape != (channels,):
         refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
     if info.dtype not in dtypes:
@@ -461,7 +395,10 @@ def _per_channel(context: DecodeContext, value: object, channels: int, dtypes: t
 
 def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
     layout, data = arguments(args, "_rebuild_sparse_tensor", (2,))
-    name = layout_of(layout)
+    role, layout_args = reduced(layout)
+    if role != "layout":
+        refuse("expected the layout of a sparse tensor, got another value")
+    name = _layout(context, layout_args).name
     context.tensors += 1
     if type(data) is not tuple:
         refuse("expected a tuple as the parts of a sparse tensor, got another value")
@@ -474,9 +411,10 @@ def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
     else:
         compressed, plain, values, shape = arguments(data, name, (4,))
         parts, is_coalesced = (compressed, plain), None
-    tensors = tuple(_strided_tensor(context, part) for part in parts)
-    entries = _strided_tensor(context, values)
-    size = size_of(shape)
+    tensors = tuple(_strided_part(context, part) for part in parts)
+    entries = _strided_part(context, values)
+    role, size_args = reduced(shape)
+    size = _size(context, size_args if role == "size" else (shape,))
     context.budget.spend("tensor_rank", len(size))
     made = SparseTensor(name, size, tensors, entries, is_coalesced)
     check_shapes(made)
@@ -492,14 +430,12 @@ def _meta(context: DecodeContext, args: tuple[object, ...]) -> MetaTensor:
     context.budget.spend("tensor_rank", len(shape))
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
     _check_empty(sizes)
-    _check_gradient(name, requires_grad)
-    return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))
+    return MetaTensor(name, sizes, steps, _gradient(name, requires_grad))
 
 
-_SCALES: Final = ("float64", "float32")
 _STRIDED: Final = ("tensor_v2", "tensor_v3", "tensor")
 
-_UNWRAPPED: Final[dict[str | None, Callable[[DecodeContext, tuple[object, ...]], Any]]] = {
+_UNWRAPPED: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], Any]]] = {
     "tensor": _tensor,
     "tensor_v2": _tensor_v2,
     "tensor_v3": _tensor_v3,
@@ -510,10 +446,16 @@ _UNWRAPPED: Final[dict[str | None, Callable[[DecodeContext, tuple[object, ...]],
 """Constructors that may be arguments of another one."""
 
 CONSTRUCTORS: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], object]]] = {
-    **{role: function for role, function in _UNWRAPPED.items() if role},
+    **_UNWRAPPED,
     "parameter": _parameter,
     "parameter_with_state": _parameter_with_state,
     "from_type_v2": _from_type_v2,
-    **SMALL_VALUES,
+    "size": _size,
+    "device": _device,
+    "layout": _layout,
+    "bytearray": _bytearray,
+    "complex": _complex,
+    "encode": _encode,
+    "bytes": _bytes,
 }
 """By role in :data:`sbformat.pkl.tree.CALLS`. ``build`` builds containers, ``pkl.numpy`` numpy's values."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.errors import quote
 from sbformat.pkl.tree import CALLS, NUMPY_DTYPE, PACKED_STORAGES, STORAGES, Call, Dict, Global, Persistent, walk
-from sbformat.pth.values import StorageId, check_keys, refuse
+from sbformat.pth.values import StorageId, check_keys, refuse, refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.limits import Budget
-    from sbformat.pkl.decode import Pickle
     from sbformat.pth.values import SparseTensor, Storage
 
 
@@ -27,11 +26,10 @@ INT64: Final = 2**63
 _ALL_TIMES_STORAGES: Final = 8
 
 
-def _check_view(view: object) -> None:
+def _is_view(view: object) -> bool:
     if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:
-        refuse("a persistent id has unknown view metadata")
-    if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
-        refuse("a persistent id has unknown view metadata")
+        return False
+    return all(type(part) is int and 0 <= part < INT64 for part in view[1:])
 
 
 def _whole(storage: Storage) -> Storage:
@@ -42,9 +40,7 @@ def _whole(storage: Storage) -> Storage:
 class DecodeContext:
     """The storages of one ``.pth`` by key, and counts over all of its tensors.
 
-    :param budget: the budget of the operation
-    :param open_storage: returns the storage for key, dtype, numel, location and view metadata of a persistent id, or
-        raises TensorError
+    :param open_storage: returns the storage for key, dtype, numel, location and view metadata of a persistent id
     :param id_items: the number of items of a persistent id: 5 in a torch zip, 6 in a legacy stream
     """
 
@@ -61,7 +57,6 @@ class DecodeContext:
         self.copied = 0
         """The bytes that constructors copied from their arguments, minus the bytes of the pickle."""
         self.items = 0
-        """The number of items of all tensors."""
         self.expanded = 0
         """The number of items of tensors that have more than four times those of their storage."""
         self.height = 0
@@ -88,13 +83,9 @@ class DecodeContext:
         """The keys of the storages so far."""
         return {storage.key for storage in self._storages.values()}
 
-    def check_popped(self, pickle: Pickle) -> None:
-        """Check the persistent ids of values that the pickle popped: ``torch.load`` opens their storages as well."""
-        self.check_all(pickle.discarded)
-
-    def check_all(self, kept: object) -> None:
+    def check_all(self, value: object) -> None:
         """Check the persistent ids in a value, and open their storages."""
-        for node in walk(kept):
+        for node in walk(value):
             if type(node) is Persistent:
                 self.storage(node)
 
@@ -126,15 +117,13 @@ class DecodeContext:
         dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
         if dtype is None:
             if type(cls) is Global and cls.pair in PACKED_STORAGES and not cls.updates:
-                message = f"{quote(cls)} has several items in a byte, which numpy cannot represent"
-                raise UnsupportedError(message)
+                refuse_unsupported(f"{quote(cls)} has several items in a byte, which numpy cannot represent")
             refuse(f"{quote(cls)} is not a known storage class")
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
-            refuse(
-                "expected two texts and an integer >= 0 as key, location and size of a persistent id, got other values"
-            )
-        if view is not None:
-            _check_view(view)
+            message = "expected two texts and an integer >= 0 as key, location and size of a persistent id"
+            refuse(f"{message}, got other values")
+        if view is not None and not _is_view(view):
+            refuse("a persistent id has unknown view metadata")
         name = key if view is None else (key, view)
         storage = self._storages.get(name)
         if storage is None:
@@ -145,14 +134,13 @@ class DecodeContext:
             refuse(f"the storage {quote(key)} is referred to with two sizes")
         return storage
 
-    def _other_id(self, parts: object) -> Storage:  # noqa: RET503 -- refuse raises
+    def _other_id(self, parts: object) -> Storage:
         """Return the storage of an id that :meth:`resolve` replaced; refuse every other."""
         if type(parts) is StorageId:
             return parts.storage
         if type(parts) is tuple and parts[:1] == ("module",):
-            message = "a whole nn.Module was pickled, which only the code of its class can read"
-            raise UnsupportedError(message)
-        refuse(
+            refuse_unsupported("a whole nn.Module was pickled, which only the code of its class can read")
+        return refuse(
             f"expected {self.id_items} items ('storage', class, key, location, numel) as a persistent id, got others"
         )
 
@@ -181,6 +169,11 @@ def pair_of(value: object) -> tuple[str, str] | None:
     return value.pair if type(value) is Global and not value.updates else None
 
 
+def role_of(func: object) -> str:
+    """Return the role of a plain name that may be called, or an empty text."""
+    return CALLS.get(func.pair, "") if type(func) is Global and not func.updates else ""
+
+
 def flag(value: object, what: str) -> bool:
     """Return a bool that is one."""
     if type(value) is not bool:
@@ -203,11 +196,11 @@ def is_unknown_call(value: object) -> bool:
     return value.how != "REDUCE" or (pair not in CALLS and pair != NUMPY_DTYPE)
 
 
-def reduced(value: object, role: str) -> tuple[object, ...] | None:
-    """Return the arguments when this is a call of a name with that role."""
+def reduced(value: object) -> tuple[str, tuple[object, ...]]:
+    """Return the role and the arguments of a plain call of a known name; an empty role for any other value."""
     if type(value) is not Call or value.how != "REDUCE" or value.updates or type(value.args) is not tuple:
-        return None
-    return value.args if CALLS.get(pair_of(value.func) or ("", "")) == role else None
+        return "", ()
+    return role_of(value.func), value.args
 
 
 _CONTAINERS: Final = frozenset({Dict, list, tuple})
@@ -224,36 +217,28 @@ def check_attributes(state: Dict, context: DecodeContext) -> None:
         if id(value) in heights:
             todo.pop()
             continue
-        parts = _parts_of(value)
+        items = [part for _, part in value] if type(value) is Dict else value
+        parts = [part for part in items if type(part) in _CONTAINERS]
         if id(value) in opened:
             opened.discard(id(value))
             heights[id(value)] = 1 + max((heights[id(part)] for part in parts), default=0)
             continue
         if type(value) is Dict:
-            value[:] = zip(check_keys(value, context), [part for _, part in value])  # bytes instead of their calls
+            value[:] = zip(check_keys(value, context), items)  # bytes instead of their calls
         opened.add(id(value))
         for part in reversed(parts):
             if id(part) in opened:
-                message = "an attribute of a tensor contains itself"
-                raise TensorError(message)
+                refuse("an attribute of a tensor contains itself")
             if id(part) not in heights:
                 todo.append(part)
 
 
-def _parts_of(value: Any) -> list[Any]:
-    """Return the containers that are directly in a container of attributes."""
-    items = [part for _, part in value] if type(value) is Dict else value
-    return [part for part in items if type(part) in _CONTAINERS]
-
-
 _COO: Final = "sparse_coo"
-_BY_COLUMN: Final = ("sparse_csc", "sparse_bsc")
 _IN_BLOCKS: Final = ("sparse_bsr", "sparse_bsc")
 
 
 def _refuse_sparse(message: str) -> NoReturn:
-    message = f"{message}: torch would access memory outside the tensor"
-    raise TensorError(message)
+    refuse(f"{message}: torch would access memory outside the tensor")
 
 
 def check_shapes(sparse: SparseTensor) -> None:
@@ -268,20 +253,17 @@ def check_shapes(sparse: SparseTensor) -> None:
         _refuse_sparse("the indices of a sparse tensor have another dtype than torch writes")
     if any(part.nbytes > part.storage.nbytes for part in sparse.indices):
         _refuse_sparse("indices of a sparse tensor share their memory")
-    if not (_fits_coo(sparse) if sparse.layout == _COO else _fits_compressed(sparse)):
+    if not _fits(sparse):
         _refuse_sparse("the parts of a sparse tensor do not fit its size")
 
 
-def _fits_coo(sparse: SparseTensor) -> bool:
-    shape, size = sparse.indices[0].shape, sparse.shape
-    return len(shape) == 2 and shape[0] <= len(size) and sparse.values.shape == (shape[1], *size[shape[0] :])
-
-
-def _fits_compressed(sparse: SparseTensor) -> bool:
+def _fits(sparse: SparseTensor) -> bool:
+    if sparse.layout == _COO:
+        shape, size = sparse.indices[0].shape, sparse.shape
+        return len(shape) == 2 and shape[0] <= len(size) and sparse.values.shape == (shape[1], *size[shape[0] :])
     compressed, plain = (part.shape for part in sparse.indices)
     if len(compressed) == len(plain) > 1:
-        message = "batches of sparse tensors are not supported"
-        raise UnsupportedError(message)
+        refuse_unsupported("batches of sparse tensors are not supported")
     values, size = sparse.values.shape, sparse.shape
     blocks = _block_shape(sparse)
     if len(size) < 2 or len(blocks) != 2 or any(not block or count % block for count, block in zip(size, blocks)):
@@ -297,15 +279,11 @@ def _block_shape(sparse: SparseTensor) -> tuple[int, ...]:
 def _counts(sparse: SparseTensor) -> tuple[int, int]:
     """Return the number of rows and columns, or blocks of them; the compressed dimension first."""
     rows, columns = (count // block for count, block in zip(sparse.shape, _block_shape(sparse)))
-    return (columns, rows) if sparse.layout in _BY_COLUMN else (rows, columns)
+    return (columns, rows) if sparse.layout in ("sparse_csc", "sparse_bsc") else (rows, columns)
 
 
 def check_indices(sparse: SparseTensor, *indices: np.ndarray) -> None:
-    """Check the indices of a sparse tensor whose shapes fit.
-
-    :param sparse: the tensor
-    :param indices: its indices as arrays
-    """
+    """Check the indices of a sparse tensor whose shapes fit."""
     if sparse.layout == _COO:
         bounds = list(zip(indices[0], sparse.shape))
     else:

@@ -41,7 +41,7 @@ The legacy stream is five pickles, then the bytes of the storages, little-endian
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import (
@@ -63,46 +63,38 @@ from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource, Cursor
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_next, decode_pickle
-from sbformat.pkl.tree import CALLS, NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set, Update
+from sbformat.pkl.tree import NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set
 from sbformat.pth.constructors import CONSTRUCTORS, named_value
-from sbformat.pth.context import INT64, DecodeContext
+from sbformat.pth.context import INT64, DecodeContext, role_of
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, storage_itemsize
+from sbformat.pth.values import PLAIN, OnUnknown, Storage, check_keys, refuse, refuse_unsupported, storage_itemsize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
 
 
-_METADATA: Final = "_metadata"
-
-
 class _Frame:
-    """A container that is being built."""
+    """A container that is being built: ``parts``, a new list, has values where its parts were built before ``at``.
+
+    ``height`` is the levels of containers from here downwards, as far as they are built.
+    """
 
     __slots__ = ("at", "height", "make", "node", "parts")
 
     def __init__(self, node: object, parts: list[Any], make: Callable[[list[Any]], object]) -> None:
         self.node = node
         self.parts = parts
-        """A new list, in which each part is replaced by its value."""
         self.make = make
         self.at = 0
-        """The index of the part that is being built."""
         self.height = 1
-        """The levels of containers from here downwards, as far as they are built."""
 
 
 def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
-    """Build the value of a pickle.
-
-    :param pickle: the decoded pickle
-    :param context: opens the storages; a new one for each pickle
-    :param on_unknown: ``error`` refuses unknown constructors and names, ``inert`` keeps their nodes
-    """
+    """Build the value of a pickle; the context opens its storages, and is a new one for each pickle."""
     shared = pickle.shared
     context.copied -= pickle.size
     done: dict[int, tuple[object, int]] = {}
@@ -119,7 +111,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
         for at in range(frame.at, len(parts)):
             node = parts[at]
             kind = type(node)
-            if kind in plain:
+            if kind in plain:  # most parts: keys' values, numbers of parameter groups
                 continue
             is_shared = id(node) in shared
             if is_shared and id(node) in done:
@@ -144,7 +136,7 @@ def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) 
                     value = _visit(node, context, on_unknown)
                     height = context.height
                 if type(value) is _Frame:
-                    if is_shared:
+                    if is_shared:  # only a part that occurs twice can be within itself
                         if id(node) in opened:
                             refuse("a value contains itself")
                         opened.add(id(node))
@@ -194,7 +186,7 @@ def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> objec
         keys = check_keys(node, context)  # type: ignore[arg-type]
         return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
     if kind is list:
-        return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
+        return _Frame(node, list(node), lambda parts: parts)  # type: ignore[call-overload]
     if kind is tuple:
         return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
     if kind is Persistent:
@@ -207,17 +199,13 @@ def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> objec
     return _unknown(node, context, on_unknown) if value is None else value
 
 
-def _itself(parts: list[Any]) -> list[Any]:
-    return parts
-
-
 def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> object:
-    func = node.func
-    role, make = _ROLES.get(func.pair, _NO_ROLE) if type(func) is Global and not func.updates else _NO_ROLE
-    if role is None or node.how != "REDUCE":
+    role = role_of(node.func)
+    if not role or node.how != "REDUCE":
         return _unknown(node, context, on_unknown)
     if role in _COPIED:
         context.copy(_copied_bytes(role, node))
+    make = CONSTRUCTORS.get(role)
     if make is not None:
         if node.updates or type(node.args) is not tuple:
             refuse(f"expected plain arguments and no changes for a {role}, got computed arguments or a change")
@@ -225,7 +213,10 @@ def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> ob
     if role == "ordered_dict":
         return _ordered_dict(node, context)
     if role in ("set", "frozenset"):
-        return _set_of(node, context, set if role == "set" else frozenset)
+        args = node.args
+        if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
+            refuse("expected a list for a set, got another value")
+        return _members(list(args[0]) if args else [], context, set if role == "set" else frozenset)
     from sbformat.pkl.numpy import array_info
 
     return array_info(node)
@@ -233,14 +224,10 @@ def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> ob
 
 def _constructor(func: object) -> Callable[[DecodeContext, tuple[object, ...]], object] | None:
     """Return the function for calls of a name, if it needs only the arguments."""
-    if type(func) is not Global or func.updates:
-        return None
-    role, make = _ROLES.get(func.pair, _NO_ROLE)
-    return None if role in _COPIED or role in _WITH_ATTRIBUTES else make
+    role = role_of(func)
+    return None if role in _COPIED or role in _WITH_ATTRIBUTES else CONSTRUCTORS.get(role)
 
 
-_NO_ROLE: Final = None, None
-_ROLES: Final = {pair: (role, CONSTRUCTORS.get(role)) for pair, role in CALLS.items()}
 _WITH_ATTRIBUTES: Final = frozenset({"parameter_with_state", "from_type_v2"})
 """Roles whose values may contain containers without being one."""
 _ITEM_COST: Final = 8
@@ -251,7 +238,6 @@ _COPIED: Final = {
 }  # fmt: skip
 """Roles whose values are as large as an argument, which a pickle can share between thousands of calls, and the index of
 that argument. The bytes of ``_reconstruct`` are in its state."""
-_ARRAY_BYTES: Final = 4
 
 
 def _copied_bytes(role: str, node: Call) -> int:
@@ -260,7 +246,7 @@ def _copied_bytes(role: str, node: Call) -> int:
     at = _COPIED[role]
     if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT_NAME:  # type: ignore[attr-defined]
         state = node.updates[0].value if node.updates else ()
-        args, at = state if type(state) is tuple else (), _ARRAY_BYTES
+        args, at = state if type(state) is tuple else (), 4
     copied: Any = args[at] if len(args) > at else None
     if type(copied) is Call and type(copied.args) is tuple and copied.args:
         copied = copied.args[0]  # bytes that are encoded by another call
@@ -273,14 +259,10 @@ def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> obj
     if on_unknown == "inert":
         context.resolve(node)
         return node
-    message = f"{_describe(node)} is not a known constructor or name; on_unknown='inert' keeps its node"
-    raise UnsupportedError(message)
-
-
-def _describe(node: object) -> str:
+    name = quote(node) if type(node) is Global else f"a {type(node).__name__}"
     if type(node) is Call and type(node.func) is Global:
-        return f"{quote(node.func)}, which is called here,"
-    return quote(node) if type(node) is Global else f"a {type(node).__name__}"
+        name = f"{quote(node.func)}, which is called here,"
+    return refuse_unsupported(f"{name} is not a known constructor or name; on_unknown='inert' keeps its node")
 
 
 def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
@@ -290,8 +272,11 @@ def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
     for update in node.updates or ():
         if update.how == "SETITEMS" and not metadata:
             pairs.extend(update.value)  # type: ignore[arg-type]
-        else:
-            metadata.append(_metadata_of(update))
+            continue
+        state = update.value
+        if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != "_metadata":
+            refuse("expected no attributes of an OrderedDict except _metadata, got others")
+        metadata.append(state[0][1])
     if len(metadata) > 1:
         refuse("an OrderedDict has its attributes set twice")
     keys = check_keys(pairs, context)
@@ -305,7 +290,7 @@ def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
     return _Frame(node, [value for _, value in pairs] + metadata, make)
 
 
-def _initial_pairs(args: object) -> list[tuple[object, object]]:  # noqa: RET503 -- refuse raises
+def _initial_pairs(args: object) -> list[tuple[object, object]]:
     """Return the pairs of ``OrderedDict()`` or, as Python 2 wrote it, ``OrderedDict([[key, value], ...])``."""
     if args == ():
         return []
@@ -313,21 +298,7 @@ def _initial_pairs(args: object) -> list[tuple[object, object]]:  # noqa: RET503
         pairs = [tuple(item) if type(item) in (list, tuple) else () for item in args[0]]
         if all(len(pair) == 2 for pair in pairs):
             return pairs
-    refuse("expected pairs for an OrderedDict, got another value")
-
-
-def _metadata_of(update: Update) -> object:
-    state = update.value
-    if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
-        refuse("expected no attributes of an OrderedDict except _metadata, got others")
-    return state[0][1]
-
-
-def _set_of(node: Call, context: DecodeContext, kind: Callable[[Any], object]) -> object:
-    args = node.args
-    if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
-        refuse("expected a list for a set, got another value")
-    return _members(list(args[0]) if args else [], context, kind)
+    return refuse("expected pairs for an OrderedDict, got another value")
 
 
 def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], object]) -> object:
@@ -336,31 +307,27 @@ def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], 
 
 
 _SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
-_COUNT_BYTES: Final = 8
 _WORD: Final = 64
 """No key there is longer: a long text could make the file another format's too, a tar."""
 
 
 def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
-    """Decode the pickles and find the storages that follow them.
-
-    :return: the pickle of the object, and the context with its storages
-    """
+    """Return the pickle of the object in a legacy stream, and the context with the storages that follow it."""
     cursor = Cursor(data, TensorError)
     _check_head(cursor, budget)
     pickle = decode_next(cursor, budget)
     if pickle.flags:
-        _refuse_legacy("; ".join(pickle.flags), cursor.position)
+        _refuse_legacy("; ".join(pickle.flags), cursor)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
     context = DecodeContext(budget, storages.open, id_items=6)
-    context.check_popped(pickle)
+    context.check_all(pickle.discarded)  # torch.load opens these storages as well
     context.check_all(pickle.value)
     storages.lay_out()
     return pickle, context
 
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:
-    """The magic number, the protocol and the writer's system."""
+    """Check the magic number, the protocol and the writer's system."""
     first = decode_next(cursor, budget)
     if type(first.value) is not int or first.value != LEGACY_MAGIC:
         message = "a pickle, but not a torch file: its first value is not torch's magic number"
@@ -368,16 +335,14 @@ def _check_head(cursor: Cursor, budget: Budget) -> None:
     _checked(first, cursor)
     protocol = _plain(cursor, budget)
     if type(protocol) is not int or protocol != LEGACY_PROTOCOL:
-        _refuse_legacy(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor.position)
+        _refuse_legacy(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor)
     info = _plain(cursor, budget)
     if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS or len(info) != 3:
-        _refuse_legacy(
-            "expected a description of the writer's system as its third pickle, got another value", cursor.position
-        )
+        _refuse_legacy("expected a description of the writer's system as its third pickle, got another value", cursor)
     values = [value for _, value in info if type(value) is not Dict]
     values += [value for _, sizes in info if type(sizes) is Dict for pair in sizes for value in pair]
     if any(type(value) not in (int, bool, str) or (type(value) is str and len(value) > _WORD) for value in values):
-        _refuse_legacy("its third pickle contains more than numbers about the writer's system", cursor.position)
+        _refuse_legacy("its third pickle contains more than numbers about the writer's system", cursor)
 
 
 def _plain(cursor: Cursor, budget: Budget) -> object:
@@ -387,28 +352,27 @@ def _plain(cursor: Cursor, budget: Budget) -> object:
 
 def _checked(pickle: Pickle, cursor: Cursor) -> Pickle:
     if pickle.flags or pickle.log:
-        _refuse_legacy("; ".join(pickle.flags) or "a pickle of plain data imports or calls something", cursor.position)
+        _refuse_legacy("; ".join(pickle.flags) or "a pickle of plain data imports or calls something", cursor)
     return pickle
 
 
 class _Storages:
-    """The bytes of the storages, which follow the pickles.
+    """The bytes of the storages, which follow the pickles: of each, its number of elements, then these.
 
-    Each storage is its number of elements, then the elements; their size is only known from the references to the
-    storage. So the references are opened first, and the storages are located afterwards.
+    Their size is only known from the references to it: so these are opened first, and the storages are located later.
     """
 
     __slots__ = ("_cursor", "_facts", "_keys", "_listed", "_roots", "_runs", "_views")
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
-            _refuse_legacy("expected a list of texts as storage keys, got another value", cursor.position)
+            _refuse_legacy("expected a list of texts as storage keys, got another value", cursor)
         budget.spend("inner_entries", len(keys))
         self._cursor = cursor
         self._keys: list[str] = keys
         self._listed = frozenset(keys)
         if len(self._listed) != len(keys):
-            _refuse_legacy("its list of storage keys contains one twice", cursor.position)
+            _refuse_legacy("its list of storage keys contains one twice", cursor)
         self._facts: dict[str, tuple[str, int, str]] = {}
         self._roots: dict[str, Storage] = {}
         self._runs: dict[str, memoryview] = {}
@@ -417,10 +381,10 @@ class _Storages:
     def open(self, key: str, dtype: str, numel: int, location: str, view: tuple[str, int, int] | None) -> Storage:
         """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
         if key not in self._listed:
-            _refuse_legacy(f"the storage {quote(key)} is not in the list of keys", None)
+            refuse(f"the storage {quote(key)} is not in the list of keys")
         known = self._facts.setdefault(key, (dtype, numel, location))
         if known != (dtype, numel, location):
-            _refuse_legacy(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations", None)
+            refuse(f"the storage {quote(key)} is referred to with two dtypes, sizes or locations")
         itemsize = storage_itemsize(dtype)
         root = self._roots.get(key)
         if root is None:
@@ -429,11 +393,9 @@ class _Storages:
             return root
         name, offset, size = view
         if name in self._listed or self._views.setdefault(name, (key, offset, size)) != (key, offset, size):
-            _refuse_legacy(
-                f"the view {quote(name)} of the storage {quote(key)} has the key of a storage, or of another view", None
-            )
+            refuse(f"the view {quote(name)} of the storage {quote(key)} has the key of a storage, or of another view")
         if offset + size > numel:
-            _refuse_legacy(f"a view of the storage {quote(key)} extends beyond it", None)
+            refuse(f"a view of the storage {quote(key)} extends beyond it")
         start, stop = offset * itemsize, (offset + size) * itemsize
         part = Storage(key, dtype, size, location, "little", lambda name: self._runs[name][start:stop], key)
         part.part_of = root, start
@@ -444,30 +406,26 @@ class _Storages:
         cursor = self._cursor
         for key in self._keys:
             if key not in self._facts:
-                _refuse_legacy(f"the storage {quote(key)} is listed, but no tensor uses it", cursor.position)
+                _refuse_legacy(f"the storage {quote(key)} is listed, but no tensor uses it", cursor)
             dtype, numel, _ = self._facts[key]
-            count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
+            count = cursor.uint(8, "a storage's number of elements")
             if count != numel or count >= INT64:
-                _refuse_legacy(
-                    f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}",
-                    cursor.position,
-                )
-            itemsize = storage_itemsize(dtype)
-            self._runs[key] = memoryview(cursor.take(numel * itemsize, f"the storage {quote(key)}"))
+                message = f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}"
+                _refuse_legacy(message, cursor)
+            nbytes = numel * storage_itemsize(dtype)
+            self._runs[key] = memoryview(cursor.take(nbytes, f"the storage {quote(key)}"))
         if cursor.left:
-            _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor.position)
+            _refuse_legacy(f"{cursor.left} bytes follow the last storage", cursor)
 
 
-def _refuse_legacy(message: str, offset: int | None) -> NoReturn:
-    raise TensorError(message, offset=offset)
+def _refuse_legacy(message: str, cursor: Cursor) -> NoReturn:
+    raise TensorError(message, offset=cursor.position)
 
 
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
     *IGNORED_RECORDS,
 )  # fmt: skip
-_ID_ITEMS: Final = 5
-_PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
 
@@ -483,7 +441,6 @@ def loads(
     """Decode a ``.pth`` file of any torch release since 0.1.10.
 
     :param data: the file's bytes: a torch zip (torch >= 1.6) or a legacy stream
-    :param limits: the limits that the file must keep
     :param on_unknown: ``error`` refuses a constructor that is unknown, ``inert`` keeps its node of
         :mod:`sbformat.pkl.tree` in its place
     :param unchecked_crc: read files that torch wrote without CRCs
@@ -504,20 +461,18 @@ def decode_pth(
     unchecked_crc: bool = False,
     copy: bool = False,
 ) -> StateDict:
-    """Like :func:`loads`, within an operation's budget."""
+    """Do the same as :func:`loads`, within an operation's budget."""
     head = bytes(data[:4])
     if head == LOCAL_SIGNATURE:
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
-    if head[:1] == _PROTO_BYTE:
+    if head[:1] == b"\x80":
         pickle, context = open_legacy(data, budget)
         return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
-        message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
-        raise UnsupportedError(message)
-    message = (
-        f"expected a torch zip or a legacy torch file, got a file that starts with {quote(head.decode('latin-1'))}"
-    )
+        refuse_unsupported("this is the tar that torch wrote before 0.1.10; torch.load reads it")
+    start = quote(head.decode("latin-1"))
+    message = f"expected a torch zip or a legacy torch file, got a file that starts with {start}"
     raise TensorError(message, offset=0)
 
 
@@ -528,42 +483,26 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
-    data, new_context, name = _opened(container, budget)
-    try:
-        pickle = decode_pickle(data, budget, encoding="utf-8")
+    pickle, context, name = open_zip(container, budget)
+    with _named(name):
         if pickle.flags:
             refuse("; ".join(pickle.flags))
-        context = new_context()
-        context.check_popped(pickle)
+        context.check_all(pickle.discarded)  # torch.load opens these storages as well
         made = StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
-    except SbformatError as error:
-        _name_record(error, name)
-        raise
     made.records = container
     return made
 
 
-def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, DecodeContext]:
+def open_pth(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     """Return the pickle of a ``.pth``, before values are built, and the context that opens its storages."""
     if bytes(data[:4]) == LOCAL_SIGNATURE:
-        return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
+        return open_zip(open_records(BytesSource(data), budget), budget)[:2]
     return open_legacy(data, budget)
 
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
     """Return the pickle of an opened torch zip, the context that opens its storages, and the name of its record."""
-    data, new_context, name = _opened(container, budget)
-    try:
-        return decode_pickle(data, budget, encoding="utf-8"), new_context(), name
-    except SbformatError as error:
-        _name_record(error, name)
-        raise
-
-
-def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], DecodeContext], str]:
-    """Return the bytes of the pickle, a function that creates a context, and the name of the pickle's record."""
     root = _root(container)
-    _check_version(container, root)
     byte_order = _byte_order(container, root)
     folder = root + STORAGE_FOLDER
     pickle_name = root + PICKLE_RECORD
@@ -577,31 +516,35 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
         record = records.get(name)
         if record is None:
             refuse(f"the storage {quote(key)} has no record")
-        if is_plain and record.method == STORED:  # nearly always
-            storage: Storage = Storage(key, dtype, numel, location, byte_order, load, name)
+        facts = key, dtype, numel, location, byte_order
+        storage: Storage
+        if is_plain and record.method == STORED:  # nearly always: the slower question is not asked
+            storage = Storage(*facts, load, name)
         elif container.is_inflated(name):
-            storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
+            storage = InflatedStorage(*facts, container, name)
         elif container.is_in_memory:
-            storage = Storage(key, dtype, numel, location, byte_order, load, name)
+            storage = Storage(*facts, load, name)
         else:
-            storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
+            storage = RecordStorage(*facts, container, name)
         if storage.nbytes != record.size:
             itemsize = storage_itemsize(dtype)
             refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 
+    with _named(pickle_name):
+        pickle = decode_pickle(load(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
+    return pickle, DecodeContext(budget, open_storage, id_items=5), pickle_name
+
+
+@contextmanager
+def _named(record: str) -> Iterator[None]:
+    """Add the name of a record to an error without one."""
     try:
-        data = load(pickle_name, limit="pickle_bytes")
+        yield
     except SbformatError as error:
-        _name_record(error, pickle_name)
+        if error.entry is None:
+            error.within(record)
         raise
-    return data, partial(DecodeContext, budget, open_storage, _ID_ITEMS), pickle_name
-
-
-def _name_record(error: SbformatError, name: str) -> None:
-    """Add the name of the record to an error without one."""
-    if error.entry is None:
-        error.within(name)
 
 
 def is_torch_zip(source: Source) -> bool:
@@ -627,42 +570,32 @@ def _root(container: Container) -> str:
             refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
     joined = "\n".join(container)
     if joined != joined.casefold():
-        _check_case(container, root)
+        # torch ignores case when it looks up records, so that it may confuse names.
+        folded = {name.casefold(): name for name in container}
+        if len(folded) != len(container):
+            refuse("two of its records differ only in case, which torch ignores")
+        for name in _SPECIAL_RECORDS:
+            if folded.get((root + name).casefold(), root + name) != root + name:
+                refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
     if root + TORCHSCRIPT_RECORD in container:
-        message = "this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it"
-        raise UnsupportedError(message)
+        refuse_unsupported("this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it")
     if root + PICKLE_RECORD not in container:
         refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
     return root
 
 
-def _check_case(container: Container, root: str) -> None:
-    """Refuse names that torch confuses, as it ignores case when it looks up records."""
-    folded = {name.casefold(): name for name in container}
-    if len(folded) != len(container):
-        refuse("two of its records differ only in case, which torch ignores")
-    for name in _SPECIAL_RECORDS:
-        if folded.get((root + name).casefold(), root + name) != root + name:
-            refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
-
-
-def _check_version(container: Container, root: str) -> None:
-    name = root + TORCH_VERSION_RECORD
-    if name not in container:
-        name = root + TORCH_VERSION_RECORD_OLD
-        if name not in container:
-            refuse(f"expected a record {quote(root + TORCH_VERSION_RECORD)}")
-    text = bytes(container.read(name, limit="version_bytes")).removesuffix(b"\n")
+def _byte_order(container: Container, root: str) -> str:
+    """Check the format's version, and return the byte order; ``little`` if there is no record, as before torch 2.1."""
+    names = root + TORCH_VERSION_RECORD, root + TORCH_VERSION_RECORD_OLD
+    version = next((name for name in names if name in container), None)
+    if version is None:
+        refuse(f"expected a record {quote(names[0])}")
+    text = bytes(container.read(version, limit="version_bytes")).removesuffix(b"\n")
     if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):
         refuse(f"expected a format version from {TORCH_VERSIONS[0]} to 10, got {quote(text.decode('latin-1'))}")
-
-
-def _byte_order(container: Container, root: str) -> str:
-    """Return the byte order; ``little`` if there is no record, as before torch 2.1."""
-    name = root + BYTE_ORDER_RECORD
-    if name not in container:
+    if root + BYTE_ORDER_RECORD not in container:
         return "little"
-    text = bytes(container.read(name, limit="version_bytes"))
+    text = bytes(container.read(root + BYTE_ORDER_RECORD, limit="version_bytes"))
     if text not in (b"little", b"big"):
         refuse(f"expected the byte order little or big, got {quote(text.decode('latin-1'))}")
     return text.decode("ascii")

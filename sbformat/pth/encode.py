@@ -33,6 +33,7 @@ from sbformat.pth.values import (
     StorageId,
     TensorInfo,
     key_text,
+    refuse_unsupported,
 )
 
 if TYPE_CHECKING:
@@ -56,10 +57,9 @@ def _ordered(pairs: Iterable[tuple[object, object]] = ()) -> Call:
 
 
 class Calls:
-    """The encoder of one ``.pth``: its storages, in the order of the tree.
+    """The encoder of one ``.pth``: its storages in the order of the tree, numbered from 0, whatever keys they had.
 
-    Storages are numbered from 0, whatever keys they had; a part of another storage (torch < 0.4) becomes an offset
-    into that one.
+    A part of another storage (torch < 0.4) becomes an offset into that one.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,10 @@ class Calls:
 
     def reduce(self, value: object) -> object:
         """Return the tree for a value without an opcode."""
-        for kind in type(value).__mro__:
-            make = _MAKERS.get(kind)
-            if make is not None:
-                return make(self, value)
-        message = f"a .pth cannot contain a {type(value).__name__}"
-        raise UnsupportedError(message)
+        kind = next((kind for kind in type(value).__mro__ if kind in _MAKERS), None)
+        if kind is None:
+            refuse_unsupported(f"a .pth cannot contain a {type(value).__name__}")
+        return _MAKERS[kind](self, value)
 
     # -- storages -------------------------------------------------------------------------------------
 
@@ -88,16 +86,15 @@ class Calls:
             known = self._ids[id(storage)] = ("storage", cls, str(key), storage.location, storage.numel)
             self.storages.append((storage, 1 if storage.byte_order == "little" else swap))
         elif swap is not None and storage.byte_order != "little" and self.storages[int(str(known[2]))][1] != swap:
-            message = (
+            refuse_unsupported(
                 f"the big-endian storage {quote(storage.key)} has items of two sizes, so its bytes cannot be reordered"
             )
-            raise UnsupportedError(message)
         return known
 
     # -- tensors --------------------------------------------------------------------------------------
 
-    def _strided(self, info: TensorInfo, *, learns: bool) -> tuple[str, tuple[object, ...]]:
-        """The function that rebuilds a strided tensor, and its arguments."""
+    def _strided(self, info: TensorInfo) -> tuple[str, tuple[object, ...]]:
+        """Return the function that rebuilds a strided tensor, and its arguments."""
         _, itemsize, _, swap = DTYPES[info.dtype]
         storage, start = info.storage.part_of or (info.storage, 0)
         if start % itemsize:  # a part of an untyped storage, at no multiple of its items
@@ -105,7 +102,7 @@ class Calls:
         self.find_id(storage, swap)
         offset = info.offset + start // itemsize
         args: tuple[object, ...] = (
-            Persistent(StorageId(storage)), offset, info.shape, info.strides, learns, _ordered(),
+            Persistent(StorageId(storage)), offset, info.shape, info.strides, _learns(info), _ordered(),
         )  # fmt: skip
         bits = Dict((name, True) for name in ("conj", "neg") if getattr(info, name))
         more: tuple[object, ...] = (bits,) if bits else ()
@@ -115,43 +112,46 @@ class Calls:
 
     def reduce_tensor(self, info: TensorInfo) -> Call:
         """Return the call that rebuilds a strided tensor."""
-        name, args = self._strided(info, learns=info.requires_grad and not info.is_parameter)
-        attributes = None if info.state is None else Dict(info.state.items())
+        name, args = self._strided(info)
+        made = _call(_UTILS, name, *args)
+        if info.state is None:
+            return _as_marked(made, info)
+        attributes = Dict(info.state.items())
         if info.is_parameter:
-            return _parameter(_call(_UTILS, name, *args), attributes, learns=info.requires_grad)
-        if attributes is None:
-            return _call(_UTILS, name, *args)
+            return _call(_UTILS, "_rebuild_parameter_with_state", made, info.requires_grad, _ordered(), attributes)
         cls = Global("torch", "Tensor")
         return _call("torch._tensor", "_rebuild_from_type_v2", Global(_UTILS, name), cls, args, attributes)
 
     def reduce_quantized(self, value: QuantizedTensor) -> Call:
         """Return the call that rebuilds a quantized tensor."""
         info = value.int_repr
-        _, args = self._strided(info, learns=info.requires_grad and not info.is_parameter)
+        _, args = self._strided(info)
         *geometry, learns, hooks = args
         numbers = [list(part) if type(part) is tuple else part for part in (value.scale, value.zero_point)]
         scheme = (Global("torch", value.scheme), *numbers, *(() if value.axis is None else (value.axis,)))
-        made = _call(_UTILS, "_rebuild_qtensor", *geometry, scheme, learns, hooks)
-        return _parameter(made, learns=info.requires_grad) if info.is_parameter else made
+        return _as_marked(_call(_UTILS, "_rebuild_qtensor", *geometry, scheme, learns, hooks), info)
 
     def reduce_sparse(self, value: SparseTensor) -> Call:
         """Return the call that rebuilds a sparse tensor."""
-        _check_sparse(value)
-        entries = value.values._replace(is_parameter=False)
-        if value.values.is_parameter:
-            entries = entries._replace(requires_grad=False)
+        from sbformat.limits import Budget
+        from sbformat.pth.arrays import index_arrays
+        from sbformat.pth.context import check_shapes
+
+        try:
+            check_shapes(value)
+            index_arrays(value, Budget())
+        except TensorError as error:
+            raise UnsupportedError(error.message) from None
+        entries = value.values._replace(is_parameter=False, requires_grad=_learns(value.values))
         parts = (*value.indices, entries, Size(value.shape))
         if value.is_coalesced is not None:
             parts += (value.is_coalesced,)
-        made = _call(_UTILS, "_rebuild_sparse_tensor", Layout(value.layout), parts)
-        return _parameter(made, learns=value.values.requires_grad) if value.values.is_parameter else made
+        return _as_marked(_call(_UTILS, "_rebuild_sparse_tensor", Layout(value.layout), parts), value.values)
 
     def reduce_meta(self, value: MetaTensor) -> Call:
         """Return the call that rebuilds a tensor without data."""
-        learns = value.requires_grad and not value.is_parameter
-        name = "_rebuild_meta_tensor_no_storage"
-        made = _call(_UTILS, name, Global("torch", value.dtype), value.shape, value.strides, learns)
-        return _parameter(made, learns=value.requires_grad) if value.is_parameter else made
+        geometry = Global("torch", value.dtype), value.shape, value.strides, _learns(value)
+        return _as_marked(_call(_UTILS, "_rebuild_meta_tensor_no_storage", *geometry), value)
 
 
 _MAKERS: Final[dict[type, Callable[[Calls, Any], object]]] = {
@@ -177,22 +177,14 @@ _MAKERS: Final[dict[type, Callable[[Calls, Any], object]]] = {
 refer to the encoder: its storages, and so the file, would wait for the garbage collector."""
 
 
-def _parameter(data: Call, attributes: Dict | None = None, *, learns: bool) -> Call:
-    if attributes is None:
-        return _call(_UTILS, "_rebuild_parameter", data, learns, _ordered())
-    return _call(_UTILS, "_rebuild_parameter_with_state", data, learns, _ordered(), attributes)
+def _learns(info: TensorInfo | MetaTensor) -> bool:
+    """Return whether the data of a tensor requires a gradient; for a parameter, the call around it has that."""
+    return info.requires_grad and not info.is_parameter
 
 
-def _check_sparse(value: SparseTensor) -> None:
-    from sbformat.limits import Budget
-    from sbformat.pth.arrays import index_arrays
-    from sbformat.pth.context import check_shapes
-
-    try:
-        check_shapes(value)
-        index_arrays(value, Budget())
-    except TensorError as error:
-        raise UnsupportedError(error.message) from None
+def _as_marked(data: Call, info: TensorInfo | MetaTensor) -> Call:
+    """Return the call of a tensor as that of a parameter, if it is one."""
+    return _call(_UTILS, "_rebuild_parameter", data, info.requires_grad, _ordered()) if info.is_parameter else data
 
 
 def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:
@@ -210,8 +202,7 @@ def _without_nan(keys: _Keys) -> _Keys:
     """Return the keys of a dict or the members of a set, none of which may be NaN (FORMAT.md 6.6)."""
     for key in keys:
         if type(key) is not str and any(part != part for part in (key if type(key) is tuple else (key,))):  # noqa: PLR0124
-            message = "a .pth cannot contain NaN as a key or a member of a set"
-            raise UnsupportedError(message)
+            refuse_unsupported("a .pth cannot contain NaN as a key or a member of a set")
     return keys
 
 
@@ -221,29 +212,22 @@ def _in_order(members: Iterable[object]) -> list[object]:
 
 
 _ROOT: Final = "archive/"
-_BYTE_ORDER: Final = b"little"
-_VERSION: Final = b"3\n"
-_PROTOCOL: Final = 2
 
 
 def encode_pth(state_dict: StateDict) -> TorchZip:
-    """Return the layout of the torch zip of a state dict; its bytes are created on access.
-
-    :param state_dict: decoded, or of arrays; tensors that share a storage share it in the file, too
-    :return: its ``size``, and its ``chunks()``
-    """
+    """Return the layout of the torch zip of a state dict; its bytes are created on access."""
     return encode_tree(state_dict.tree)
 
 
 def encode_tree(tree: object) -> TorchZip:
     """Do the same for a tree of values of a state dict, and of inert nodes."""
     calls = Calls()
-    pickle = encode_pickle(tree, protocol=_PROTOCOL, reduce=calls.reduce)
-    records = [_held(PICKLE_RECORD, pickle), _held(BYTE_ORDER_RECORD, _BYTE_ORDER)]
+    pickle = encode_pickle(tree, protocol=2, reduce=calls.reduce)
+    records = [_held(PICKLE_RECORD, pickle), _held(BYTE_ORDER_RECORD, b"little")]
     for key, (storage, swap) in enumerate(calls.storages):
         name = f"{_ROOT}{STORAGE_FOLDER}{key}"
         records.append(Member(name, storage.nbytes, partial(storage.chunks, swap)))
-    records.append(_held(TORCH_VERSION_RECORD, _VERSION))
+    records.append(_held(TORCH_VERSION_RECORD, b"3\n"))
     return TorchZip(records)
 
 

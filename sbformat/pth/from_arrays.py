@@ -7,6 +7,7 @@ names that share memory there share it in the result.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import STORAGE_CLASSES, Node
-from sbformat.pth.arrays import numpy_dtype
+from sbformat.pth.arrays import c_order, numpy_dtype
 from sbformat.pth.compare import Mismatch, check_names, misfit, optimizer_misfits
 from sbformat.pth.values import (
     DTYPES,
@@ -35,7 +36,10 @@ from sbformat.pth.values import (
     SparseTensor,
     Storage,
     TensorInfo,
+    check_bools,
     contiguous,
+    cut,
+    refuse_unsupported,
     segment,
 )
 
@@ -49,72 +53,51 @@ _CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPE
     "c8": "complex64", "i1": "int8", "u1": "uint8", "i4": "int32",
 }  # fmt: skip
 """torch's dtypes by numpy's code, without complex32 and the quantized dtypes, whose codes belong to other dtypes."""
-_PIECE: Final = 1 << 18
+_BOOLS: Final = "a bool array"
 
 
-def torch_dtype(dtype: np.dtype[Any]) -> str:
-    """Return torch's name of a numpy dtype."""
+def torch_dtype(dtype: np.dtype[Any], path: str | None = None) -> str:
+    """Return torch's name of a numpy dtype; the path of its array is for the message."""
     name = dtype.name if dtype.name in DTYPES else _CODES.get(dtype.str[1:])
     if name is None or dtype.hasobject or dtype.names:
-        message = f"torch has no dtype for numpy's {dtype}"
-        raise UnsupportedError(message)
+        place = "" if path is None else f"{quote(path)}: "
+        refuse_unsupported(f"{place}torch has no dtype for numpy's {dtype}")
     return name
 
 
 class _BoolStorage(Storage):
-    """Memory of bools. A view of another dtype may have written other bytes into it, which readers refuse."""
+    """Memory of bools."""
 
     __slots__ = ()
 
-    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in chunks."""
-        for piece in super().chunks(swap):
-            _check_bools(piece)
-            yield piece
-
-
-def _check_bools(piece: Chunk) -> None:
-    if (np.frombuffer(piece, np.uint8) > 1).any():
-        message = "expected only bytes 0 and 1 in a bool array, got others"
-        raise TensorError(message)
+    def _pieces(self, start: int, stop: int) -> Iterator[Chunk]:
+        return (check_bools(piece, _BOOLS) for piece in super()._pieces(start, stop))
 
 
 class _ScatteredStorage(Storage):
-    """The items of an array that is not contiguous: copied in chunks, and never kept in memory."""
+    """The items of an array that is not contiguous, in C order: copied in chunks, and never kept in memory."""
 
     __slots__ = ("_array",)
 
     def __init__(self, array: np.ndarray, dtype: str) -> None:
         self._array = array
-        super().__init__("", dtype, array.size if dtype else array.nbytes, "cpu", "little", self._whole, "")
-
-    def _whole(self, _: str) -> memoryview:
-        return memoryview(b"".join(self.chunks()))
+        super().__init__(
+            "", dtype, array.size if dtype else array.nbytes, "cpu", "little", lambda _: memoryview(b""), ""
+        )
 
     def bytes(self) -> memoryview:
         """Return its bytes as a copy."""
-        return self._whole("")
+        return memoryview(b"".join(self.chunks()))
 
-    def chunks(self, swap: int = 1) -> Iterator[Chunk]:  # noqa: ARG002 -- it is little-endian already
-        """Yield its items in C order."""
-        flags = ["external_loop", "buffered", "zerosize_ok"]
-        dtype = self._array.dtype
-        if dtype.itemsize > 1 and dtype.kind != "V":  # ml_dtypes has no other order
-            dtype = dtype.newbyteorder("<")
-        for piece in np.nditer(self._array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=_PIECE):  # type: ignore[call-overload]
-            raw = np.ascontiguousarray(piece).view(np.uint8).tobytes()
-            if self.dtype == "bool":
-                _check_bools(raw)
-            yield raw
+    def _pieces(self, start: int, stop: int) -> Iterator[Chunk]:
+        for piece in cut(c_order(self._array), start, stop):
+            yield check_bools(piece, _BOOLS) if self.dtype == "bool" else piece
 
 
 def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
     """Describe arrays as tensors, without a copy if their items are contiguous or overlap with others.
 
     Arrays that overlap share a storage if they have one dtype and it contains no byte that belongs to none of them.
-
-    :param arrays: of dtypes that torch has
-    :return: one tensor for each array, in order
     """
     found: dict[int, TensorInfo] = {}
     runs: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
@@ -132,7 +115,7 @@ def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
 
 
 def _bounds(array: np.ndarray) -> tuple[int, int] | None:
-    """First and last address of its items; None when torch has no strides for them, or it has none."""
+    """Return the first and last address of its items; None when torch has no strides for them, or it has none."""
     if not array.size:
         return None
     if any(step < 0 or step % array.itemsize for size, step in zip(array.shape, array.strides) if size > 1):
@@ -156,13 +139,14 @@ def _overlapping(spans: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, 
 
 
 def _described_together(group: list[tuple[int, int, int]], arrays: Sequence[np.ndarray]) -> dict[int, TensorInfo]:
-    """One storage for arrays that overlap; one for those of them without gaps, when all together leave gaps."""
+    """Describe arrays that overlap over one storage; when they leave gaps together, those of them without any."""
     low, high = group[0][0], max(stop for _, stop, _ in group)
     places = {index: (start, arrays[index].shape, arrays[index].strides) for start, _, index in group}
     if _cover([arrays[index] for index in {place: index for index, place in places.items()}.values()], low, high):
         first = arrays[group[0][2]]
         storage = _run(first, (high - low) // first.itemsize)
         return {index: _tensor(arrays[index], storage, (start - low) // first.itemsize) for start, _, index in group}
+    # Bytes between the arrays belong to other values of the program: they must not get into a file.
     found: dict[int, TensorInfo] = {}
     for part in _overlapping([span for span in group if _is_dense(arrays[span[2]])]):
         found.update(_described_together(part, arrays))
@@ -180,14 +164,16 @@ def _cover(arrays: list[np.ndarray], low: int, high: int) -> bool:
     """Return whether overlapping arrays cover all bytes between two addresses: other bytes must not be saved."""
     if all(map(_is_dense, arrays)):
         return True
-    if sum(map(_distinct_bytes, arrays)) < high - low:
-        return False
     itemsize = arrays[0].itemsize
+    # Expanded items count once: an upper bound, which saves the marks below for most arrays with gaps.
+    distinct = (math.prod(size for size, step in zip(array.shape, array.strides) if step) for array in arrays)
+    if sum(distinct) * itemsize < high - low:
+        return False
     marks = np.zeros((high - low) // itemsize, bool)
     for array in arrays:
         steps = [step // itemsize if size > 1 else 0 for size, step in zip(array.shape, array.strides)]
         start = (_address(array) - low) // itemsize
-        np.lib.stride_tricks.as_strided(marks[start:], array.shape, steps)[...] = True
+        as_strided(marks[start:], array.shape, steps)[...] = True
     return bool(marks.all())
 
 
@@ -201,22 +187,13 @@ def _is_dense(array: np.ndarray) -> bool:
     return True
 
 
-def _distinct_bytes(array: np.ndarray) -> int:
-    """Return an upper bound of the bytes of its items, counting expanded ones once."""
-    product = array.itemsize
-    for size, step in zip(array.shape, array.strides):
-        product *= size if step else 1
-    return product
-
-
 def _run(first: np.ndarray, numel: int) -> Storage:
     """Return a storage over the memory that begins with an array's first item."""
     items = first.view(f"V{first.itemsize}")  # numpy has no array interface for ml_dtypes
-    flat = np.lib.stride_tricks.as_strided(items, (numel,), (first.itemsize,), writeable=False)
+    flat = as_strided(items, (numel,), (first.itemsize,), writeable=False)
     raw = memoryview(flat.view(np.uint8).data)
     name = torch_dtype(first.dtype)
-    is_native = first.dtype.isnative
-    order = sys.byteorder if is_native else {"little": "big", "big": "little"}[sys.byteorder]
+    order = sys.byteorder if first.dtype.isnative else {"little": "big", "big": "little"}[sys.byteorder]
     typed = name in STORAGE_CLASSES
     kind = _BoolStorage if name == "bool" else Storage
     return kind("", name if typed else "", numel if typed else len(raw), "cpu", order, lambda _: raw, "")
@@ -254,33 +231,22 @@ _DEEPEST: Final = 200
 def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
     """Return the tree of a state dict whose tensors are numpy arrays.
 
-    :param value: what :meth:`StateDict.to_numpy` gives: mappings, lists and tuples of arrays and plain values. What has
-        ``__array__`` counts as an array, a numpy scalar as the number it is.
     :param tensors: paths where a numpy scalar is an array, too: arithmetic makes one of an array without dimensions
     """
     walk = _Walk(tensors)
     plain, _ = walk.plain(value, "")
-    walk.describe()
+    walk.infos = dict(zip(walk.arrays, describe(list(walk.arrays.values()))))
     return walk.filled(plain)
 
 
 def as_array(value: Any, path: str) -> np.ndarray:
     """Return a value as an array; a torch tensor without its gradient."""
     if np.ma.is_masked(value):
-        message = f"{quote(path)} is a masked array, and a .pth cannot contain masks"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"{quote(path)} is a masked array, and a .pth cannot contain masks")
     try:
         return np.asarray(value.detach() if hasattr(value, "detach") else value)
     except (TypeError, ValueError, RuntimeError) as error:
         message = f"{quote(path)} cannot be converted to an array: {str(error)[:200]}"
-        raise UnsupportedError(message) from None
-
-
-def _require_dtype(name: str, array: np.ndarray | np.generic) -> None:
-    try:
-        torch_dtype(array.dtype)
-    except UnsupportedError as error:
-        message = f"{quote(name)}: {error.message}"
         raise UnsupportedError(message) from None
 
 
@@ -295,8 +261,9 @@ class _Walk:
         self._done: dict[int, tuple[Any, int, object]] = {}
         """By identity: what was made of a value, its levels of containers, and the value, so that no other gets its
         ``id()``."""
-        self._arrays: dict[int, np.ndarray] = {}
-        self._infos: dict[int, TensorInfo] = {}
+        self.arrays: dict[int, np.ndarray] = {}
+        self.infos: dict[int, TensorInfo] = {}
+        """The tensor of each array by its ``id()``."""
         self._filled: dict[int, Any] = {}
 
     # -- the given values -----------------------------------------------------------------------------
@@ -305,8 +272,7 @@ class _Walk:
         """Return plain containers of arrays and values, and the number of nested levels."""
         done = self._done.get(id(value))
         if depth + (done[1] if done else 0) > _DEEPEST:
-            message = f"nested more than {_DEEPEST} levels deep, or contains itself: {quote(path)}"
-            raise UnsupportedError(message)
+            refuse_unsupported(f"nested more than {_DEEPEST} levels deep, or contains itself: {quote(path)}")
         if done is None:
             made, levels = self._made(value, path, depth)
             done = self._done[id(value)] = made, levels, value
@@ -320,7 +286,10 @@ class _Walk:
             self._filled[id(value)] = value
             return value, 0
         if _is_array(value) or (isinstance(value, np.generic) and path in self._tensors):
-            return self._array(value, path), 0
+            array = as_array(value, path)
+            torch_dtype(array.dtype, path)
+            self.arrays[id(array)] = array
+            return array, 0
         if isinstance(value, np.generic):
             return _number(value, path), 0
         if isinstance(value, Mapping):
@@ -333,12 +302,6 @@ class _Walk:
         if isinstance(value, (list, tuple)):
             return self._sequence(value, path, depth)
         return _leaf(value, path), 0
-
-    def _array(self, value: Any, path: str) -> np.ndarray:
-        array = as_array(value, path)
-        _require_dtype(path, array)
-        self._arrays[id(array)] = array
-        return array
 
     def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> tuple[dict[Any, Any], int]:
         made: dict[Any, Any] = OrderedDict() if isinstance(value, OrderedDict) else {}
@@ -366,15 +329,11 @@ class _Walk:
 
     # -- and with tensors -----------------------------------------------------------------------------
 
-    def describe(self) -> None:
-        """Describe all arrays; arrays that overlap share one storage."""
-        self._infos = dict(zip(self._arrays, describe(list(self._arrays.values()))))
-
     def filled(self, value: Any) -> Any:
         """Return the result of :meth:`plain` with tensors instead of arrays; shared parts stay shared."""
         kind = type(value)
         if kind is np.ndarray:
-            return self._infos[id(value)]
+            return self.infos[id(value)]
         if id(value) in self._filled or kind not in _MADE:
             return self._filled.get(id(value), value)
         made: Any
@@ -403,7 +362,7 @@ def _is_array(value: object) -> bool:
 def _number(value: np.generic, path: str) -> object:
     """Return a numpy scalar as the equal Python value; dates and times would become plain numbers."""
     if value.dtype.kind not in "US":
-        _require_dtype(path, value)
+        torch_dtype(value.dtype, path)
     return value.item()
 
 
@@ -411,8 +370,7 @@ def _leaf(value: Any, path: str) -> object:
     for kind in _PLAIN:
         if isinstance(value, kind):
             return kind(_plain_key(item, path) for item in value) if kind in (set, frozenset) else kind(value)
-    message = f"{quote(path)} is a {type(value).__name__}, which a .pth cannot contain"
-    raise UnsupportedError(message)
+    return refuse_unsupported(f"{quote(path)} is a {type(value).__name__}, which a .pth cannot contain")
 
 
 def _plain_key(key: Any, path: str) -> Any:
@@ -428,17 +386,17 @@ def _plain_part(key: Any, path: str) -> Any:
     for kind in _KEYS:
         if isinstance(key, kind):
             return kind(key) if key is not None else None
-    message = f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot contain"
-    raise UnsupportedError(message)
+    return refuse_unsupported(
+        f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot contain"
+    )
 
 
 def _as_quantized(info: Any) -> Any:
     """Return the same integers in a storage of torch's quantized dtype."""
-    if info.dtype not in _QUANTIZED:
-        if info.dtype not in QUANTIZED:
-            message = f"expected int8, uint8 or int32 as the integers of a quantized tensor, got {info.dtype}"
-            raise UnsupportedError(message)
+    if info.dtype in QUANTIZED:
         return info
+    if info.dtype not in _QUANTIZED:
+        refuse_unsupported(f"expected int8, uint8 or int32 as the integers of a quantized tensor, got {info.dtype}")
     old = info.storage
     name = _QUANTIZED[info.dtype]
     storage = Storage("", name, old.numel, "cpu", old.byte_order, lambda _: old.bytes(), "")
@@ -466,7 +424,6 @@ class _View(Record):
 def share(infos: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
     """Complete the arrays of tensors with several names, and of views that other tensors cover.
 
-    :param infos: the template's tensors by path
     :param arrays: new ones by path, in the template's shapes and dtypes; those of other names are added
     :return: the contradictions: items that are shared in the template and have different bits here
     """
@@ -494,12 +451,10 @@ def _same(paths: list[str], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]
     first = next((path for path in paths if path in arrays), None)
     if first is None:
         return
+    reason = f"contradicts {quote(first)}: they are the same tensor in the template, and have different values here"
     for path in paths:
         if path in arrays and not _bits_equal(arrays[path], arrays[first]):
-            message = (
-                f"contradicts {quote(first)}: they are the same tensor in the template, and have different values here"
-            )
-            yield Mismatch(path, "contradiction", message)
+            yield Mismatch(path, "contradiction", reason)
         arrays[path] = arrays[first]
 
 
@@ -519,6 +474,7 @@ def _overlap(views: list[_View]) -> bool:
 
 def _common(views: list[_View], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
     """Write the arrays of overlapping views into one storage, and read all views from it."""
+    # In the file there is one storage: what two arrays say of one of its items must be the same.
     given = [view for view in views if view.paths[0] in arrays]
     flat = np.zeros(max(view.end for view in views), arrays[given[0].paths[0]].dtype)
     owners = np.zeros(len(flat), np.int32)
@@ -558,14 +514,12 @@ def with_arrays(
 ) -> Any:
     """Return the template's tree with other tensors; everything else in it, order and flags included, stays.
 
-    :param template: the tree of a state dict
     :param infos: its tensors by path
     :param arrays: by path; each of the template's shape, and of a dtype that becomes its
         dtype without another kind of number (float64 becomes float32, float does not become int), nor beyond its
         range. A name may be left out when the template has the same tensor under another one, or has a tensor there
         that is no array (sparse, quantized, complex32), which stays. Names of one tensor must not contradict one
         another.
-    :param entry: its name, for messages
     :param others: what is known not to fit
     """
     mismatches = list(others)
@@ -583,7 +537,13 @@ def with_arrays(
     if mismatches:
         order = {path: at for at, path in enumerate(infos)}
         raise misfit(sorted(mismatches, key=lambda row: order.get(row.loc, len(order))), entry)
-    return _replaced(template, infos, {path: fitting[path] for path in infos if path in fitting})
+    paths = [path for path in infos if path in fitting]
+    tensors = {}
+    for path, info in zip(paths, describe([fitting[path] for path in paths])):
+        old = infos[path]
+        flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
+        tensors[path] = info._replace(**flags)
+    return _rebuilt(template, "", tensors)
 
 
 def like_optimizer(
@@ -593,14 +553,7 @@ def like_optimizer(
     tensors: Mapping[str, Any],
     array_of: Callable[[TensorInfo], np.ndarray],
 ) -> Any:
-    """Return an optimizer's tree as given, for the parameters of the template, in its dtypes.
-
-    :param template: the tree to compare with
-    :param infos: its tensors by path
-    :param given: the tree
-    :param tensors: its tensors by path
-    :param array_of: returns the array of a tensor
-    """
+    """Return an optimizer's tree as given, for the parameters of the template, in its dtypes."""
     mismatches = optimizer_misfits(template, infos, given, tensors)
     cast: dict[str, np.ndarray] = {}
     for path, info in tensors.items():
@@ -651,15 +604,6 @@ def _fits(dtype: np.dtype[Any], wanted: str) -> bool:
 
 def _level(name: str) -> str:
     return next((level for level in _LEVELS if level in name), "int")
-
-
-def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Any:
-    tensors = {}
-    for path, info in zip(given, describe(list(given.values()))):
-        old = infos[path]
-        flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
-        tensors[path] = info._replace(**flags)
-    return _rebuilt(template, "", tensors)
 
 
 def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:

@@ -13,9 +13,9 @@ import json
 import math
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import DataError, UnsupportedError, quote
+from sbformat.errors import DataError, quote
 from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pkl.tree import DTYPES, LAYOUTS, MEMORY_FORMATS
@@ -28,6 +28,7 @@ from sbformat.pth.values import (
     Size,
     TensorInfo,
     other_keys,
+    refuse_unsupported,
     segment,
 )
 
@@ -40,7 +41,6 @@ _DEEPEST: Final = 15
 """Containers in containers; each takes three levels of JSON, of which a reader allows 64."""
 _EXACT_INTEGERS: Final = 2**53
 _DOUBLE: Final = struct.Struct(">d")
-_HEX_DIGITS: Final = 16
 _MOST_VALUES: Final = 200_000
 """The most values of one tree. A shared value counts each time, a text once more for each 256 characters."""
 _TEXT_COST: Final = 256
@@ -56,10 +56,7 @@ _NAMED: Final[dict[str, tuple[Callable[[str], Any], frozenset[str]]]] = {
 def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, TensorInfo]]:
     """Split a state dict into a JSON value and its tensors.
 
-    Tensors that are the same view of one storage are one, under the first path.
-
-    :param state_dict: the state dict to split
-    :param name: its name in the archive, ``policy``: tensors are called ``policy:path``
+    Tensors that are the same view of one storage are one, under the first path: ``name:path``.
     """
     state_dict.tensors()  # counts its paths, which shared containers could make any number of
     split = _Split(name)
@@ -77,13 +74,11 @@ class _Split:
         """Return the JSON of one value."""
         self._values += 1 + (len(value) // _TEXT_COST if isinstance(value, (str, bytes, bytearray)) else 0)
         if self._values > _MOST_VALUES:
-            message = "the description has more values than allowed"
-            raise UnsupportedError(message)
+            refuse_unsupported("the description has more values than allowed")
         if value is None or type(value) in (bool, str):
             return value
         if depth > _DEEPEST:
-            message = "nested too deeply for JSON"
-            raise UnsupportedError(message)
+            refuse_unsupported("nested too deeply for JSON")
         if type(value) is int:
             return value if abs(value) < _EXACT_INTEGERS else {"int": hex(value)}
         if type(value) is float:
@@ -112,20 +107,21 @@ class _Split:
         if type(value) in (set, frozenset):
             members = [self.value(member, path, depth + 1) for member in value]
             return {type(value).__name__: sorted(members, key=json.dumps)}  # no hash decides the order
-        message = f"{quote(path)} is a {type(value).__name__}, which has no portable form"
-        raise UnsupportedError(message)
+        return refuse_unsupported(f"{quote(path)} is a {type(value).__name__}, which has no portable form")
 
     def _tensor(self, info: TensorInfo, path: str) -> dict[str, Any]:
         if info.state is not None or info.dtype == "complex32":
-            message = f"{quote(path)} has attributes, or the dtype complex32, and so no portable form"
-            raise UnsupportedError(message)
+            refuse_unsupported(f"{quote(path)} has attributes, or the dtype complex32, and so no portable form")
         view = (id(info.storage), info.dtype, info.offset, info.shape, info.strides, info.conj, info.neg)
         name = self._known.setdefault(view, f"{self._name}:{path}")
-        if name not in self.tensors:
-            _require_name(name)
-            self.tensors[name] = info
-        flags = {"requires_grad": info.requires_grad, "is_parameter": info.is_parameter}
-        return {"tensor": name, **{flag: True for flag, is_set in flags.items() if is_set}}
+        try:
+            size = len(name.encode("utf-8"))
+        except UnicodeEncodeError:
+            size = _NAME_BYTES + 1
+        if size > _NAME_BYTES or "\0" in name:
+            refuse_unsupported(f"{quote(name)} cannot be the name of a tensor in a safetensors file")
+        self.tensors.setdefault(name, info)
+        return {"tensor": name, **{flag: True for flag in _FLAGS if getattr(info, flag)}}
 
     def _dict(self, value: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
         pairs = [
@@ -135,20 +131,8 @@ class _Split:
         if type(value) is dict:
             return {"dict": pairs}
         metadata = getattr(value, "_metadata", None)
-        made = {"ordered_dict": pairs}
-        if metadata is not None:
-            made["_metadata"] = self.value(metadata, path, depth + 1)
-        return made
-
-
-def _require_name(name: str) -> None:
-    try:
-        size = len(name.encode("utf-8"))
-    except UnicodeEncodeError:
-        size = _NAME_BYTES + 1
-    if size > _NAME_BYTES or "\0" in name:
-        message = f"{quote(name)} cannot be the name of a tensor in a safetensors file"
-        raise UnsupportedError(message)
+        beside = {} if metadata is None else {"_metadata": self.value(metadata, path, depth + 1)}
+        return {"ordered_dict": pairs, **beside}
 
 
 def _join(path: str, part: str) -> str:
@@ -177,7 +161,6 @@ def from_portable(
     """Return the tree that a JSON value and tensors were split from.
 
     :param value: as :func:`to_portable` gives it, from a file: every tag of it is checked
-    :param tensors: by name
     :param used: gets the names of the tensors that it refers to
     :param limits: for dicts and sets whose keys are not text
     """
@@ -187,18 +170,80 @@ def from_portable(
         return _refuse("it is nested too deeply")
 
 
+_FLAGS: Final = ("requires_grad", "is_parameter")
+_BESIDE: Final = {"tensor": frozenset(_FLAGS), "ordered_dict": frozenset({"_metadata"})}
+"""The keys that may occur beside a tag."""
+_COMPOSITES: Final = frozenset({"dict", "ordered_dict", "list", "tuple", "set", "frozenset", "tensor"})
+_WORDS: Final = _COMPOSITES | {"int", "float", "bytes", "bytearray", "complex", "size", "device", *_NAMED}
+
+
 def _value(value: object, context: _Reading) -> Any:
     if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < _EXACT_INTEGERS):
         return value
     if not isinstance(value, dict) or not value:
         _refuse(f"expected a tagged value, got a {type(value).__name__}")
     word, *beside = value
-    made = _WORDS.get(word)
-    if made is None:
+    if word not in _WORDS:
         _refuse(f"{quote(word)} is not a known tag")
     if not _BESIDE.get(word, frozenset()).issuperset(beside):
         _refuse(f"unexpected key beside {quote(word)}: {quote(beside[0])}")
-    return made(value, value[word], context)
+    return _composite(word, value, context) if word in _COMPOSITES else _leaf(word, value[word])
+
+
+def _composite(word: str, whole: dict[str, Any], context: _Reading) -> Any:
+    """Return a container or a tensor."""
+    body = whole[word]
+    if word == "tensor":
+        return _tensor(whole, body, context)
+    if word == "dict":
+        return dict(_pairs(body, context))
+    if word == "ordered_dict":
+        made = OrderedDict(_pairs(body, context))
+        if "_metadata" in whole:
+            made._metadata = _value(whole["_metadata"], context)  # type: ignore[attr-defined]  # noqa: SLF001
+        return made
+    parts = [_value(part, context) for part in _items(body)]
+    if word in ("list", "tuple"):
+        return parts if word == "list" else tuple(parts)
+    _check_keys(parts, context)
+    try:
+        members = set(parts)
+    except TypeError:
+        return _refuse("a set contains a container")
+    if len(members) != len(parts):
+        _refuse("a set contains the same member twice")
+    return members if word == "set" else frozenset(parts)
+
+
+def _leaf(word: str, body: object) -> Any:
+    """Return a value without parts."""
+    if word == "int":
+        return _integer(_text(body))
+    if word == "float":
+        return _number(body)
+    if word in ("bytes", "bytearray"):
+        try:
+            raw = base64.b64decode(_text(body), validate=True)
+        except (binascii.Error, ValueError):
+            return _refuse("expected base64 for bytes, got another text")
+        return raw if word == "bytes" else bytearray(raw)
+    if word in _NAMED:
+        kind, names = _NAMED[word]
+        text = _text(body)
+        return kind(text) if text in names else _refuse(f"{quote(body)} is not a known name of torch for this tag")
+    parts = _items(body)
+    if word == "complex":
+        if len(parts) != 2:
+            _refuse("expected two floats for a complex number, got other values")
+        return complex(*map(_number, parts))
+    if word == "size":
+        if any(type(part) is not int or part < 0 for part in parts):
+            _refuse("expected integers for a size, got other values")
+        return Size(parts)
+    known = [*DEVICE_INDEXES, None]
+    if len(parts) != 2 or type(parts[0]) is not str or type(parts[1]) not in (int, type(None)) or parts[1] not in known:
+        _refuse("expected a text and an integer for a device, got other values")
+    return Device(*parts)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -209,6 +254,12 @@ def _items(value: object) -> list[Any]:
     if not isinstance(value, list):
         _refuse("expected a list, got another value")
     return value
+
+
+def _text(body: object) -> str:
+    if type(body) is not str:
+        _refuse("expected a text, got another value")
+    return body
 
 
 def _check_keys(keys: list[Any], context: _Reading) -> None:
@@ -230,17 +281,6 @@ def _pairs(value: object, context: _Reading) -> list[tuple[Any, Any]]:
     return made
 
 
-def _dict(_: dict[str, Any], body: object, context: _Reading) -> dict[Any, Any]:
-    return dict(_pairs(body, context))
-
-
-def _ordered_dict(whole: dict[str, Any], body: object, context: _Reading) -> OrderedDict[Any, Any]:
-    made = OrderedDict(_pairs(body, context))
-    if "_metadata" in whole:
-        made._metadata = _value(whole["_metadata"], context)  # type: ignore[attr-defined]  # noqa: SLF001
-    return made
-
-
 def _tensor(whole: dict[str, Any], body: object, context: _Reading) -> TensorInfo:
     info = context.tensors.get(body) if type(body) is str else None
     if info is None:
@@ -252,8 +292,7 @@ def _tensor(whole: dict[str, Any], body: object, context: _Reading) -> TensorInf
     return info._replace(**flags)
 
 
-def _integer(_: dict[str, Any], body: object, __: object) -> int:
-    text = _text(body)
+def _integer(text: str) -> int:
     try:
         made = int(text, 16)
     except ValueError:
@@ -261,106 +300,13 @@ def _integer(_: dict[str, Any], body: object, __: object) -> int:
     return made if hex(made) == text else _refuse("expected a long integer as Python's hex writes it, got another form")
 
 
-def _float(_: dict[str, Any], body: object, __: object) -> float:
-    return _number(body)
-
-
 def _number(body: object) -> float:
     if type(body) is float or (type(body) is int and abs(body) <= _EXACT_INTEGERS):
         return float(body)
     text = _text(body)
-    if len(text) != _HEX_DIGITS:
+    if len(text) != 16:
         _refuse("expected a number or 16 hexadecimal digits for a float, got another value")
     try:
         return float(_DOUBLE.unpack(bytes.fromhex(text))[0])
     except (ValueError, struct.error):
         return _refuse("expected hexadecimal digits for a float, got other characters")
-
-
-def _text(body: object) -> str:
-    if type(body) is not str:
-        _refuse("expected a text, got another value")
-    return body
-
-
-def _bytes(_: dict[str, Any], body: object, __: object) -> bytes:
-    try:
-        return base64.b64decode(_text(body), validate=True)
-    except (binascii.Error, ValueError):
-        return _refuse("expected base64 for bytes, got another text")
-
-
-def _complex(_: dict[str, Any], body: object, __: object) -> complex:
-    parts = _items(body)
-    if len(parts) != 2:
-        _refuse("expected two floats for a complex number, got other values")
-    return complex(_number(parts[0]), _number(parts[1]))
-
-
-def _size(_: dict[str, Any], body: object, __: object) -> Size:
-    if any(type(part) is not int or part < 0 for part in _items(body)):
-        _refuse("expected integers for a size, got other values")
-    return Size(_items(body))
-
-
-def _device(_: dict[str, Any], body: object, __: object) -> Device:
-    parts = _items(body)
-    if (
-        len(parts) != 2
-        or type(parts[0]) is not str
-        or not (parts[1] is None or (type(parts[1]) is int and parts[1] in DEVICE_INDEXES))
-    ):
-        _refuse("expected a text and an integer for a device, got other values")
-    return Device(*parts)
-
-
-def _members(kind: Callable[[Any], Any]) -> _Maker:
-    def make(_: dict[str, Any], body: object, context: _Reading) -> Any:
-        members = [_value(part, context) for part in _items(body)]
-        _check_keys(members, context)
-        try:
-            made = kind(members)
-        except TypeError:
-            return _refuse("a set contains a container")
-        return made if len(made) == len(members) else _refuse("a set contains the same member twice")
-
-    return make
-
-
-def _sequence(kind: Callable[[Any], Any]) -> _Maker:
-    return lambda _, body, context: kind([_value(part, context) for part in _items(body)])
-
-
-def _named(kind: Callable[[str], Any], known: frozenset[str]) -> _Maker:
-    def make(_: dict[str, Any], body: object, __: object) -> Any:
-        return (
-            kind(text)
-            if (text := _text(body)) in known
-            else _refuse(f"{quote(body)} is not a known name of torch for this tag")
-        )
-
-    return make
-
-
-_Maker: TypeAlias = "Callable[[dict[str, Any], object, _Reading], Any]"
-
-_FLAGS: Final = ("requires_grad", "is_parameter")
-_BESIDE: Final = {"tensor": frozenset(_FLAGS), "ordered_dict": frozenset({"_metadata"})}
-"""The keys that may occur beside a tag."""
-_WORDS: Final[dict[str, _Maker]] = {
-    "dict": _dict,
-    "ordered_dict": _ordered_dict,
-    "list": _sequence(list),
-    "tuple": _sequence(tuple),
-    "set": _members(set),
-    "frozenset": _members(frozenset),
-    "tensor": _tensor,
-    "int": _integer,
-    "float": _float,
-    "bytes": _bytes,
-    "bytearray": lambda whole, body, _: bytearray(_bytes(whole, body, None)),
-    "complex": _complex,
-    "size": _size,
-    "device": _device,
-    **{word: _named(kind, known) for word, (kind, known) in _NAMED.items()},
-}

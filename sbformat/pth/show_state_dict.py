@@ -19,7 +19,6 @@ _VALUES: Final = 10_000
 """Values that are counted: these take 30 ms."""
 _ROWS: Final = 50
 _CHARACTERS: Final = 80
-_BITS: Final = 64
 _MANY: Final = 10**15
 
 
@@ -84,13 +83,10 @@ def describe(state_dict: StateDict) -> str:
     """Return the line for ``repr``."""
     name = f" {escape(state_dict.entry, _CHARACTERS)}" if state_dict.entry is not None else ""
     overview = count_values(state_dict)
-    first = f"; {_name_first(overview)}" if overview.rows else ""
-    return f"<StateDict{name}: {summarize(overview)}{first}>"
-
-
-def _name_first(overview: Overview) -> str:
     shown = [f"{escape(path, _CHARACTERS)} {shape}" for path, _, shape, _ in overview.rows[:2]]
-    return ", ".join(shown) + (", \u2026" if overview.tensors > len(shown) else "")
+    more = ", \u2026" if overview.tensors > len(shown) else ""
+    first = f"; {', '.join(shown)}{more}" if shown else ""
+    return f"<StateDict{name}: {summarize(overview)}{first}>"
 
 
 def render(state_dict: StateDict) -> str:
@@ -99,17 +95,10 @@ def render(state_dict: StateDict) -> str:
 
     overview = count_values(state_dict)
     name = f" {state_dict.entry}" if state_dict.entry is not None else ""
-    tensors = render_table(
-        "", ("tensor", "dtype", "shape", "size"), overview.rows, right=(3,), count=max(overview.tensors, 0)
-    )
+    tensors = render_table("", ("tensor", "dtype", "shape", "size"), overview.rows, right=(3,), count=overview.tensors)
     values = render_table("", ("path", "value"), overview.values, count=overview.others)
-    return render_output(
-        f"StateDict{name}: {summarize(overview)}",
-        [
-            tensors,
-            fold(count_noun(overview.others, "value that is not a tensor", "values that are not tensors"), [values]),
-        ],
-    )
+    others = count_noun(overview.others, "value that is not a tensor", "values that are not tensors")
+    return render_output(f"StateDict{name}: {summarize(overview)}", [tensors, fold(others, [values])])
 
 
 def render_shape(shape: tuple[int, ...]) -> str:
@@ -134,7 +123,7 @@ def _describe_value(value: Any) -> str:
     if value is None or isinstance(value, (bool, float)):
         return str(value)
     if isinstance(value, int):
-        return f"{value}" if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"
+        return f"{value}" if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         return escape(repr(value[:_CHARACTERS]))
     if hasattr(value, "__len__"):

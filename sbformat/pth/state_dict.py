@@ -37,15 +37,12 @@ _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 
 def _storages_of(value: object) -> list[Storage]:
     """Return the storages of a leaf."""
-    if isinstance(value, TensorInfo):
-        return [value.storage]
     if isinstance(value, Storage):
         return [value]
-    if isinstance(value, SparseTensor):
-        return [part.storage for part in (*value.indices, value.values)]
-    if isinstance(value, QuantizedTensor):
-        return [part.storage for part in value if isinstance(part, TensorInfo)]
-    return []
+    parts: tuple[Any, ...] = (value,)
+    if isinstance(value, (SparseTensor, QuantizedTensor)):
+        parts = (*value.indices, value.values) if isinstance(value, SparseTensor) else value
+    return [part.storage for part in parts if isinstance(part, TensorInfo)]
 
 
 def _unlisted(path: str, value: Any) -> list[tuple[str, Any]]:
@@ -60,10 +57,9 @@ def _unlisted(path: str, value: Any) -> list[tuple[str, Any]]:
 def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Return an iterator over the parts of a container with their paths."""
     prefix = f"{path}/" if path else ""
-    if type(value) in _KEYED:
-        return ((prefix + segment(key), part) for key, part in value.items())
-    if type(value) is Dict:
-        return ((prefix + segment(key), part) for key, part in value)
+    if type(value) in _KEYED or type(value) is Dict:
+        pairs = value if type(value) is Dict else value.items()
+        return ((prefix + segment(key), part) for key, part in pairs)
     return ((f"{prefix}[{index}]", part) for index, part in enumerate(value))
 
 
@@ -84,21 +80,19 @@ class StateDict(Decoded, Mapping[Any, Any]):
     Arrays are created on access; parts that share memory in the file share it here. ``tree`` is the same without
     numpy, with :class:`~sbformat.pth.values.TensorInfo` instead of arrays.
 
-    :param tree: the decoded tree
-    :param budget: the budget of the operation
     :param copy: return copies of arrays instead of views
+    :param entry: the archive's entry, for messages
     """
 
     __slots__ = ("_budget", "_copy", "_leaves", "entry", "records", "tree")
 
     tree: Any
     entry: str | None
-    """The archive's entry, for messages."""
     records: Container | None
     """The torch zip that it was read from."""
 
-    def __init__(self, tree: object, budget: Budget, *, copy: bool = False) -> None:
-        self.entry = None
+    def __init__(self, tree: object, budget: Budget, *, copy: bool = False, entry: str | None = None) -> None:
+        self.entry = entry
         self.records = None
         self.tree = tree
         self._budget = budget
@@ -133,9 +127,10 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry))
 
     def with_values_of(self, given: StateDict) -> StateDict:
-        """Return a copy with the tensors of another state dict, whose other values must be equal.
+        """Return a copy with the tensors of another state dict, like those of :meth:`with_arrays`.
 
-        :param given: the other state dict; its tensors are like those of :meth:`with_arrays`
+        Its other values must be equal.
+
         :raises ValidationError: when names, shapes, dtypes or other values do not fit: all that do not are in
             ``problems``
         """
@@ -156,7 +151,6 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def like_optimizer(self, given: StateDict) -> StateDict:
         """Return another state of the same optimizer, in this one's dtypes.
 
-        :param given: as in :func:`sbformat.new`
         :raises ValidationError: when it is for other parameters: all that does not fit is in ``problems``
         """
         from sbformat.pth.from_arrays import like_optimizer
@@ -166,9 +160,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def with_tree(self, tree: object) -> StateDict:
         """Return a state dict of the same entry with another tree."""
-        made = StateDict(tree, self._budget, copy=self._copy)
-        made.entry = self.entry
-        return made
+        return StateDict(tree, self._budget, copy=self._copy, entry=self.entry)
 
     def new_budget(self) -> Budget:
         """Return a fresh budget for one operation on it."""
@@ -176,11 +168,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def named(self, entry: str) -> StateDict:
         """Return the state dict with the name of its entry, for messages."""
-        if self.entry == entry:
-            return self
-        made = self.with_tree(self.tree)
-        made.entry = entry
-        return made
+        return self if self.entry == entry else StateDict(self.tree, self._budget, copy=self._copy, entry=entry)
 
     # -- as a mapping ---------------------------------------------------------------------------------
 
@@ -262,6 +250,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         todo = [iter([("", self.tree)])]
         while todo:
             for path, value in todo[-1]:
+                # A small file can share parts so that its paths are any number, and as long as names and depth allow.
                 count += 1 + len(path) // _PATH_COST
                 kind = type(value)
                 if (kind is TensorInfo and value.state) or kind is OrderedDict:
@@ -305,13 +294,11 @@ class StateDict(Decoded, Mapping[Any, Any]):
         todo: list[Any] = [self.tree]
         while todo:
             value = todo.pop()
-            if type(value) in _KEYED or type(value) in _INDEXED:
-                if id(value) not in seen:
-                    seen.add(id(value))
-                    todo.extend(reversed(value.values() if type(value) in _KEYED else value))
-                continue
-            for storage in _storages_of(value):
-                found.setdefault(id(storage), storage)
+            if type(value) not in _KEYED and type(value) not in _INDEXED:
+                found.update((id(storage), storage) for storage in _storages_of(value))
+            elif id(value) not in seen:
+                seen.add(id(value))
+                todo.extend(reversed(value.values() if type(value) in _KEYED else value))
         return list(found.values())
 
     def check(self) -> None:
@@ -352,7 +339,6 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def stream(self, path: str) -> ArrayStream | Any:
         """Return the tensor at a path as a stream, which is written in chunks without keeping it in memory.
 
-        :param path: as in :meth:`tensors`
         :return: a stream; where numpy has no array, what :meth:`array` returns
         :raises MissingEntryError: when there is no tensor at that path
         """

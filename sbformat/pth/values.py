@@ -7,14 +7,15 @@ only values that are hashed; they form the path of a value (FORMAT.md 6.4 to 6.7
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.immutable import Record
 from sbformat.pkl.tree import Call, Dict, Global, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy as np
 
@@ -40,37 +41,20 @@ class DType(Record):
         return not self.numpy.startswith("ml_dtypes.")
 
 
-DTYPES: Final = {
-    row.name: row
-    for row in (
-        # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
-        DType("complex128", 16, "c16", 8),
-        DType("uint64", 8, "u8", 8),
-        DType("int64", 8, "i8", 8),
-        DType("float64", 8, "f8", 8),
-        DType("complex64", 8, "c8", 4),
-        DType("float32", 4, "f4", 4),
-        DType("uint32", 4, "u4", 4),
-        DType("int32", 4, "i4", 4),
-        DType("complex32", 4, "c8", 2),
-        DType("qint32", 4, "i4", 4),
-        DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
-        DType("float16", 2, "f2", 2),
-        DType("uint16", 2, "u2", 2),
-        DType("int16", 2, "i2", 2),
-        DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
-        DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
-        DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1),
-        DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
-        DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1),
-        DType("int8", 1, "i1", 1),
-        DType("uint8", 1, "u1", 1),
-        DType("bool", 1, "b1", 1),
-        DType("qint8", 1, "i1", 1),
-        DType("quint8", 1, "u1", 1),
-        # end dtypes
-    )
-}
+DTYPES: Final = {row.name: row for row in (
+    # begin dtypes: generated from schema/tables/dtypes.json by schema/generate_tables.py
+    DType("complex128", 16, "c16", 8), DType("uint64", 8, "u8", 8), DType("int64", 8, "i8", 8),
+    DType("float64", 8, "f8", 8), DType("complex64", 8, "c8", 4), DType("float32", 4, "f4", 4),
+    DType("uint32", 4, "u4", 4), DType("int32", 4, "i4", 4), DType("complex32", 4, "c8", 2),
+    DType("qint32", 4, "i4", 4), DType("bfloat16", 2, "ml_dtypes.bfloat16", 2), DType("float16", 2, "f2", 2),
+    DType("uint16", 2, "u2", 2), DType("int16", 2, "i2", 2),
+    DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
+    DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
+    DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1), DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
+    DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1), DType("int8", 1, "i1", 1), DType("uint8", 1, "u1", 1),
+    DType("bool", 1, "b1", 1), DType("qint8", 1, "i1", 1), DType("quint8", 1, "u1", 1),
+    # end dtypes
+)}  # fmt: skip
 
 QUANTIZED: Final = frozenset({
     # begin quantized: generated from schema/tables/dtypes.json by schema/generate_tables.py
@@ -85,9 +69,6 @@ def storage_itemsize(dtype: str) -> int:
     :param dtype: torch's name, or ``""`` for an untyped storage, whose elements are bytes
     """
     return DTYPES[dtype].itemsize if dtype else 1
-
-
-_DECIMAL_BITS: Final = 64
 
 
 def segment(key: object) -> str:
@@ -111,7 +92,7 @@ def other_keys(keys: list[Any]) -> list[Any]:
 def key_text(key: object) -> str:
     """Return a key that is not text as Python's ``repr`` does, long integers in hexadecimal (FORMAT.md 6.7)."""
     if type(key) is int:
-        return str(key) if key.bit_length() <= _DECIMAL_BITS else hex(key)  # long decimals cost, or are refused
+        return str(key) if key.bit_length() <= 64 else hex(key)  # long decimals cost, or are refused
     if type(key) is tuple:
         parts = ", ".join(map(key_text, key))
         return f"({parts},)" if len(key) == 1 else f"({parts})"
@@ -120,12 +101,10 @@ def key_text(key: object) -> str:
     return repr(key)
 
 
-# Annotations are evaluated here: as text, each field's would be compiled, a third of a millisecond of start-up.
-
-
 Chunk: TypeAlias = "bytes | memoryview"
 
-_CHUNK: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
+"""The size of the pieces in which items are read, compared and written."""
 
 
 class Decoded:
@@ -138,9 +117,11 @@ class Decoded:
 class Storage:
     """The bytes of one or more tensors: a record of the zip, or a part of the legacy stream.
 
+    A subclass whose bytes are elsewhere has its own ``_pieces``, from which :meth:`span` and :meth:`chunks` follow;
+    with ``is_kept`` False it keeps no bytes in memory.
+
     :param key: its name in the file
     :param dtype: the dtype of its elements, or ``""`` for an untyped storage, whose elements are bytes
-    :param numel: the number of elements
     :param location: torch's device, ``cpu``, ``cuda:0``; it has no effect here
     :param byte_order: ``little`` or ``big``
     :param load: returns its bytes for ``where``, with the CRC checked; called once
@@ -149,6 +130,7 @@ class Storage:
     __slots__ = (
         "_bytes", "_load", "_where", "byte_order", "dtype", "key", "location", "nbytes", "numel", "part_of", "swapped",
     )  # fmt: skip
+    is_kept: ClassVar[bool] = True
 
     def __init__(
         self, key: str, dtype: str, numel: int, location: str, byte_order: str,
@@ -170,39 +152,34 @@ class Storage:
 
     def bytes(self) -> memoryview:
         """Return its bytes, in the byte order of the file."""
-        if self._bytes is None:
-            self._bytes = self._load(self._where)
-        return self._bytes
+        if self._bytes is not None:
+            return self._bytes
+        loaded = self._load(self._where)
+        if self.is_kept:
+            self._bytes = loaded
+        return loaded
 
     def check(self) -> None:
         """Check its bytes."""
         self.bytes()
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in pieces.
-
-        :param swap: the number of bytes that are reversed together: 1 for unchanged
-        """
-        data = self.bytes()
-        for start in range(0, self.nbytes, _CHUNK):
-            piece = data[start : start + _CHUNK]
-            yield piece if swap == 1 else swapped(piece, swap)
+        """Return its bytes in pieces, as :meth:`span` does."""
+        return self.span(0, self.nbytes, swap)
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
         """Yield a run of its bytes in pieces.
 
-        :param start: the first byte
-        :param stop: the end, at most :attr:`nbytes`
-        :param swap: as in :meth:`chunks`; ``start`` is a multiple of it
+        :param swap: the number of bytes that are reversed together, of which ``start`` is a multiple: 1 for unchanged
         """
-        at = 0
-        for piece in self.chunks(swap):
-            part = memoryview(piece)[max(start - at, 0) : max(stop - at, 0)]
-            at += len(piece)
-            if part:
-                yield part
-            if at >= stop:
-                break
+        for piece in self._pieces(start, stop):
+            yield piece if swap == 1 else swapped(memoryview(piece), swap)
+
+    def _pieces(self, start: int, stop: int) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces, each a whole number of items."""
+        data = self.bytes()
+        for at in range(start, stop, PIECE_BYTES):
+            yield data[at : min(at + PIECE_BYTES, stop)]
 
     def __repr__(self) -> str:
         return f"<Storage {self.key!r} {self.dtype or 'untyped'} {self.nbytes} bytes>"
@@ -215,6 +192,25 @@ def swapped(piece: memoryview, swap: int) -> bytes:
     for at in range(swap):
         made[at:whole:swap] = piece[swap - 1 - at : whole : swap]
     return bytes(made)
+
+
+def cut(pieces: Iterable[Chunk], start: int, stop: int) -> Iterator[Chunk]:
+    """Yield a run of the bytes that pieces consist of."""
+    at = 0
+    for piece in pieces:
+        part = memoryview(piece)[max(start - at, 0) : max(stop - at, 0)]
+        at += len(piece)
+        if part:
+            yield part
+        if at >= stop:
+            break
+
+
+def check_bools(piece: Chunk, where: str) -> Chunk:
+    """Return a piece of items of bool, which torch writes as 0 and 1; a view of another dtype may write others."""
+    if bytes(piece).translate(None, b"\0\1"):
+        refuse(f"expected only bytes 0 and 1 in {where}, got others")
+    return piece
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -263,10 +259,7 @@ class TensorInfo(Record):
     @property
     def numel(self) -> int:
         """The number of items."""
-        product = 1
-        for size in self.shape:
-            product *= size
-        return product
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -380,6 +373,11 @@ def refuse(message: str) -> NoReturn:
     raise TensorError(message)
 
 
+def refuse_unsupported(message: str) -> NoReturn:
+    """Raise for what is valid, or may be, and has no place here."""
+    raise UnsupportedError(message)
+
+
 def check_keys(pairs: Dict, context: DecodeContext) -> list[Any]:
     """Check the keys of a dict and return them.
 
@@ -390,7 +388,10 @@ def check_keys(pairs: Dict, context: DecodeContext) -> list[Any]:
     texts = keys
     if set(map(type, keys)) != _TEXT:
         keys = [_key(key, context) if type(key) in (Call, tuple) else key for key in keys]
-        _check_other_keys(keys, context)
+        others = other_keys(keys)
+        for key in others:
+            _check_other_key(key)
+        context.budget.spend("other_keys", len(others))
         texts = [key for key in keys if type(key) is str]
     if 4 * max(map(len, texts), default=0) > context.limits.tensor_name_bytes:
         for key in texts:
@@ -415,19 +416,11 @@ def _key(key: Any, context: DecodeContext) -> object:
     return raw
 
 
-def _check_other_keys(keys: list[Any], context: DecodeContext) -> None:
-    others = other_keys(keys)
-    for key in others:
-        _check_other_key(key)
-    context.budget.spend("other_keys", len(others))
-
-
 def _check_other_key(key: object) -> None:
     for part in key if type(key) is tuple else (key,):
         if isinstance(part, Node):
             name = quote(part) if isinstance(part, Global) else type(part).__name__.lower()
-            message = f"a dict has a key with a node of the pickle, {name}"
-            raise UnsupportedError(message)
+            refuse_unsupported(f"a dict has a key with a node of the pickle, {name}")
         if type(part) not in PLAIN:
             refuse(f"a dict has a key of type {type(part).__name__.lower()}")
         if part != part:  # noqa: PLR0124 -- NaN alone differs from itself
@@ -438,7 +431,6 @@ _TORCH: Final = {
     row.numpy: row.name for row in DTYPES.values() if row.name not in QUANTIZED and row.name != "complex32"
 }
 """torch's dtypes by numpy's codes without the byte order."""
-_LOCATION: Final = "cpu"
 
 
 def tensor_info(
@@ -453,31 +445,18 @@ def tensor_info(
     """Describe an array whose bytes are known to fit its shape.
 
     :param code: of the dtype, in the array interface: ``<f4``
-    :param shape: of the array
     :param order: how the bytes run through the shape
     :param load: returns the bytes for ``key``; called once
     :param axes: the position of each axis of the shape in the order of the bytes, if that is different
     """
     dtype = _TORCH.get(code.lstrip("<>|="))
     if dtype is None:
-        message = f"a state dict cannot contain an array of the dtype {quote(code, 40)}"
-        raise UnsupportedError(message)
-    numel = 1
-    for size in shape:
-        numel *= size
-    storage = Storage(key, dtype, numel, _LOCATION, "big" if code.startswith(">") else "little", load, key)
-    return TensorInfo(dtype, shape, _strides(shape, order, axes), 0, storage)
-
-
-def _strides(shape: tuple[int, ...], order: Literal["C", "F"], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides in elements; sizes of 0 count as 1, as torch has it."""
+        refuse_unsupported(f"a state dict cannot contain an array of the dtype {quote(code, 40)}")
+    byte_order = "big" if code.startswith(">") else "little"
+    storage = Storage(key, dtype, math.prod(shape), "cpu", byte_order, load, key)
     if axes:
-        base = tuple(shape[axes.index(axis)] for axis in range(len(axes)))
-        inner = _strides(base, "C", ())
-        return tuple(inner[axis] for axis in axes)
-    made = []
-    stride = 1
-    for size in shape if order == "F" else reversed(shape):
-        made.append(stride)
-        stride *= size or 1
-    return tuple(made if order == "F" else reversed(made))
+        inner = contiguous(tuple(shape[axes.index(axis)] for axis in range(len(axes))))
+        strides = tuple(inner[axis] for axis in axes)
+    else:
+        strides = contiguous(shape) if order == "C" else contiguous(shape[::-1])[::-1]
+    return TensorInfo(dtype, shape, strides, 0, storage)

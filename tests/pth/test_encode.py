@@ -599,7 +599,7 @@ def test_a_storage_of_a_file_does_not_wait_for_the_garbage_collector() -> None:
             return memoryview(bytes(8))[offset : offset + length]
 
     source = File()
-    storage = FileStorage(source, 0, "float32", 2, is_bool=False)
+    storage = FileStorage(source, 0, "float32", 2)
     assert bytes(storage.bytes()) == bytes(8)
     gone = weakref.ref(source)
     del source, storage

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
 from sbformat.data import CONTAINER_BYTES, CONTAINER_COST, PAIR_BYTES, VALUE_BYTES, parse_object
-from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.values import EXACT, FLAGS, LIBRARIES, NUMBERS, RunningMeanStd, VecNormalize
-from sbformat.immutable import Record
 from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.spaces import LIBRARIES as SPACE_LIBRARIES
 from sbformat.known.spaces import SPACE_TYPES, Space
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
-from sbformat.pth.values import segment
+from sbformat.pth.values import refuse, refuse_unsupported, segment
 from sbformat.rendering import read_number, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
@@ -46,8 +45,6 @@ _PARTS: Final = ("mean", "var", "count")
 _FIELDS: Final = frozenset({
     "format_version", "library", "num_envs", *FLAGS, *NUMBERS, "norm_obs_keys", *_STATISTICS, *_LAST, *_SPACES,
 })  # fmt: skip
-_ARRAYS: Final = "biuf"
-"""Kinds of numpy dtypes that safetensors supports."""
 
 
 def has_entries(archive: Archive) -> bool:
@@ -70,8 +67,7 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
     except DataError:  # duplicate keys
         is_exact = False
     if not is_exact:
-        message = "the entries of a bundle cannot express these statistics exactly"
-        raise UnsupportedError(message)
+        refuse_unsupported("the entries of a bundle cannot express these statistics exactly")
     return {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: arrays}
 
 
@@ -88,14 +84,15 @@ def read_entries(archive: Archive) -> VecNormalize:
 
 def _read(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
     try:
-        found = _check_settings(parse_object(memoryview(settings), Budget(limits)))
+        found = parse_object(memoryview(settings), Budget(limits))
+        _check_settings(found)
         budget = Budget(limits)
-        found.update({name: read_space(found[name], budget) for name in _SPACES})
-        found.update({name: _read_float(found[name]) for name in NUMBERS})
+        found |= {name: read_space(found[name], budget) for name in _SPACES}
+        found |= {name: _read_float(found[name]) for name in NUMBERS}
     except SbformatError as error:
         raise error.within(SETTINGS_ENTRY) from None
     try:
-        found.update(_read_arrays(found, arrays, limits))
+        found |= _read_arrays(found, arrays, limits)
         del found["format_version"]
         return VecNormalize(**found)
     except SbformatError as error:
@@ -110,14 +107,13 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _write_settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
-    keys = value.norm_obs_keys
     return {
         "format_version": FORMAT_VERSION,
         "library": value.library,
         "num_envs": value.num_envs,
         **{name: getattr(value, name) for name in FLAGS},
         **{name: write_number(getattr(value, name)) for name in NUMBERS},
-        "norm_obs_keys": None if keys is None else list(keys),
+        "norm_obs_keys": value.norm_obs_keys,
         **{name: _describe_kind(getattr(value, name)) for name in (*_STATISTICS, *_LAST)},
         **{name: write_space(getattr(value, name), budget) for name in _SPACES},
     }
@@ -125,17 +121,14 @@ def _write_settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
 
 def _describe_kind(value: object) -> str | list[str] | None:
     """Return None for no array, ``array`` for one, and the keys for several."""
-    if value is None:
-        return None
-    return list(value) if isinstance(value, dict) else _ONE
+    return list(value) if isinstance(value, dict) else None if value is None else _ONE
 
 
-def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
+def _check_settings(found: dict[str, Any]) -> None:
     """Check the names and types of all fields, except those of spaces and numbers."""
     version = found.get("format_version")
     if type(version) is int and version > FORMAT_VERSION:
-        message = f"expected a bundle of version {FORMAT_VERSION}, got a later one"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected a bundle of version {FORMAT_VERSION}, got a later one")
     if set(found) != _FIELDS:
         odd = min(set(found) ^ _FIELDS)
         _refuse(f"the field {quote(odd, 60)} is {'unknown' if odd in found else 'missing'}")
@@ -153,7 +146,6 @@ def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
     for name, holds, expected in rules:
         if not holds:
             _refuse(f"expected {expected} as {name}")
-    return {**found, "norm_obs_keys": None if keys is None else tuple(keys)}
 
 
 def _are_keys(value: Any) -> bool:
@@ -163,34 +155,28 @@ def _are_keys(value: Any) -> bool:
 # -- arrays -------------------------------------------------------------------------------------------
 
 
-def _list_members(value: Any) -> list[tuple[str | None, Any]]:
-    """Return a value with None, or the values of a Dict space with their keys; nothing for None."""
-    if isinstance(value, dict):
-        return list(value.items())
-    return [] if value is None else [(None, value)]
-
-
-def _list_names(base: str, kind: str | list[str] | None) -> dict[str | None, str]:
-    """Return the names of tensors by key, or the name of a single one by None."""
-    if kind is None:
-        return {}
-    return {None: base} if kind == _ONE else {key: f"{base}/{key}" for key in kind}
+def _list_parts(value: VecNormalize) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield statistics and arrays with the name of their attribute and, for a Dict space, their key."""
+    for base in (*_STATISTICS, *_LAST):
+        found = getattr(value, base)
+        if isinstance(found, dict):
+            yield from ((base, key, part) for key, part in found.items())
+        elif found is not None:
+            yield base, None, found
 
 
 def _write_arrays(value: VecNormalize) -> dict[str, Any]:
     import numpy as np
 
     made: dict[str, Any] = {}
-    for base in (*_STATISTICS, *_LAST):
-        for key, part in _list_members(getattr(value, base)):
-            name = base if key is None else f"{base}/{key}"
-            if base in _STATISTICS:
-                made.update({f"{name}.{item}": np.asarray(getattr(part, item), order="C") for item in _PARTS})
-                continue
-            made[name] = np.asarray(part, order="C")
-            if made[name].dtype.kind not in _ARRAYS:
-                message = f"expected {base} of a dtype that safetensors supports, got {made[name].dtype}"
-                raise UnsupportedError(message)
+    for base, key, part in _list_parts(value):
+        name = base if key is None else f"{base}/{key}"
+        if base in _STATISTICS:
+            made |= {f"{name}.{item}": np.asarray(getattr(part, item), order="C") for item in _PARTS}
+            continue
+        made[name] = np.asarray(part, order="C")
+        if made[name].dtype.kind not in "biuf":
+            refuse_unsupported(f"expected {base} of a dtype that safetensors supports, got {made[name].dtype}")
     return made
 
 
@@ -199,42 +185,36 @@ def _read_arrays(found: dict[str, Any], arrays: bytes, limits: Limits) -> dict[s
 
     held, metadata = read_safetensors(arrays, limits=limits, is_plain=True)
     if metadata:
-        message = "expected arrays without metadata in a bundle"
-        raise TensorError(message)
+        refuse("expected arrays without metadata in a bundle")
     made: dict[str, Any] = {}
     for base in (*_STATISTICS, *_LAST):
+        kind = found[base]
         read = _take_statistics if base in _STATISTICS else _take_array
-        parts = {key: read(held, name) for key, name in _list_names(base, found[base]).items()}
-        made[base] = None if found[base] is None else parts[None] if found[base] == _ONE else parts
+        if type(kind) is list:
+            made[base] = {key: read(held, f"{base}/{key}") for key in kind}
+        else:
+            made[base] = None if kind is None else read(held, base)
     if held:
-        message = f"the array {quote(next(iter(held)), 60)} does not belong to these settings"
-        raise TensorError(message)
+        refuse(f"the array {quote(next(iter(held)), 60)} does not belong to these settings")
     return made
 
 
 def _take_array(held: dict[str, Any], name: str) -> Any:
     if name not in held:
-        message = f"the array {quote(name, 60)} is missing"
-        raise TensorError(message)
+        refuse(f"the array {quote(name, 60)} is missing")
     return held.pop(name)
 
 
 def _take_statistics(held: dict[str, Any], name: str) -> RunningMeanStd:
     mean, var, count = (_take_array(held, f"{name}.{part}") for part in _PARTS)
     if any(array.dtype != "float64" for array in (mean, var, count)) or count.shape != ():
-        message = f"the statistics {quote(name, 60)} are not float64, or their count is not one number"
-        raise TensorError(message)
+        refuse(f"the statistics {quote(name, 60)} are not float64, or their count is not one number")
     return RunningMeanStd(mean, var, count[()])
 
 
 # -- arrays by name, as programs without sbformat read them ----------------------------------------------
 
-_DTYPES: Final = {
-    "num_envs": "int64",
-    **dict.fromkeys(FLAGS, "bool"),
-    **dict.fromkeys(NUMBERS, "float64"),
-}
-_MOST_ENVIRONMENTS: Final = 2**63 - 1
+_DTYPES: Final = {"num_envs": "int64", **dict.fromkeys(FLAGS, "bool"), **dict.fromkeys(NUMBERS, "float64")}
 
 
 def make_settings(value: VecNormalize) -> dict[str, np.ndarray]:
@@ -244,7 +224,7 @@ def make_settings(value: VecNormalize) -> dict[str, np.ndarray]:
     made: dict[str, np.ndarray] = {}
     for name, dtype in _DTYPES.items():
         found = getattr(value, name)
-        if found is not None and (name != "num_envs" or abs(found) <= _MOST_ENVIRONMENTS):
+        if found is not None:
             made[name] = np.array(found, dtype)
     return made
 
@@ -257,13 +237,12 @@ def make_arrays(value: VecNormalize) -> dict[str, np.ndarray]:
     import numpy as np
 
     made: dict[str, Any] = {}
-    for base in (*_STATISTICS, *_LAST):
-        for key, part in _list_members(getattr(value, base)):
-            path = base if key is None else f"{base}/{segment(key)}"
-            if base in _STATISTICS:
-                made |= {f"{path}/{item}": np.asarray(getattr(part, item)) for item in _PARTS}
-            else:
-                made[path] = part
+    for base, key, part in _list_parts(value):
+        path = base if key is None else f"{base}/{segment(key)}"
+        if base in _STATISTICS:
+            made |= {f"{path}/{item}": np.asarray(getattr(part, item)) for item in _PARTS}
+        else:
+            made[path] = part
     return made | make_settings(value)
 
 
@@ -286,9 +265,7 @@ def describe_settings(value: VecNormalize) -> dict[str, Any]:
 
 # -- spaces -------------------------------------------------------------------------------------------
 
-_TEXT_DTYPE: Final = "<U0"
 _CODES: Final = frozenset(code for code in ITEM_SIZES if code[0] != "c")
-_RANK: Final = 64
 _Size: TypeAlias = "tuple[int, int]"
 """What JSON counts for ``json_nodes`` and ``memory_bytes``, without its text (FORMAT.md 8.1)."""
 
@@ -298,7 +275,7 @@ def write_space(space: Any, budget: Budget) -> Any:
     nodes, memory = _measure(space, {})  # before it is written: shared spaces may multiply
     budget.spend("json_nodes", nodes)
     budget.keep(0, meanwhile=memory)
-    return _write_space(space)
+    return _write_part(space)
 
 
 def _measure(value: Any, known: dict[int, _Size]) -> _Size:
@@ -328,11 +305,16 @@ def _add_sizes(count: int, *parts: _Size, keys: int = 0) -> _Size:
     return nodes, CONTAINER_BYTES + VALUE_BYTES * commas + PAIR_BYTES * keys + sum(part for _, part in parts)
 
 
-def _write_space(space: Any) -> Any:
-    if space is None:
-        return None
-    fields = {name: _KINDS[kind].write(getattr(space, name)) for name, kind in space.plain_fields.items()}
-    return {"type": space.class_name, "library": space.library, **fields}
+def _write_part(value: Any) -> Any:
+    """Return the JSON of a space or of a field."""
+    if isinstance(value, Space):
+        fields = {name: _write_part(getattr(value, name)) for name in value.plain_fields}
+        return {"type": value.class_name, "library": value.library, **fields}
+    if isinstance(value, ArrayInfo):
+        return _write_array(value)
+    if isinstance(value, dict):
+        return [[key, _write_part(part)] for key, part in value.items()]
+    return [_write_part(part) for part in value] if type(value) is tuple else value
 
 
 def read_space(value: Any, budget: Budget) -> Any:
@@ -346,7 +328,7 @@ def read_space(value: Any, budget: Budget) -> Any:
         _refuse(f"expected the fields type, library, {', '.join(kind.plain_fields)} of a {kind.class_name} space")
     if value["library"] not in SPACE_LIBRARIES:
         _refuse("expected gym or gymnasium as the library of a space")
-    fields = {name: _KINDS[field].read(value[name], budget) for name, field in kind.plain_fields.items()}
+    fields = {name: _READERS[field](value[name], budget) for name, field in kind.plain_fields.items()}
     made = kind(library=value["library"], random=None, **fields)
     problem = made.find_problem()
     if problem:
@@ -375,13 +357,13 @@ def _read_pairs(value: Any, budget: Budget) -> dict[str, Any]:
 
 
 def _read_dtype(value: Any, _: Budget) -> str:
-    if value == _TEXT_DTYPE or (type(value) is str and value[:1] in ("<", "|", ">") and value[1:] in ITEM_SIZES):
+    if value == "<U0" or (type(value) is str and value[:1] in ("<", "|", ">") and value[1:] in ITEM_SIZES):
         return str(value)
     _refuse("expected a dtype code of numpy in a space, such as <f4")
 
 
 def _read_shape(value: Any, _: Budget) -> tuple[int, ...]:
-    if type(value) is not list or len(value) > _RANK or any(type(size) is not int or size < 0 for size in value):
+    if type(value) is not list or len(value) > 64 or any(type(size) is not int or size < 0 for size in value):
         _refuse("expected a list of sizes as a shape")
     return tuple(value)
 
@@ -448,44 +430,35 @@ def _read_float(value: Any) -> float:
     return found
 
 
-class _Field(Record):
-    """How a kind of field is written as JSON, and read within a budget."""
-
-    write: Callable[[Any], Any]
-    read: Callable[[Any, Budget], Any]
+_Read: TypeAlias = "Callable[[Any, Budget], Any]"
 
 
-def _plain(kind: type) -> _Field:
+def _plain(kind: type) -> _Read:
     def read(value: Any, _: Budget) -> Any:
         if type(value) is not kind:
             _refuse(f"expected a field of type {kind.__name__} in a space, got {type(value).__name__}")
         return value
 
-    return _Field(lambda value: value, read)
+    return read
 
 
-def _optional(field: _Field) -> _Field:
+def _optional(read: _Read) -> _Read:
     """Return the same, or null for None."""
-    return _Field(
-        lambda value: None if value is None else field.write(value),
-        lambda value, budget: None if value is None else field.read(value, budget),
-    )
+    return lambda value, budget: None if value is None else read(value, budget)
 
 
-_ARRAY: Final = _Field(_write_array, _read_array)
-_SPACE: Final = _Field(_write_space, _read_inner_space)
-_KINDS: Final[dict[FieldKind, _Field]] = {
+_READERS: Final[dict[FieldKind, _Read]] = {
     "int": _plain(int),
     "text": _plain(str),
     "bool": _plain(bool),
-    "dtype": _Field(lambda value: value, _read_dtype),
-    "shape": _Field(list, _read_shape),
-    "array": _ARRAY,
-    "optional array": _optional(_ARRAY),
-    "flags": _optional(_ARRAY),
-    "space": _SPACE,
-    "optional space": _optional(_SPACE),
-    "spaces": _Field(lambda value: [_write_space(part) for part in value], _read_list),
-    "named spaces": _Field(lambda value: [[key, _write_space(part)] for key, part in value.items()], _read_pairs),
+    "dtype": _read_dtype,
+    "shape": _read_shape,
+    "array": _read_array,
+    "optional array": _optional(_read_array),
+    "flags": _optional(_read_array),
+    "space": _read_inner_space,
+    "optional space": read_space,
+    "spaces": _read_list,
+    "named spaces": _read_pairs,
 }
-"""How each kind of field is written and read."""
+"""How each kind of field is read; :func:`_write_part` writes all of them."""

@@ -7,13 +7,13 @@ In: a pickle, a folder, a bundle, or an archive of one. Out: a ``VecNormalize`` 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import detect_kind, refuse_kind
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.container.writer import write_all
-from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote, require_type
+from sbformat.errors import MissingEntryError, SbformatError, TensorError, quote, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.formats.pickled import PickledArchive, require_distinct_names, require_plain_pickle
 from sbformat.formats.vecnormalize.entries import read_entries
@@ -41,11 +41,10 @@ from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
+from sbformat.pth.values import refuse, refuse_unsupported
 from sbformat.values import decode_tree, encode
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sbformat.formats.vecnormalize.values import Library
     from sbformat.io.opening import SourceLike
     from sbformat.known.changes import Release
@@ -64,12 +63,9 @@ def library_of(value: Instance) -> Library:
 
 
 def statistics_of(value: object, name: str) -> RunningMeanStd:
-    """Return the value of a ``RunningMeanStd``.
-
-    :param name: of the attribute, for messages
-    """
+    """Return the value of a ``RunningMeanStd``, the attribute of this name."""
     if class_of(value) != "RunningMeanStd":
-        _refuse(f"expected a RunningMeanStd as {name}")
+        refuse(f"expected a RunningMeanStd as {name}")
     held: dict[str, Any] = value.attributes  # type: ignore[attr-defined]
     mean, var = (_floats(_attribute(held, part), f"{name}.{part}") for part in ("mean", "var"))
     count = _number(_attribute(held, "count"), f"{name}.count")
@@ -84,18 +80,23 @@ def vecnormalize_of(value: Instance) -> VecNormalize:
     """Return the value of a ``VecNormalize`` of any release."""
     held = value.attributes
     if "old_reward" in held and "old_rews" in held:
-        _refuse("expected one of old_reward and old_rews, got both")
-    statistics = held.get("obs_rms")
-    obs_rms = statistics if statistics is None else _by_key(statistics, "obs_rms", statistics_of)
+        refuse("expected one of old_reward and old_rews, got both")
+    obs_rms: Any = held.get("obs_rms")
+    if isinstance(obs_rms, dict):
+        if any(type(key) is not str for key in obs_rms):
+            refuse("expected text as the keys of obs_rms")
+        obs_rms = {key: statistics_of(part, f"obs_rms of {quote(key, 60)}") for key, part in obs_rms.items()}
+    elif obs_rms is not None:
+        obs_rms = statistics_of(obs_rms, "obs_rms")
     returns = held.get("ret_rms")
     settings: dict[str, Any] = {name: _number(_attribute(held, name), name) for name in NUMBERS}
-    settings.update({name: _flag(_attribute(held, name), name) for name in FLAGS})
+    settings |= {name: _number(_attribute(held, name), name, bool) for name in FLAGS}
     return VecNormalize(
         obs_rms=obs_rms,
         ret_rms=None if returns is None else statistics_of(returns, "ret_rms"),
         **settings,
         norm_obs_keys=_keys(held, obs_rms),
-        num_envs=_whole(held["num_envs"], "num_envs") if "num_envs" in held else None,
+        num_envs=_number(held["num_envs"], "num_envs", int) if "num_envs" in held else None,
         observation_space=_space_of(held.get("observation_space")),
         action_space=_space_of(held.get("action_space")),
         library=library_of(value),
@@ -104,22 +105,10 @@ def vecnormalize_of(value: Instance) -> VecNormalize:
     )
 
 
-def _refuse(message: str) -> NoReturn:
-    raise TensorError(message)
-
-
 def _attribute(held: dict[str, Any], name: str) -> Any:
     if name not in held:
         raise MissingEntryError(name, present=held, what="attribute")
     return held[name]
-
-
-def _by_key(value: Any, name: str, make: Any) -> Any:
-    if not isinstance(value, dict):
-        return make(value, name)
-    if any(type(key) is not str for key in value):
-        _refuse(f"expected text as the keys of {name}")
-    return {key: make(part, f"{name} of {quote(key, 60)}") for key, part in value.items()}
 
 
 def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
@@ -128,48 +117,31 @@ def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
         space = held.get("observation_space")
         every = tuple(space.parts() if isinstance(space, Space) and space.has_keys else obs_rms)
         if set(every) != set(obs_rms):
-            _refuse("the statistics and the space have different keys, and norm_obs_keys is missing")
+            refuse("the statistics and the space have different keys, and norm_obs_keys is missing")
         return every
     keys = held.get("norm_obs_keys")
     if keys is None:
         if isinstance(obs_rms, dict):
-            _refuse("expected norm_obs_keys, since there are statistics by key")
+            refuse("expected norm_obs_keys, since there are statistics by key")
         return None
     if type(keys) not in (list, tuple, set, frozenset) or any(type(key) is not str for key in keys):
-        _refuse("expected text as norm_obs_keys")
+        refuse("expected text as norm_obs_keys")
     return tuple(keys) if isinstance(keys, (list, tuple)) else tuple(sorted(keys))
 
 
-def _plain_number(value: object, name: str) -> int | float:
+def _number(value: object, name: str, kind: type = float) -> Any:
+    """Return a number of Python of a kind: an exact float, an integer, or a bool."""
     try:
-        found = to_number(value, name)
-    except UnrecognizedError as error:
-        raise TensorError(str(error)) from None
-    if isinstance(found, bool):
-        _refuse(f"expected a number as {name}")
-    return found
-
-
-def _number(value: object, name: str) -> float:
-    found = _plain_number(value, name)
-    if isinstance(found, int) and abs(found) > EXACT:
-        _refuse(f"expected a number that a float holds exactly as {name}")
-    return float(found)
-
-
-def _whole(value: object, name: str) -> int:
-    found = value if type(value) is int else _plain_number(value, name)
-    if not isinstance(found, int):
-        _refuse(f"expected an integer as {name}")
-    return found
-
-
-def _flag(value: object, name: str) -> bool:
-    if isinstance(value, ArrayInfo) and value.shape == () and value.dtype == "|b1":
-        return value.read() != b"\0"
-    if type(value) is not bool:
-        _refuse(f"expected a bool as {name}")
-    return value
+        found = value if type(value) is int and kind is int else to_number(value, name)
+    except UnrecognizedError:
+        found = None
+    if found is None or isinstance(found, bool) != (kind is bool):
+        refuse(f"expected {'a bool' if kind is bool else 'a number'} as {name}")
+    if kind is int and not isinstance(found, int):
+        refuse(f"expected an integer as {name}")
+    if kind is float and isinstance(found, int) and abs(found) > EXACT:
+        refuse(f"expected a number that a float holds exactly as {name}")
+    return kind(found)
 
 
 def _floats(value: object, name: str) -> Any:
@@ -177,7 +149,7 @@ def _floats(value: object, name: str) -> Any:
     if type(value) is float:
         return value
     if not isinstance(value, ArrayInfo) or value.fields or value.dtype[1:] != "f8":
-        _refuse(f"expected an array of float64 as {name}")
+        refuse(f"expected an array of float64 as {name}")
     return value.to_numpy()
 
 
@@ -230,14 +202,12 @@ def _space_of(value: object) -> Space | None:
 def _dense(info: ArrayInfo) -> ArrayInfo:
     """Return the same items in C order and little-endian."""
     if info.fields or info.dtype[1:] not in ITEM_SIZES:
-        message = f"expected arrays of plain numbers in a space, got {quote(info.dtype, 40)}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected arrays of plain numbers in a space, got {quote(info.dtype, 40)}")
     order = "|" if ITEM_SIZES[info.dtype[1:]] == 1 else "<"
     dtype = order + info.dtype[1:]
     if (info.dtype, info.order, info.axes) == (dtype, "C", ()):
         return info._replace(buffer=info.read(), is_scalar=False)
-    items = info.to_numpy()
-    return ArrayInfo(dtype, info.shape, "C", items.astype(dtype).tobytes(), is_scalar=False)
+    return ArrayInfo(dtype, info.shape, "C", info.to_numpy().astype(dtype).tobytes(), is_scalar=False)
 
 
 WHOLE_FILE: Final = "vecnormalize.pkl"
@@ -245,7 +215,6 @@ WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")
 """The name in rl_zoo3, and that in many tutorials and Hub folders."""
 OBSERVATIONS_FILE: Final = "obs_rms.pkl"
 RETURNS_FILE: Final = "ret_rms.pkl"
-_ELSEWHERE: Final = ("torch-legacy", "data-json", "safetensors")
 
 
 def read_vecnormalize(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
@@ -281,7 +250,7 @@ def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instan
     name = ""
     if isinstance(source, Archive):
         value: Any = source.value if isinstance(source, PickledArchive) else None
-        return _name_part(value, next(iter(source.entries))) if class_of(value) else source
+        return {find_file_name(value, next(iter(source.entries))): value} if class_of(value) else source
     if isinstance(source, (str, os.PathLike)):
         if is_folder(source):
             return _read_folder(source if is_url(source) else os.fsdecode(source), limits)
@@ -291,15 +260,11 @@ def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instan
     if kind == "zip":
         return open_archive(opened.view(0, opened.size), Budget(limits))
     if kind != "pickle":
-        if kind in _ELSEWHERE:
-            message = "expected a pickle of a VecNormalize, or a bundle"
-            raise UnsupportedError(message)
+        if kind in ("torch-legacy", "data-json", "safetensors"):
+            refuse_unsupported("expected a pickle of a VecNormalize, or a bundle")
         refuse_kind(kind, opened)
-    return _name_part(read_pickle(opened, limits), name)
-
-
-def _name_part(value: Instance, name: str) -> dict[str, Instance]:
-    return {WHOLE_FILE if class_of(value) == "VecNormalize" else find_file_name(value, name): value}
+    found = read_pickle(opened, limits)
+    return {find_file_name(found, name): found}
 
 
 def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
@@ -311,19 +276,18 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
     value, decoder = decode_tree(pickle, budget)
     if not class_of(value):
         doubts = [doubt.message for doubt in decoder.issues.values()]
-        message = f"expected a pickle of a VecNormalize{f': {doubts[0]}' if doubts else ''}"
-        raise UnsupportedError(message)
-    made: Instance = value
-    return made
+        refuse_unsupported(f"expected a pickle of a VecNormalize{f': {doubts[0]}' if doubts else ''}")
+    return value  # type: ignore[no-any-return]
 
 
 def find_file_name(value: Instance, name: str) -> str:
-    """Return which of SB2's two files a ``RunningMeanStd`` is from, by the file's name and the shape."""
+    """Return which file a value is from: of SB2's two with a ``RunningMeanStd`` by the file's name and the shape."""
+    if class_of(value) == "VecNormalize":
+        return WHOLE_FILE
     has_dimensions = statistics_of(value, "the pickle").shape != ()
     if "ret_rms" in name:
         if has_dimensions:
-            message = "expected statistics of returns of shape (), got some with dimensions"
-            raise TensorError(message)
+            refuse("expected statistics of returns of shape (), got some with dimensions")
         return RETURNS_FILE
     return OBSERVATIONS_FILE if has_dimensions or "obs_rms" in name else RETURNS_FILE
 
@@ -350,8 +314,7 @@ def _read_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
             found = read_pickle(open_source(join_path(folder, name), budget=Budget(limits)), limits)
             is_whole = class_of(found) == "VecNormalize"
             if is_whole != (name in WHOLE_FILES) or (not is_whole and find_file_name(found, name) != name):
-                message = "expected the pickle that the file is named for"
-                raise UnsupportedError(message)
+                refuse_unsupported("expected the pickle that the file is named for")
         except SbformatError as error:
             raise error.within(name) from None
         made[WHOLE_FILE if is_whole else name] = found
@@ -365,8 +328,7 @@ def make_vecnormalize(parts: dict[str, Instance]) -> VecNormalize:
     found: dict[str, RunningMeanStd] = {name: statistics_of(value, name) for name, value in parts.items()}
     libraries = {library_of(value) for value in parts.values()}
     if len(libraries) > 1:
-        message = f"expected files of one library, got {', '.join(sorted(map(quote, libraries)))}"
-        raise UnsupportedError(message)
+        refuse_unsupported(f"expected files of one library, got {', '.join(sorted(map(quote, libraries)))}")
     return VecNormalize(
         obs_rms=found.get(OBSERVATIONS_FILE),
         ret_rms=found.get(RETURNS_FILE),
@@ -378,20 +340,14 @@ def make_vecnormalize(parts: dict[str, Instance]) -> VecNormalize:
 
 _CLASS: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
 _STATISTICS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
-_PROTOCOL: Final = 4
 _MOST_ENVS: Final = 65_536
 """Up to so many environments get a seed and options each; with more, SB3 takes those of the wrapped environment."""
-_FIRST_COUNT: Final = 1e-4
 _ANY: Final = Limits()._replace(pickle_bytes=2**40, pickle_nodes=2**31)
 """Limits for pickles that this module wrote."""
 
 
 def write_vecnormalize(
-    value: VecNormalize,
-    path: str | os.PathLike[str],
-    *,
-    target: str | Release = NEWEST,
-    overwrite: bool = False,
+    value: VecNormalize, path: str | os.PathLike[str], *, target: str | Release = NEWEST, overwrite: bool = False
 ) -> None:
     """Write a ``vecnormalize.pkl`` for SB3, completely or not at all (STATISTICS.md 17.4).
 
@@ -432,11 +388,10 @@ def writes_vecnormalize(value: VecNormalize, *, target: str | Release = NEWEST) 
     require_type(value, VecNormalize, "a VecNormalize")
     release = parse_target(target)
     made = _new(_CLASS, Dict(_state(value, release)))
-    data = encode_pickle(made, protocol=_PROTOCOL)
+    data = encode_pickle(made, protocol=4)
     again = vecnormalize_of(read_pickle(BytesSource(data), _ANY))
     if again.obs_rms != value.obs_rms or again.norm_obs_keys != value.norm_obs_keys:
-        message = "the written pickle does not contain the same statistics"
-        raise TensorError(message)
+        refuse("the written pickle does not contain the same statistics")
     return data
 
 
@@ -445,46 +400,39 @@ def _state(value: VecNormalize, release: Release) -> list[tuple[object, object]]
     import numpy as np
 
     nothing = np.zeros(0)
-    returns = value.ret_rms or RunningMeanStd(np.zeros(()), np.ones(()), _FIRST_COUNT)
+    returns = value.ret_rms or RunningMeanStd(np.zeros(()), np.ones(()), 1e-4)
     made = [
         *_of_environment(value, release),
         ("norm_obs", value.norm_obs),
         ("norm_obs_keys", None if value.norm_obs_keys is None else list(value.norm_obs_keys)),
-        *([] if value.obs_rms is None else [("obs_rms", _encode_by_key(value.obs_rms, _encode_statistics))]),
-        ("ret_rms", _encode_statistics(returns)),
+        *([] if value.obs_rms is None else [("obs_rms", _encode(value.obs_rms))]),
+        ("ret_rms", _encode(returns)),
         *((name, getattr(value, name)) for name in NUMBERS),
         ("training", value.training),
         ("norm_reward", value.norm_reward),
-        ("old_reward", _encode_array(nothing if value.old_reward is None else value.old_reward)),
+        ("old_reward", _encode(nothing if value.old_reward is None else value.old_reward)),
     ]
     if value.old_obs is not None or release < RESET_OPTIONS:  # old releases always have one
-        made.append(("old_obs", _encode_by_key(nothing if value.old_obs is None else value.old_obs, _encode_array)))
+        made.append(("old_obs", _encode(nothing if value.old_obs is None else value.old_obs)))
     return made
 
 
 def _of_environment(value: VecNormalize, release: Release) -> list[tuple[object, object]]:
     """Return the attributes that SB3 copies from the wrapped environment."""
-    made: list[tuple[object, object]] = []
-    if value.num_envs is not None:
-        made.append(("num_envs", value.num_envs))
-    spaces = _spaces(value, release)
-    made += [pair for pair in spaces if pair[0] != "obs_spaces"]
+    names = ("observation_space", "action_space")
+    held: dict[str, object] = {name: getattr(value, name) for name in names if getattr(value, name) is not None}
+    if value.observation_space is not None and value.observation_space.has_keys:
+        held["obs_spaces"] = dict(value.observation_space.parts())
+    # Encoded together, so that the parts of a Dict space are shared with obs_spaces, as in SB3.
+    tree: Any = decode_pickle(encode(held, release), Budget(_ANY)).value
+    made: list[tuple[object, object]] = [] if value.num_envs is None else [("num_envs", value.num_envs)]
+    made += [pair for pair in tree if pair[0] != "obs_spaces"]
     if value.num_envs is not None and value.num_envs <= _MOST_ENVS:
         count = range(value.num_envs)
         made += [("reset_infos", [Dict() for _ in count]), ("_seeds", [None for _ in count])]
         made += [("_options", [Dict() for _ in count])] if release >= RESET_OPTIONS else []
     made += [("render_mode", None), ("metadata", Dict([("render_modes", [])]))]
-    return made + [pair for pair in spaces if pair[0] == "obs_spaces"]
-
-
-def _spaces(value: VecNormalize, release: Release) -> list[tuple[object, object]]:
-    """Return the spaces as gymnasium's; the parts of a Dict space are shared with ``obs_spaces``."""
-    names = ("observation_space", "action_space")
-    held: dict[str, object] = {name: getattr(value, name) for name in names if getattr(value, name) is not None}
-    if value.observation_space is not None and value.observation_space.has_keys:
-        held["obs_spaces"] = dict(value.observation_space.parts())
-    tree: Any = decode_pickle(encode(held, release), Budget(_ANY)).value
-    return list(tree)
+    return made + [pair for pair in tree if pair[0] == "obs_spaces"]
 
 
 def _new(pair: tuple[str, str], state: Dict) -> Call:
@@ -493,15 +441,14 @@ def _new(pair: tuple[str, str], state: Dict) -> Call:
     return made
 
 
-def _encode_by_key(value: Any, make: Any) -> Any:
-    return Dict([(key, make(part)) for key, part in value.items()]) if isinstance(value, dict) else make(value)
+def _encode(value: Any) -> Any:
+    """Return the tree of an array, of statistics, or of these by key.
 
-
-def _encode_statistics(value: RunningMeanStd) -> Call:
-    pairs: list[tuple[object, object]] = [("mean", _encode_array(value.mean)), ("var", _encode_array(value.var))]
-    return _new(_STATISTICS, Dict([*pairs, ("count", value.count)]))
-
-
-def _encode_array(array: np.ndarray) -> Call:
-    """Return an array in the one form that numpy 1 and 2 load without a warning."""
-    return encode_array(ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False))
+    Arrays have the one form that numpy 1 and 2 load without a warning.
+    """
+    if isinstance(value, dict):
+        return Dict([(key, _encode(part)) for key, part in value.items()])
+    if isinstance(value, RunningMeanStd):
+        parts = [("mean", _encode(value.mean)), ("var", _encode(value.var)), ("count", value.count)]
+        return _new(_STATISTICS, Dict(parts))
+    return encode_array(ArrayInfo(value.dtype.str, value.shape, "C", value.tobytes(), is_scalar=False))

@@ -11,6 +11,7 @@ from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, Va
 from sbformat.known.spaces import Space
 from sbformat.pkl.numpy import ITEM_SIZES
 from sbformat.pth.compare import Mismatch
+from sbformat.pth.values import refuse, refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,8 +75,7 @@ class RunningMeanStd(_Comparable):
         object.__setattr__(self, "var", _freeze(self.var, "var", "float64"))
         object.__setattr__(self, "count", _number(self.count, "count"))
         if self.mean.shape != self.var.shape:
-            message = f"expected mean and variance of one shape, got {self.mean.shape} and {self.var.shape}"
-            raise TensorError(message)
+            refuse(f"expected mean and variance of one shape, got {self.mean.shape} and {self.var.shape}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -218,8 +218,7 @@ class VecNormalize(_Comparable):
             return deepcopy(obs)
         if isinstance(self.obs_rms, dict) != isinstance(obs, dict):
             wanted, given = ("a dict", "an array") if isinstance(self.obs_rms, dict) else ("an array", "a dict")
-            message = f"expected {wanted} as the observation, as the statistics have it, got {given}"
-            raise TensorError(message)
+            refuse(f"expected {wanted} as the observation, as the statistics have it, got {given}")
         with np.errstate(all="ignore"):  # the file chooses the numbers: infinities and NaN are results, as in SB3
             if not isinstance(self.obs_rms, dict):
                 statistics = _require(self.obs_rms, "obs_rms")
@@ -238,24 +237,24 @@ class VecNormalize(_Comparable):
 
 def _convert_fields(value: VecNormalize) -> None:
     """Convert every field to its type."""
-    numbers = {name: _number(getattr(value, name), name) for name in NUMBERS}
+    made: dict[str, Any] = {name: _number(getattr(value, name), name) for name in NUMBERS}
     for name in FLAGS:
         if type(getattr(value, name)) is not bool:
-            _refuse(f"expected a bool as {name}, got {type(getattr(value, name)).__name__}")
+            refuse_unsupported(f"expected a bool as {name}, got {type(getattr(value, name)).__name__}")
     if value.library not in LIBRARIES:
-        _refuse(f"expected {' or '.join(LIBRARIES)} as library, got {quote(value.library, 40)}")
+        refuse_unsupported(f"expected {' or '.join(LIBRARIES)} as library, got {quote(value.library, 40)}")
     if value.num_envs is not None and (type(value.num_envs) is not int or not 0 < value.num_envs < _MOST_ENVS):
-        _refuse(f"expected an integer from 1 to {_MOST_ENVS - 1} as num_envs")
+        refuse_unsupported(f"expected an integer from 1 to {_MOST_ENVS - 1} as num_envs")
     obs_rms: Any = value.obs_rms
     if isinstance(obs_rms, Mapping):
         obs_rms = dict(obs_rms)
     keys = value.norm_obs_keys
     if keys is None and isinstance(obs_rms, dict):
         keys = tuple(obs_rms)
-    if isinstance(keys, str) or any(type(key) is not str for key in (*(keys or ()), *_keys(obs_rms))):
-        _refuse("expected text as the keys of observations")
-    made = {
-        **numbers,
+    every = (*(keys or ()), *(obs_rms if isinstance(obs_rms, dict) else ()))
+    if isinstance(keys, str) or any(type(key) is not str for key in every):
+        refuse_unsupported("expected text as the keys of observations")
+    made |= {
         "obs_rms": obs_rms,
         "norm_obs_keys": None if keys is None else tuple(keys),
         "old_obs": _freeze_arrays(value.old_obs, "old_obs"),
@@ -271,59 +270,47 @@ def _freeze_arrays(value: Any, name: str) -> Any:
     return None if value is None else _freeze(value, name)
 
 
-def _keys(value: object) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, dict) else ()
-
-
 def _check_statistics(value: VecNormalize) -> None:
     """Check that the statistics exist that ``norm_obs`` and ``norm_reward`` need."""
-    found = value.obs_rms
-    parts = found.values() if isinstance(found, dict) else (found,)
-    is_by_key = isinstance(found, dict)
-    if any(not isinstance(part, RunningMeanStd) and (part is not None or is_by_key) for part in parts):
-        _refuse("expected a RunningMeanStd as obs_rms, or a dict of such")
+    found, keys = value.obs_rms, value.norm_obs_keys
+    parts = found.values() if isinstance(found, dict) else () if found is None else (found,)
+    if not all(isinstance(part, RunningMeanStd) for part in parts):
+        refuse_unsupported("expected a RunningMeanStd as obs_rms, or a dict of such")
     if value.ret_rms is not None and not isinstance(value.ret_rms, RunningMeanStd):
-        _refuse("expected a RunningMeanStd as ret_rms")
+        refuse_unsupported("expected a RunningMeanStd as ret_rms")
     if value.norm_obs:
         _require(found, "obs_rms")
-        _check_keys(value.norm_obs_keys, found)
+        if keys is not None and not isinstance(found, dict):
+            refuse_unsupported("expected statistics by key, since norm_obs_keys is set")
+        for key in keys or ():
+            if key not in found:  # type: ignore[operator]
+                raise MissingEntryError(key, present=found, what="statistics of the key")  # type: ignore[arg-type]
     if value.norm_reward:
         _require(value.ret_rms, "ret_rms")
     if value.ret_rms is not None and value.ret_rms.shape != ():
-        message = f"expected statistics of returns of shape (), got {value.ret_rms.shape}"
-        raise TensorError(message)
-
-
-def _check_keys(keys: tuple[str, ...] | None, found: object) -> None:
-    if keys is not None and not isinstance(found, dict):
-        _refuse("expected statistics by key, since norm_obs_keys is set")
-    for key in keys or ():
-        if key not in found:  # type: ignore[operator]
-            raise MissingEntryError(key, present=found, what="statistics of the key")  # type: ignore[arg-type]
+        refuse(f"expected statistics of returns of shape (), got {value.ret_rms.shape}")
 
 
 def _check_spaces(value: VecNormalize) -> None:
     """Check that statistics have the shapes of the observation space."""
     for name in ("observation_space", "action_space"):
         space: Any = getattr(value, name)
-        if space is not None and not (isinstance(space, Space)):
-            _refuse(f"expected a space as {name}")
+        if space is not None and not isinstance(space, Space):
+            refuse_unsupported(f"expected a space as {name}")
         require_levels(space)
     found, outer = value.obs_rms, value.observation_space
-    spaces: Mapping[Any, Space | None] = {"": outer}
-    if isinstance(found, dict) and outer is not None:
-        if not outer.has_keys:
-            message = "expected a Dict as the observation space, since there are statistics by key"
-            raise TensorError(message)
-        spaces = outer.parts()
+    if found is None or outer is None:
+        return
+    if isinstance(found, dict) and not outer.has_keys:
+        refuse("expected a Dict as the observation space, since there are statistics by key")
+    spaces: Mapping[Any, Space | None] = outer.parts() if isinstance(found, dict) else {"": outer}
     for key, statistics in (found if isinstance(found, dict) else {"": found}).items():
-        if outer is not None and key not in spaces:
+        if key not in spaces:
             raise MissingEntryError(key, present=spaces, what="space of the key")
-        space = spaces.get(key)
-        if statistics is not None and space is not None and space.bounds and space.shape != statistics.shape:
+        space = spaces[key]
+        if space is not None and space.bounds and space.shape != statistics.shape:
             of = f" of {quote(key)}" if key else ""
-            message = f"expected statistics{of} of shape {space.shape}, that of the space, got {statistics.shape}"
-            raise TensorError(message)
+            refuse(f"expected statistics{of} of shape {space.shape}, that of the space, got {statistics.shape}")
 
 
 def require_levels(space: Space | None) -> None:
@@ -334,15 +321,11 @@ def require_levels(space: Space | None) -> None:
     while waiting:
         part, level = waiting.pop()
         if level > _MOST_LEVELS:
-            _refuse(f"a space has more than {_MOST_LEVELS} levels")
+            refuse_unsupported(f"a space has more than {_MOST_LEVELS} levels")
         if part is None or known.get(id(part), 0) >= level:
             continue
         known[id(part)] = level
         waiting += [(inner, level + 1) for inner in part.inner_spaces()]
-
-
-def _refuse(message: str) -> NoReturn:
-    raise UnsupportedError(message)
 
 
 def _require(value: T | None, name: str) -> T:
@@ -355,7 +338,7 @@ def _number(value: Any, name: str) -> float:
     import numpy as np
 
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        _refuse(f"expected a number as {name}")
+        refuse_unsupported(f"expected a number as {name}")
     try:
         return float(value)
     except OverflowError:
@@ -385,24 +368,21 @@ def _require_array(value: Any, name: str, kinds: str = _KINDS) -> Any:
         message = f"expected an array as {name}, got lists of different lengths"
         raise TensorError(message) from None
     if array.dtype.hasobject:
-        message = f"expected an array of numbers as {name}"
-        raise TensorError(message)
+        refuse(f"expected an array of numbers as {name}")
     if array.dtype.kind not in kinds:
         _refuse_dtype(array, name)
     return array
 
 
 def _refuse_dtype(array: Any, name: str) -> NoReturn:
-    message = f"expected numbers as {name}, got {quote(array.dtype, 40)}"
-    raise TensorError(message)
+    refuse(f"expected numbers as {name}, got {quote(array.dtype, 40)}")
 
 
 def _check_shape(obs: Any, statistics: RunningMeanStd, name: str) -> Any:
     array = _require_array(obs, name)[()]
     rank = len(statistics.shape)
     if array.ndim < rank or array.shape[array.ndim - rank :] != statistics.shape:
-        message = f"expected {name} of a shape that ends with {statistics.shape}, got {array.shape}"
-        raise TensorError(message)
+        refuse(f"expected {name} of a shape that ends with {statistics.shape}, got {array.shape}")
     return array
 
 
@@ -442,21 +422,17 @@ def find_mismatches(vecnormalize: VecNormalize, space: object) -> Iterator[Misma
     statistics = vecnormalize.obs_rms
     if not vecnormalize.norm_obs or statistics is None or not isinstance(space, Space):
         return
+    if isinstance(statistics, dict) != space.has_keys:
+        message = "expected statistics by key, as for a Dict space, got those of one array"
+        if not space.has_keys:
+            message = "expected statistics of one array, got statistics by key, as for a Dict space"
+        if space.has_keys or space.shape is not None:
+            yield Mismatch("obs_rms", "shape", message)
+        return
     if not isinstance(statistics, dict):
-        if space.has_keys:
-            yield Mismatch(
-                "obs_rms", "shape", "expected statistics by key, as for a Dict space, got those of one array"
-            )
-        else:
-            yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
+        yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
         return
     keys = vecnormalize.norm_obs_keys
-    if not space.has_keys:
-        if space.shape is not None:
-            yield Mismatch(
-                "obs_rms", "shape", "expected statistics of one array, got statistics by key, as for a Dict space"
-            )
-        return
     parts = space.parts()
     for key in statistics if keys is None else keys:
         path = f"obs_rms/{escape(key, 80)}"
