@@ -137,12 +137,13 @@ class _ReducedMachine(Machine):
         """The dict that represents every empty dict that was left out."""
         self._is_lost = False
 
-    def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
-        start = position + size
-        if self._leaves and int.from_bytes(self.data[position:start], "little") >= self._threshold:
-            leaf = self._leaves.popleft()
-            return (self._empties(leaf) if isinstance(leaf, int) else leaf), start
-        return self.counted(position, size)
+    def payload(self, size: int) -> bytes | Unread:
+        start = self.position + size
+        if not self._leaves or int.from_bytes(self.data[self.position : start], "little") < self._threshold:
+            return self.counted(size)
+        self.position = start
+        leaf = self._leaves.popleft()
+        return self._empties(leaf) if isinstance(leaf, int) else leaf
 
     def _empties(self, count: int) -> Any:
         """Push ``count`` empty dicts except the last one, which is returned, and store all in the memo."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from sbformat.constants import SURROGATE_PAIR
 from sbformat.errors import LimitError, PickleError, quote
 from sbformat.pkl.tree import COMPOSITES, Call, Dict, Extension, Global, Node, Set, Unread, Update
 
 if TYPE_CHECKING:
+    from struct import Struct
+
     from sbformat.limits import Limits
     from sbformat.pkl.tree import How, UpdateHow
 
@@ -141,8 +143,8 @@ class State:
 
     __slots__ = (
         "base", "built", "changed", "data", "discarded", "encoding", "far_memo", "is_counted", "is_lenient", "is_small",
-        "is_unframed", "limits", "log", "long", "long_cost", "marked", "memo", "notes", "protocol", "referred", "room",
-        "stack", "whole",
+        "is_unframed", "limits", "log", "long", "long_cost", "marked", "memo", "notes", "position", "protocol",
+        "referred", "room", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str, room: int) -> None:
@@ -151,6 +153,8 @@ class State:
         """The frame, or the whole pickle outside frames."""
         self.base = 0
         """The offset of the frame in the pickle; 0 outside frames."""
+        self.position = 0
+        """The offset in ``data`` of the argument that a handler takes."""
         self.limits = limits
         self.room = room
         size = len(data)
@@ -192,8 +196,7 @@ class State:
         """Return text, unless it contains two surrogates that are one character in UTF-16 (FORMAT.md 5.1)."""
         if re.search(SURROGATE_PAIR, text):
             if not self.is_lenient:
-                message = "expected text without a pair of surrogates, got one"
-                raise PickleError(message)
+                refuse("expected text without a pair of surrogates, got one")
             self.notes.is_odd = True
         return text
 
@@ -295,8 +298,7 @@ class State:
             if self.is_lenient:
                 change_plain(self.notes, how, target, value, len(self.log))
                 return
-            message = f"expected a value that {how} can change, got a {type(target).__name__.lower()}"
-            raise PickleError(message)
+            refuse(f"expected a value that {how} can change, got a {type(target).__name__.lower()}")
         self.note_change(target)
         change = Update(how, target, value)
         if target.updates is None:
@@ -324,8 +326,7 @@ class State:
         :param items: keys and values, alternating
         """
         if len(items) & 1:
-            message = "expected pairs of key and value for SETITEMS, got an odd number of values"
-            raise PickleError(message)
+            refuse("expected pairs of key and value for SETITEMS, got an odd number of values")
         pairs = zip(items[::2], items[1::2])
         if type(target) is Dict:
             self.note_change(target)
@@ -333,21 +334,13 @@ class State:
         else:
             self.update("SETITEMS", target, list(pairs))
 
-    def append_items(self, target: object, items: list[object]) -> None:
-        """Execute APPEND or APPENDS."""
-        if type(target) is list:
+    def add_items(self, how: Literal["APPENDS", "ADDITEMS"], target: object, items: list[object]) -> None:
+        """Execute APPEND, APPENDS or ADDITEMS."""
+        if type(target) is (list if how == "APPENDS" else Set):
             self.note_change(target)
-            target.extend(items)
+            target.extend(items)  # type: ignore[attr-defined]
         else:
-            self.update("APPENDS", target, items)
-
-    def add_items(self, target: object, items: list[object]) -> None:
-        """Execute ADDITEMS."""
-        if type(target) is Set:
-            self.note_change(target)
-            target.extend(items)
-        else:
-            self.update("ADDITEMS", target, items)
+            self.update(how, target, items)
 
     def text(self, raw: bytes) -> str:
         """Decode an 8-bit string of Python 2 with the encoding that the caller chose."""
@@ -362,26 +355,35 @@ class State:
             self.notes.is_odd = True
             return raw.decode("latin-1")
 
-    # -- arguments ------------------------------------------------------------------------------------
+    # -- arguments: they are taken at ``position``, which moves -----------------------------------------
 
-    def line(self, position: int) -> tuple[bytes, int]:
-        """Return the line of text at ``position`` without its newline, and the position after it."""
-        stop = self.data.find(b"\n", position)
+    def unpack(self, layout: Struct) -> Any:
+        """Take a number."""
+        start = self.position
+        self.position = start + layout.size
+        return layout.unpack_from(self.data, start)[0]
+
+    def line(self) -> bytes:
+        """Take a line of text; return it without its newline."""
+        start = self.position
+        stop = self.data.find(b"\n", start)
         if stop < 0:
             message = "expected a line of text, got no newline"
-            raise cut_short(message, position)
-        return self.data[position:stop], stop + 1
+            raise cut_short(message, start)
+        self.position = stop + 1
+        return self.data[start:stop]
 
-    def counted(self, position: int, size: int, *, signed: bool = False) -> tuple[bytes, int]:
-        """Return the bytes that follow a length of ``size`` bytes, and the position after them."""
-        start = position + size
-        length = int.from_bytes(self.data[position:start], "little", signed=signed)
+    def counted(self, size: int, *, signed: bool = False) -> bytes:
+        """Take the bytes that follow a length of ``size`` bytes."""
+        start = self.position + size
+        length = int.from_bytes(self.data[self.position : start], "little", signed=signed)
         stop = start + length
         if not start <= stop <= len(self.data):
             too_long(start, stop)
         if length > LONG:
             self.add_long(length)
-        return self.data[start:stop], stop
+        self.position = stop
+        return self.data[start:stop]
 
     def long_text(self, start: int) -> int:
         """Count a text of more than 255 bytes, and return the position after it.
@@ -394,21 +396,20 @@ class State:
         self.add_long(stop - start, self.data[start:stop])
         return stop
 
-    def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
-        """Return a bytes object that follows its length, and the position after it; ``out_of_core`` overrides this."""
-        return self.counted(position, size)
+    def payload(self, size: int) -> bytes | Unread:
+        """Take a bytes object that follows its length; ``out_of_core`` overrides this."""
+        return self.counted(size)
 
-    def decimal(self, position: int) -> tuple[int, int]:
-        """Return the memo index in a line of text, and the position after the line."""
-        text, position = self.line(position)
-        if not re.fullmatch(_INDEX, text):
-            index = text.partition(b"\0")[0].strip()
-            if self.is_lenient and re.fullmatch(_ODD_INDEX, index):
-                self.notes.is_odd = True
-                return abs(int(index)), position  # of negative numbers CPython accepts -0 alone
-            message = f"expected a memo index, got {quote(text.decode('latin-1'))}"
-            raise PickleError(message, offset=position)
-        return int(text), position
+    def decimal(self) -> int:
+        """Take the memo index in a line of text."""
+        text = self.line()
+        if re.fullmatch(_INDEX, text):
+            return int(text)
+        index = text.partition(b"\0")[0].strip()
+        if not self.is_lenient or not re.fullmatch(_ODD_INDEX, index):
+            refuse(f"expected a memo index, got {quote(text.decode('latin-1'))}", self.position)
+        self.notes.is_odd = True
+        return abs(int(index))  # of negative numbers CPython accepts -0 alone
 
     # -- limits and frames ----------------------------------------------------------------------------
 
@@ -416,15 +417,21 @@ class State:
         """Raise the error for a count that exceeds its limit."""
         raise LimitError(limit, allowed=getattr(self.limits, limit), actual=actual)
 
-    def enter_frame(self, start: int, size: int) -> None:
+    def enter_frame(self, size: int) -> None:
         """Continue in a frame: a slice, so that no opcode can read beyond it."""
+        start = self.position
         if self.base:
-            message = "a frame starts inside another frame"
-            raise PickleError(message, offset=start)
+            refuse("a frame starts inside another frame", start)
         if size > len(self.whole) - start:
             too_long(start, start + size)
         self.data = self.whole[start : start + size]
         self.base = start
+        self.position = 0
+
+
+def refuse(message: str, offset: int | None = None) -> NoReturn:
+    """Raise the error of this layer."""
+    raise PickleError(message, offset=offset)
 
 
 def too_long(start: int, stop: int) -> NoReturn:
@@ -445,11 +452,9 @@ def make_call(how: How, func: object, args: object, kwargs: object = None) -> Ca
     if type(func) is Global and type(args) is tuple:
         return Call(how, func, args, kwargs)
     if not isinstance(func, Node):
-        message = f"expected a name or node for {how} to call, got a {type(func).__name__.lower()}"
-        raise PickleError(message)
+        refuse(f"expected a name or node for {how} to call, got a {type(func).__name__.lower()}")
     if type(args) is not tuple and not isinstance(args, Node):
-        message = f"expected a tuple of arguments for {how}, got a {type(args).__name__.lower()}"
-        raise PickleError(message)
+        refuse(f"expected a tuple of arguments for {how}, got a {type(args).__name__.lower()}")
     return Call(how, func, args, kwargs)
 
 
