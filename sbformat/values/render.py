@@ -51,7 +51,7 @@ from sbformat.known.types import (
     TrainFreq,
     Value,
 )
-from sbformat.pkl.encode import render_call
+from sbformat.pkl.disassembly import render_call
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
