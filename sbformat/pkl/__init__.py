@@ -5,7 +5,8 @@ The encoder is imported when it is first used: most programs only read.
 
 from typing import TYPE_CHECKING
 
-from sbformat.pkl.decode import Attempt, Pickle, attempt, decode_next, decode_pickle, loads, trace
+from sbformat.pkl.decode import Attempt, attempt, decode_next, decode_pickle, loads, trace
+from sbformat.pkl.machine import Pickle
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:

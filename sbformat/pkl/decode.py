@@ -13,6 +13,7 @@ from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.machine import Machine, Pickle
 from sbformat.pkl.opcodes import Reading, readings
+from sbformat.pkl.state import refuse
 
 if TYPE_CHECKING:
     from sbformat.io.source import Cursor
@@ -58,8 +59,7 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     budget.work(cost)
     budget.keep(cost)
     if pickle.size != len(whole):
-        message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
-        raise PickleError(message, offset=pickle.size)
+        refuse(f"{len(whole) - pickle.size} bytes follow the STOP of the pickle", pickle.size)
     return pickle
 
 
@@ -133,10 +133,6 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
 
     Where a frame is wrong, each way in which an unpickler may continue is decoded, too. Numbers and texts are read as
     CPython reads them, even in forms that no pickler writes.
-
-    :param data: the pickle, and the bytes that follow it
-    :param budget: the budget of the operation
-    :param encoding: as in :func:`~sbformat.pkl.decode.decode_pickle`
     """
     try:
         budget.spend("pickle_bytes", len(data))
@@ -145,20 +141,14 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
     found = _attempt(data, budget, encoding)
     if found.error is None or isinstance(found.error, LimitError) or _FRAME not in data:
         return found  # where a frame is wrong, the first reading ends, before any limit
-    ways = readings(data, budget.limits.pickle_opcodes)
-    others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
+    ways, is_complete = readings(data, budget.limits.pickle_opcodes)
+    others = [_attempt(way.data, budget, encoding, way) for way in ways]
     is_more = [other for other in others if other.log or other.pickle is not None]
-    return found._replace(others=tuple(is_more), is_ambiguous=not ways.is_complete)
+    return found._replace(others=tuple(is_more), is_ambiguous=not is_complete)
 
 
 def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii") -> list[int]:
-    """Return the offset of the opcode that caused each row of an attempt's log.
-
-    :param data: the bytes of the attempt
-    :param found: the attempt
-    :param budget: the budget of the operation
-    :param encoding: the encoding of the attempt
-    """
+    """Return the offset of the opcode that caused each row of an attempt's log, from the bytes of the attempt."""
     offsets: list[int] = []
     read = data if found.reading is None else found.reading.data
     machine = _lenient_machine(read, budget, encoding, found.reading)
@@ -194,9 +184,9 @@ def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None
         reached=reached,
         built=machine.built,
         ends=tuple(sorted(ends)),
-        faults=tuple(dict.fromkeys(machine.notes.faults)),
-        changes=tuple(machine.notes.changes),
-        is_uncertain=machine.notes.is_uncertain,
+        faults=tuple(dict.fromkeys(machine.faults)),
+        changes=tuple(machine.changes),
+        is_uncertain=machine.is_uncertain,
         reading=reading,
     )
 

@@ -14,7 +14,7 @@ from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Pe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.machine import Pickle
 
 _SHOWN: Final = 120
 _SHOWN_BYTES: Final = 24

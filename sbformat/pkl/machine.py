@@ -124,7 +124,7 @@ def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> Any:
         value = parse(text) if len(text) <= _ODD_DIGITS else 0  # its value has no effect on what follows
     except ValueError:
         return None
-    state.notes.is_odd = True
+    state.is_odd = True
     return value
 
 
@@ -196,7 +196,7 @@ def _string(state: State) -> None:
     is_quoted = len(text) >= 2 and text[:1] in (b"'", b'"') and text[:1] == text[-1:]
     # every backslash starts an escape that Python 2 wrote: checked in linear time and memory
     if is_quoted and re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  ")):
-        is_quoted = state.notes.is_odd = state.is_lenient
+        is_quoted = state.is_odd = state.is_lenient
         body = re.sub(_ANY_ESCAPE, _escape, body).replace(b"\\", b"\\\\")
     if not is_quoted:
         refuse("expected a quoted STRING with the escapes of Python 2, got another one", state.position)
@@ -759,7 +759,7 @@ class Machine(State):
             flags.append("a value is changed after a second reference to it, as happens when a value contains itself")
         if position < len(self.data) and self.base:
             flags.append("a frame extends beyond STOP")
-        if self.notes.is_odd:
+        if self.is_odd:
             flags.append("a number or text is encoded in an unusual way")
         left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
         return Pickle(

@@ -21,98 +21,6 @@ if TYPE_CHECKING:
     from sbformat.pkl.tree import How, UpdateHow
 
 
-class Notes:
-    """What is unusual about one pickle. All but ``frozen`` stays empty unless the machine is lenient."""
-
-    __slots__ = ("changes", "faults", "frozen", "is_odd", "is_uncertain")
-
-    def __init__(self) -> None:
-        self.is_odd = False
-        """A number, text or change is encoded as no pickler encodes it."""
-        self.is_uncertain = False
-        """A value was changed in a way that is not followed here: what a call receives is unknown."""
-        self.faults: list[str] = []
-        """What CPython refuses, although this machine continues."""
-        self.changes: list[tuple[object, int]] = []
-        """Values that were changed after a second reference to them, and bytearrays that were changed at all, each with
-        the length of the log at that moment: an earlier call received the value as it was before."""
-        self.frozen: dict[int, tuple[bytearray, bytes]] = {}
-        """Bytearrays by identity, with the bytes that READONLY_BUFFER made of them."""
-
-    def note_change(self, target: object, rows: int, *, is_uncertain: bool = False) -> None:
-        """Note the change of a plain value.
-
-        :param target: the value
-        :param rows: the length of the log
-        :param is_uncertain: whether the result of the change is unknown
-        """
-        self.is_odd = True
-        self.changes.append((target, rows))
-        if is_uncertain or id(target) in self.frozen:
-            self.is_uncertain = True
-
-
-def change_plain(notes: Notes, how: UpdateHow, target: object, value: object, rows: int) -> None:
-    """Change a plain value as CPython does, and note the change or the fault.
-
-    :param notes: the notes of the machine
-    :param how: the opcode
-    :param target: the value to change, not a node
-    :param value: the state, items or pairs, as in :class:`~sbformat.pkl.tree.Update`
-    :param rows: the length of the log
-    """
-    if _is_without_effect(how, value):
-        notes.is_odd = True
-    elif how == "APPENDS" and _is_bytearray(target):
-        _append_bytes(notes, target, value, rows)
-    elif how == "SETITEMS" and (type(target) is list or _is_bytearray(target)):
-        _set_items(notes, target, value, rows)
-    else:
-        kind = type(target).__name__.lower()
-        notes.faults.append(f"{how} on a value of type {kind}, which every unpickler refuses")
-
-
-def _is_without_effect(how: UpdateHow, value: object) -> bool:
-    """Return whether CPython ignores a change: one of no items, or to a state that is None."""
-    if how != "BUILD":
-        return not value
-    state, slots = value if type(value) is tuple and len(value) == 2 else (value, None)
-    return state is None and (slots is None or (type(slots) is Dict and not slots))
-
-
-def _is_bytearray(target: object) -> bool:
-    return type(target) is bytearray or (type(target) is Unread and target.is_bytearray)
-
-
-def _append_bytes(notes: Notes, target: object, items: object, rows: int) -> None:
-    if type(target) is not bytearray or any(isinstance(item, Node) for item in items):  # type: ignore[attr-defined]
-        notes.note_change(target, rows, is_uncertain=True)
-    elif all(_is_byte(item) for item in items):  # type: ignore[attr-defined]
-        target.extend(items)  # type: ignore[arg-type]
-        notes.note_change(target, rows)
-    else:
-        notes.faults.append("APPENDS of a value that is not an integer below 256 to a bytearray")
-
-
-def _set_items(notes: Notes, target: object, pairs: object, rows: int) -> None:
-    for key, item in pairs:  # type: ignore[attr-defined]
-        if isinstance(key, Node) or type(target) is Unread or (type(target) is bytearray and isinstance(item, Node)):
-            notes.note_change(target, rows, is_uncertain=True)  # a slice, or a number that only the unpickler computes
-        elif (
-            not isinstance(key, int)
-            or not -len(target) <= key < len(target)  # type: ignore[arg-type]
-            or (type(target) is bytearray and not _is_byte(item))
-        ):
-            notes.faults.append("SETITEMS with an index or item that a list or bytearray refuses")
-        else:
-            target[key] = item  # type: ignore[index]
-            notes.note_change(target, rows)
-
-
-def _is_byte(item: object) -> bool:
-    return isinstance(item, int) and 0 <= item < 256
-
-
 FIX_IMPORTS_BELOW: Final = 3
 """Below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)."""
 
@@ -142,9 +50,9 @@ class State:
     """The stack, memo and log of one pickle, and what opcodes do to them. The parameters are those of ``Machine``."""
 
     __slots__ = (
-        "base", "built", "changed", "data", "discarded", "encoding", "far_memo", "is_counted", "is_lenient", "is_small",
-        "is_unframed", "limits", "log", "long", "long_cost", "marked", "memo", "notes", "position", "protocol",
-        "referred", "room", "stack", "whole",
+        "base", "built", "changed", "changes", "data", "discarded", "encoding", "far_memo", "faults", "frozen",
+        "is_counted", "is_lenient", "is_odd", "is_small", "is_uncertain", "is_unframed", "limits", "log", "long",
+        "long_cost", "marked", "memo", "position", "protocol", "referred", "room", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str, room: int) -> None:
@@ -169,7 +77,17 @@ class State:
         self.encoding = encoding
         self.is_lenient = False
         """Accept numbers and escapes that CPython accepts and no pickler writes, and note that they are unusual."""
-        self.notes = Notes()
+        self.is_odd = False
+        """A number, text or change is encoded as no pickler encodes it. This, and the following, only if lenient."""
+        self.is_uncertain = False
+        """A value was changed in a way that is not followed here: what a call receives is unknown."""
+        self.faults: list[str] = []
+        """What CPython refuses, although this machine continues."""
+        self.changes: list[tuple[object, int]] = []
+        """Values that were changed after a second reference to them, and bytearrays that were changed at all, each with
+        the length of the log at that moment: an earlier call received the value as it was before."""
+        self.frozen: dict[int, tuple[bytearray, bytes]] = {}
+        """Bytearrays by identity, with the bytes that READONLY_BUFFER made of them."""
         self.discarded: list[object] = []
         """Composite values that were popped: an unpickler creates them nevertheless."""
         self.is_unframed = False
@@ -197,7 +115,7 @@ class State:
         if re.search(SURROGATE_PAIR, text):
             if not self.is_lenient:
                 refuse("expected text without a pair of surrogates, got one")
-            self.notes.is_odd = True
+            self.is_odd = True
         return text
 
     def surrogate_text(self, raw: bytes) -> str:
@@ -250,10 +168,9 @@ class State:
 
         In CPython this is a view, which changes with the bytearray: ``changes`` treats that as uncertain.
         """
-        frozen = self.notes.frozen
-        if id(buffer) not in frozen:
-            frozen[id(buffer)] = buffer, bytes(buffer)
-        return frozen[id(buffer)][1]
+        if id(buffer) not in self.frozen:
+            self.frozen[id(buffer)] = buffer, bytes(buffer)
+        return self.frozen[id(buffer)][1]
 
     # -- memory ---------------------------------------------------------------------------------------
 
@@ -296,7 +213,7 @@ class State:
         """Log a change of a node. No other value has the method that the opcode would call."""
         if not isinstance(target, Node):
             if self.is_lenient:
-                change_plain(self.notes, how, target, value, len(self.log))
+                self.change_plain(how, target, value)
                 return
             refuse(f"expected a value that {how} can change, got a {type(target).__name__.lower()}")
         self.note_change(target)
@@ -312,7 +229,50 @@ class State:
         if id(target) in self.referred:
             self.changed.add(id(target))
             if self.is_lenient:
-                self.notes.changes.append((target, len(self.log)))
+                self.changes.append((target, len(self.log)))
+
+    def change_plain(self, how: UpdateHow, target: Any, value: Any) -> None:
+        """Change a value that is not a node as CPython does, and note the change or the fault."""
+        if _is_without_effect(how, value):
+            self.is_odd = True
+        elif how == "APPENDS" and _is_bytearray(target):
+            if type(target) is not bytearray or any(isinstance(item, Node) for item in value):
+                self.note_odd_change(target, is_uncertain=True)
+            elif all(_is_byte(item) for item in value):
+                target.extend(value)
+                self.note_odd_change(target)
+            else:
+                self.faults.append("APPENDS of a value that is not an integer below 256 to a bytearray")
+        elif how == "SETITEMS" and (type(target) is list or _is_bytearray(target)):
+            for key, item in value:
+                self.set_item(target, key, item)
+        else:
+            kind = type(target).__name__.lower()
+            self.faults.append(f"{how} on a value of type {kind}, which every unpickler refuses")
+
+    def set_item(self, target: Any, key: object, item: object) -> None:
+        """Change an item of a list or bytearray."""
+        if isinstance(key, Node) or type(target) is Unread or (type(target) is bytearray and isinstance(item, Node)):
+            self.note_odd_change(target, is_uncertain=True)  # a slice, or a number that only the unpickler computes
+        elif (
+            not isinstance(key, int)
+            or not -len(target) <= key < len(target)
+            or (type(target) is bytearray and not _is_byte(item))
+        ):
+            self.faults.append("SETITEMS with an index or item that a list or bytearray refuses")
+        else:
+            target[key] = item
+            self.note_odd_change(target)
+
+    def note_odd_change(self, target: object, *, is_uncertain: bool = False) -> None:
+        """Note the change of a plain value.
+
+        :param is_uncertain: whether the result of the change is unknown
+        """
+        self.is_odd = True
+        self.changes.append((target, len(self.log)))
+        if is_uncertain or id(target) in self.frozen:
+            self.is_uncertain = True
 
     def refer(self, value: object) -> object:
         """Note a second reference to a value, and return the value."""
@@ -352,7 +312,7 @@ class State:
         except UnicodeDecodeError:
             if not self.is_lenient:
                 raise
-            self.notes.is_odd = True
+            self.is_odd = True
             return raw.decode("latin-1")
 
     # -- arguments: they are taken at ``position``, which moves -----------------------------------------
@@ -408,7 +368,7 @@ class State:
         index = text.partition(b"\0")[0].strip()
         if not self.is_lenient or not re.fullmatch(_ODD_INDEX, index):
             refuse(f"expected a memo index, got {quote(text.decode('latin-1'))}", self.position)
-        self.notes.is_odd = True
+        self.is_odd = True
         return abs(int(index))  # of negative numbers CPython accepts -0 alone
 
     # -- limits and frames ----------------------------------------------------------------------------
@@ -427,6 +387,22 @@ class State:
         self.data = self.whole[start : start + size]
         self.base = start
         self.position = 0
+
+
+def _is_without_effect(how: UpdateHow, value: object) -> bool:
+    """Return whether CPython ignores a change: one of no items, or to a state that is None."""
+    if how != "BUILD":
+        return not value
+    state, slots = value if type(value) is tuple and len(value) == 2 else (value, None)
+    return state is None and (slots is None or (type(slots) is Dict and not slots))
+
+
+def _is_bytearray(target: object) -> bool:
+    return type(target) is bytearray or (type(target) is Unread and target.is_bytearray)
+
+
+def _is_byte(item: object) -> bool:
+    return isinstance(item, int) and 0 <= item < 256
 
 
 def refuse(message: str, offset: int | None = None) -> NoReturn:
