@@ -1,68 +1,34 @@
-"""``Entries``: the bytes of an archive's entries, wherever they are; and its text entries.
+"""The entries of an archive that is not a zip; and the text entries of any.
 
-Out: ``FileEntries``, the entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``. They
-have the same interface as :class:`~sbformat.container.reader.Container`, without CRCs: nothing stores them.
+Out: ``FileEntries``, the entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``.
 """
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import LFS_POINTER, is_lfs_pointer
 from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.container.layout import STORED, Entry, Member, check_name, check_path, check_paths
-from sbformat.errors import ContainerError, DataError, MissingEntryError, UnsupportedError, quote
+from sbformat.container.reader import Entries
+from sbformat.errors import ContainerError, DataError, UnsupportedError, quote
 from sbformat.immutable import FrozenDict, Record
 from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url
 from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
 from sbformat.io.urls import join_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from sbformat.container.reader import Container
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path, Source
     from sbformat.limits import Budget, LimitName, Limits
     from sbformat.pth.values import OnUnknown
 
 
-class Entries(Protocol):
-    """The entries of an archive.
-
-    A :class:`~sbformat.container.reader.Container` (a zip), :class:`~sbformat.archive.entries.FileEntries` (files
-    outside a zip), or :class:`~sbformat.archive.edits.EditedEntries` (either, with some entries replaced).
-    """
-
-    entries: dict[str, Entry]
-
-    @property
-    def file(self) -> Source | None:
-        """The bytes of the one file that it is; None for several files, and for edited entries."""
-
-    def entry(self, name: str) -> Entry: ...
-    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview: ...
-    def view(self, name: str) -> memoryview: ...
-    def raw(self, name: str) -> memoryview: ...
-    def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
-    def is_new(self, name: str) -> bool: ...
-
-    def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source; its CRC, if it has one, need not be checked."""
-
-    def member(self, name: str) -> Member:
-        """Return an entry as it can be written into a zip."""
-
-    def verify(self, name: str) -> None:
-        """Check the CRC of an entry, if it has one."""
-
-    def check_zip(self, name: str, inner: Container) -> None:
-        """Check the CRC of an entry that is itself a zip, if it has one, or defer that to :meth:`check_deferred`."""
-
-    def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
+__all__ = ["Entries", "FileEntries"]
 
 
 class ReadOptions(Record):
@@ -88,15 +54,13 @@ _LARGEST_POINTER: Final = 1024
 """Pointers of Git LFS are shorter, in bytes."""
 
 
-class FileEntries:
-    """Entries by name, each with its own source.
+class FileEntries(Entries):
+    """Entries outside a zip, each with its own source; nothing stores a CRC of them.
 
     :param sources: the bytes of each entry, in order
     """
 
-    __slots__ = ("_budget", "_sources", "entries")
-
-    entries: dict[str, Entry]
+    __slots__ = ("_budget", "_sources")
 
     def __init__(self, sources: dict[str, Source], budget: Budget) -> None:
         self._sources = sources
@@ -105,26 +69,10 @@ class FileEntries:
             name: Entry(name, 0, 0, source.size, source.size, 0, STORED) for name, source in sources.items()
         }
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
     @property
     def file(self) -> Source | None:
         """The bytes of the only entry; None for several."""
         return next(iter(self._sources.values())) if len(self._sources) == 1 else None
-
-    def entry(self, name: str) -> Entry:
-        """Return the size of an entry."""
-        try:
-            return self.entries[name]
-        except KeyError:
-            raise MissingEntryError(name, present=self.entries) from None
 
     def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
         """Return an entry's bytes."""
@@ -137,24 +85,16 @@ class FileEntries:
 
     def view(self, name: str) -> memoryview:
         """Return an entry's bytes."""
-        size = self.entry(name).size
-        return self._sources[name].view(0, size)
+        return self.source(name).view(0, self.entries[name].size)
 
-    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- edited ones can be
-        """Return whether an entry was replaced or added: never."""
-        return False
-
-    def raw(self, name: str) -> memoryview:
-        """Return an entry's bytes; none is compressed."""
-        return self.view(name)
+    raw = view  # none is compressed
 
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""
-        size = self.entry(name).size
-        source = self._sources[name]
+        source = self.source(name)
         if isinstance(source, _LazySource):
-            source = BytesSource(source.view(0, size))
-        return iter_views(source, 0, size, chunk_bytes)
+            source = BytesSource(self.view(name))
+        return iter_views(source, 0, self.entries[name].size, chunk_bytes)
 
     def source(self, name: str) -> Source:
         """Return an entry's bytes as a source."""
@@ -164,15 +104,6 @@ class FileEntries:
     def member(self, name: str) -> Member:
         """Return an entry as it can be written into a zip."""
         return Member(name, self.entry(name).size, partial(self.stream, name))
-
-    def verify(self, name: str) -> None:
-        """Do nothing: there is no CRC."""
-
-    def check_zip(self, name: str, inner: Container) -> None:
-        """Do nothing: there is no CRC."""
-
-    def check_deferred(self, names: Collection[str]) -> None:
-        """Do nothing: there is no CRC."""
 
 
 def open_folder(

@@ -130,8 +130,6 @@ class Member(Record):
 # -- names (FORMAT.md 1.2, 2.6) -----------------------------------------------------------------------
 
 NAME_BYTES: Final = 1024
-_SHORT: Final = 64
-"""Names up to this length are cached when they are valid: SB3 and torch write the same few in every file."""
 
 _BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
@@ -158,26 +156,23 @@ def check_name(raw: bytes, offset: int | None = None) -> str:
 
     :param offset: its position, for the message
     """
-    return (len(raw) <= _SHORT and _good_name(raw)) or _checked_name(raw, offset)
-
-
-@lru_cache(maxsize=1024)
-def _good_name(raw: bytes) -> str | None:
     try:
-        return _checked_name(raw, None)
-    except ContainerError:
-        return None
+        return _decode_name(raw)
+    except ContainerError as error:
+        error.offset = offset
+        raise
 
 
-def _checked_name(raw: bytes, offset: int | None) -> str:
+@lru_cache(maxsize=1024)  # SB3 and torch write the same few in every file
+def _decode_name(raw: bytes) -> str:
     if not 1 <= len(raw) <= NAME_BYTES:
-        _refuse(f"expected a name of 1 to {NAME_BYTES} bytes, got {len(raw)}", offset)
+        _refuse(f"expected a name of 1 to {NAME_BYTES} bytes, got {len(raw)}")
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
-        _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8", offset)
+        _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8")
     if not (name.isascii() and name.isprintable()) and not _is_plain(name):
-        _refuse(f"the name {quote(name)} holds a control or bidi character", offset)
+        _refuse(f"the name {quote(name)} holds a control or bidi character")
     return name
 
 
@@ -192,7 +187,7 @@ def encode_name(name: str) -> bytes:
     try:
         raw = name.encode("utf-8")
     except UnicodeEncodeError:
-        _refuse(f"the name {quote(name)} holds a lone surrogate", None)
+        _refuse(f"the name {quote(name)} holds a lone surrogate")
     check_name(raw)
     return raw
 
@@ -209,35 +204,30 @@ def check_path(name: str, offset: int | None = None) -> None:
 
     :param name: a name that passed :func:`check_name`
     """
-    if len(name) > _SHORT or not _is_good_path(name):
-        _check_path(name, offset)
+    try:
+        _check_path(name)
+    except ContainerError as error:
+        error.offset = offset
+        raise
 
 
 @lru_cache(maxsize=1024)
-def _is_good_path(name: str) -> bool:
-    try:
-        _check_path(name, None)
-    except ContainerError:
-        return False
-    return True
-
-
-def _check_path(name: str, offset: int | None) -> None:
-    _check_parts(name, name, offset)
+def _check_path(name: str) -> None:
+    _check_parts(name, name)
     if not name.isascii():
         import unicodedata
 
-        _check_parts(unicodedata.normalize("NFKC", name), name, offset)
+        _check_parts(unicodedata.normalize("NFKC", name), name)
 
 
-def _check_parts(name: str, original: str, offset: int | None) -> None:
+def _check_parts(name: str, original: str) -> None:
     if "\\" in name or ":" in name or name.startswith("/"):
-        _refuse(f"the name {quote(original)} is a path outside its folder", offset)
+        _refuse(f"the name {quote(original)} is a path outside its folder")
     for part in name.removesuffix("/").split("/"):
         if part in ("", ".", "..") or part[-1] in ". ":
-            _refuse(f"the name {quote(original)} has a part that is empty, a dot or ends with a dot or space", offset)
+            _refuse(f"the name {quote(original)} has a part that is empty, a dot or ends with a dot or space")
         if part[0] in "cpanlCPANL" and _is_device(part):
-            _refuse(f"the name {quote(original)} is a device on Windows", offset)
+            _refuse(f"the name {quote(original)} is a device on Windows")
 
 
 def _is_device(part: str) -> bool:
@@ -264,7 +254,7 @@ def check_records(names: Iterable[str]) -> None:
     found = re.search(_STRAY_PARTS, joined)
     if found:
         name = joined[joined.rfind("\n", 0, found.end()) + 1 :].partition("\n")[0]
-        _refuse(f"the record {quote(name)} is a path outside its folder, or has a part that is empty or a dot", None)
+        _refuse(f"the record {quote(name)} is a path outside its folder, or has a part that is empty or a dot")
 
 
 def check_paths(names: Iterable[str]) -> None:
@@ -276,12 +266,12 @@ def check_paths(names: Iterable[str]) -> None:
     for name in names:
         other = seen.setdefault(_fold(name.removesuffix("/")), name)
         if other is not name:
-            _refuse(f"the names {quote(other)} and {quote(name)} are equal when case is folded", None)
+            _refuse(f"the names {quote(other)} and {quote(name)} are equal when case is folded")
     for folded, name in seen.items():
         parent = folded.rpartition("/")[0]
         while parent:
             if parent in seen and not seen[parent].endswith("/"):
-                _refuse(f"the member {quote(name)} is inside the file {quote(seen[parent])}", None)
+                _refuse(f"the member {quote(name)} is inside the file {quote(seen[parent])}")
             parent = parent.rpartition("/")[0]
 
 
@@ -326,10 +316,21 @@ Unread: TypeAlias = "tuple[_Central, int]"
 class Layout(Record):
     """The structure of a zip."""
 
+    source: Source
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
     unread: dict[str, Unread]
-    """All members, if the zip is fetched by ranges: :func:`read_local` reads a header when the member is used."""
+    """Those whose local headers were not read: first all, if the zip is fetched by ranges."""
+
+    def read_header(self, name: str) -> None:
+        """Read the local header of a member, and check it against its record in the directory."""
+        self.entries[name] = _match_local(self.source, *self.unread[name])
+        del self.unread[name]
+
+    def read_headers(self) -> None:
+        """Read all headers that were left unread, in the order of the file."""
+        for name in sorted(self.unread, key=lambda name: self.entries[name].offset):
+            self.read_header(name)
 
 
 def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layout:
@@ -337,12 +338,7 @@ def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layou
 
     :param entry_limit: the field of ``Limits`` that caps the number of entries
     """
-    return _match_local_headers(source, _read_directory(source, budget, entry_limit))
-
-
-def read_local(source: Source, unread: Unread) -> Entry:
-    """Read the local header of a member, and check it against its record in the directory."""
-    return _match_local(source, *unread)
+    return _match_local_headers(source, *_read_directory(source, budget, entry_limit))
 
 
 # -- the end records and the directory (FORMAT.md 2.1 to 2.3) -----------------------------------------
@@ -521,9 +517,8 @@ def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
 # -- local headers (FORMAT.md 2.4, 2.5) ---------------------------------------------------------------
 
 
-def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) -> Layout:
-    """Check that the local headers tile the file and agree with the directory."""
-    records, stop = directory
+def _match_local_headers(source: Source, records: list[_Central], stop: int) -> Layout:
+    """Check that the local headers tile the file and agree with the directory, which starts at ``stop``."""
     if not records:
         _refuse("expected at least one member, got none", stop)
     offsets = [record[1] for record in records]
@@ -551,7 +546,7 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
         if name in entries:
             _refuse(f"there are two members named {quote(name)}", entry.offset)
         entries[name] = entry
-    return Layout(entries, unread)
+    return Layout(source, entries, unread)
 
 
 def _quote_name(record: _Central) -> str:

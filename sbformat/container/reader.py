@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from sbformat.container.integrity import Checksums, refuse_member
-from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout, read_local
+from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
 from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views, slice_source
@@ -31,7 +31,6 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from sbformat.container.layout import Unread
     from sbformat.io.source import Source
 
 
@@ -183,18 +182,64 @@ class Unchecked(Record):
     """The CRC-32 of its bytes was not computed."""
 
 
-def _read_header(source: Source, entries: dict[str, Entry], unread: dict[str, Unread], name: str) -> None:
-    entries[name] = read_local(source, unread[name])
-    del unread[name]
+class Entries:
+    """Entries by name, wherever their bytes are.
+
+    They are the members of a zip (:class:`Container`), files outside a zip
+    (:class:`~sbformat.archive.entries.FileEntries`), or either with some replaced
+    (:class:`~sbformat.archive.edits.EditedEntries`).
+    """
+
+    __slots__ = ("entries",)
+
+    entries: dict[str, Entry]
+    """In the order of the file."""
+
+    if TYPE_CHECKING:
+
+        def read(self, name: str, *, limit: LimitName | None = None) -> memoryview: ...
+        def view(self, name: str) -> memoryview: ...
+        def raw(self, name: str) -> memoryview: ...
+        def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
+        def source(self, name: str) -> Source: ...
+        def member(self, name: str) -> Member: ...
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def file(self) -> Source | None:
+        """The bytes of the one file that it is; None for several files, and for edited entries."""
+        return None
+
+    def entry(self, name: str) -> Entry:
+        """Return the name, sizes, CRC and position of an entry, as far as it has them."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an edited one can be
+        """Return whether an entry was made here, not read."""
+        return False
+
+    def verify(self, name: str) -> None:
+        """Check the CRC of an entry, if it has one."""
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Check the CRC of an entry that is itself a zip, if it has one, or defer that to :meth:`check_deferred`."""
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
 
 
-def _read_headers(source: Source, entries: dict[str, Entry], unread: dict[str, Unread]) -> None:
-    """Read the local headers that were left unread, in the order of the file."""
-    for name in sorted(unread, key=lambda name: entries[name].offset):
-        _read_header(source, entries, unread, name)
-
-
-class Container:
+class Container(Entries):
     """A zip that keeps every rule of FORMAT.md 2.
 
     ::
@@ -214,10 +259,7 @@ class Container:
     :raises LimitError: for more entries or bytes than allowed
     """
 
-    __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_source", "_sources", "_unread", "entries")
-
-    entries: dict[str, Entry]
-    """The members by name, in the order of the directory."""
+    __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_layout", "_source", "_sources")
 
     def __init__(
         self,
@@ -237,20 +279,11 @@ class Container:
         self._kept: set[str] = set()
         self._sources: dict[str, InflatedSource] = {}
         self._inflated = (0, 0)
-        self.entries, self._unread = read_layout(source, self._budget, entry_limit)
-        read_headers = partial(_read_headers, source, self.entries, self._unread)  # a method would refer to the zip
-        self._checksums = Checksums(source, self.entries, read_headers, unchecked_crc=unchecked_crc)
+        self._layout = read_layout(source, self._budget, entry_limit)
+        self.entries = self._layout.entries
+        self._checksums = Checksums(self._layout, unchecked_crc=unchecked_crc)
         if names == "path":
             self.require_paths()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
 
     @property
     def file(self) -> Source:
@@ -269,16 +302,10 @@ class Container:
         check_paths(self.entries)
 
     def entry(self, name: str) -> Entry:
-        """Return name, sizes, CRC and position of a member.
-
-        Of a zip that is fetched by ranges, this reads the member's local header, and checks it.
-        """
-        if name in self._unread:
-            _read_header(self._source, self.entries, self._unread, name)
-        try:
-            return self.entries[name]
-        except KeyError:
-            raise MissingEntryError(name, present=self.entries) from None
+        """Return a member; of a zip that is fetched by ranges, its local header is read and checked."""
+        if name in self._layout.unread:
+            self._layout.read_header(name)
+        return super().entry(name)
 
     def prefetch(self) -> None:
         """Fetch where members meet, if the zip is fetched by ranges: headers, directories and pickles."""
@@ -294,7 +321,7 @@ class Container:
         """
         if not is_by_range(self._source):
             return []
-        rows = ((name, name in self._unread, not self._checksums.is_checked(name)) for name in self.entries)
+        rows = ((name, name in self._layout.unread, not self._checksums.is_checked(name)) for name in self.entries)
         return [Unchecked(*row) for row in rows if row[1] or row[2]]
 
     def check_rest(self) -> None:
@@ -312,7 +339,7 @@ class Container:
 
         :param limit: a field of ``Limits`` that caps this member
         """
-        entry = self.entry(name) if self._unread else self.entries.get(name) or self.entry(name)
+        entry = self.entry(name) if self._layout.unread else self.entries.get(name) or self.entry(name)
         _, _, at, _, size, _, method = entry
         if limit is not None:
             self._budget.spend(limit, size)
@@ -401,10 +428,6 @@ class Container:
         entry = self.entry(name)
         return Member(name, entry.size, partial(self.stream, name), lambda: entry.crc)
 
-    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
-        """Return whether an entry was made here, not read."""
-        return False
-
     # -- CRCs of whole members ------------------------------------------------------------------------
 
     def check_zip(self, name: str, inner: Container) -> None:
@@ -420,7 +443,6 @@ class Container:
         self._checksums.check_zip(self.entry(name), inner._checksums)
 
     def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those members among ``names`` for which :meth:`check_zip` deferred it."""
         self._checksums.check_deferred(names)
 
     def verify(self, name: str) -> None:

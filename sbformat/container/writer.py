@@ -19,7 +19,7 @@ from sbformat.constants import (
     ZIP64_END_SIGNATURE,
     ZIP64_LOCATOR_SIGNATURE,
 )
-from sbformat.container.integrity import crc32_pair
+from sbformat.container.integrity import crc32_pair, refuse_member
 from sbformat.container.layout import (
     CENTRAL,
     DESCRIPTOR,
@@ -69,10 +69,6 @@ class _Record(Record):
     flags: int
 
 
-def _is_wide(size: int) -> bool:
-    return size >= MAX32
-
-
 def _zip64_extra(*values: int) -> bytes:
     return EXTRA.pack(EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
 
@@ -80,7 +76,7 @@ def _zip64_extra(*values: int) -> bytes:
 def _pack_central(record: _Record, made_by: int, version: int, date: int, attributes: int) -> bytes:
     """Pack a record of the directory; a number that does not fit 32 bits goes into a zip64 extra (FORMAT.md 2.3)."""
     name, offset, size, crc, flags = record
-    wide = ([size, size] if _is_wide(size) else []) + ([offset] if _is_wide(offset) else [])
+    wide = ([size, size] if size >= MAX32 else []) + ([offset] if offset >= MAX32 else [])
     extra = _zip64_extra(*wide) if wide else b""
     size = min(size, MAX32)
     version = max(version, _VERSION_ZIP64) if wide else version
@@ -94,7 +90,7 @@ def _pack_central(record: _Record, made_by: int, version: int, date: int, attrib
 def _pack_end(count: int, length: int, start: int, *, always_zip64: bool) -> bytes:
     """Pack the end records; with both zip64 ones when a number needs them, or always, as torch does (FORMAT.md 2.2)."""
     zip64 = b""
-    if always_zip64 or count >= MAX16 or _is_wide(length) or _is_wide(start):
+    if always_zip64 or count >= MAX16 or max(length, start) >= MAX32:
         zip64 = ZIP64_END.pack(
             ZIP64_END_SIGNATURE, _ZIP64_REST, _UNIX | _VERSION_ZIP64, _VERSION_ZIP64, 0, 0, count, count, length, start
         )
@@ -124,24 +120,12 @@ class ContainerWriter:
         """Write a member."""
         name = encode_path(member.name)
         if member.name in self._names:
-            message = "there are two members of this name"
-            raise ContainerError(message, entry=member.name)
+            refuse_member(member, "there are two members of this name")
         if member.size and name.endswith(b"/"):
-            message = "a folder cannot have content"
-            raise ContainerError(message, entry=member.name)
+            refuse_member(member, "a folder cannot have content")
         flags = 0 if name.isascii() else FLAG_UTF8
         start = self._at
         self._put(_outer_header(name, flags, member.size, 0))
-        crc = self._put_all(member)
-        if crc:
-            self._file.seek(start)
-            write_all(self._file, _outer_header(name, flags, member.size, crc))
-            self._file.seek(self._at)
-        self._names[member.name] = None
-        self._records.append(_Record(name, start, member.size, crc, flags))
-
-    def _put_all(self, member: Member) -> int:
-        """Write a member's bytes; return their CRC-32, computed here unless the member has it."""
         crc = written = 0
         for chunk in member.chunks():
             if member.crc is None:
@@ -149,7 +133,13 @@ class ContainerWriter:
             written += len(chunk)
             self._put(chunk)
         _check_size(member, written)
-        return crc if member.crc is None else member.crc()
+        crc = crc if member.crc is None else member.crc()
+        if crc:
+            self._file.seek(start)
+            write_all(self._file, _outer_header(name, flags, member.size, crc))
+            self._file.seek(self._at)
+        self._names[member.name] = None
+        self._records.append(_Record(name, start, member.size, crc, flags))
 
     def finish(self) -> None:
         """Write the directory."""
@@ -177,19 +167,18 @@ def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
 
 def _check_size(member: Member, written: int) -> None:
     if written != member.size:
-        message = f"expected {member.size:,} bytes, got {written:,}: it changed while it was written"
-        raise ContainerError(message, entry=member.name)
+        refuse_member(member, f"expected {member.size:,} bytes, got {written:,}: it changed while it was written")
+
+
+def _pack_local(name: bytes, extra: bytes, version: int, flags: int, date: int, crc: int, size: int) -> bytes:
+    sizes = (len(name), len(extra))
+    return LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, date, crc, size, size, *sizes) + name + extra
 
 
 def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
-    extra = _zip64_extra(size, size) if _is_wide(size) else b""
+    extra = _zip64_extra(size, size) if size >= MAX32 else b""
     version = _VERSION_ZIP64 if extra else _VERSION
-    size32 = min(size, MAX32)
-    return (
-        LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, _DATE, crc, size32, size32, len(name), len(extra))
-        + name
-        + extra
-    )
+    return _pack_local(name, extra, version, flags, _DATE, crc, min(size, MAX32))
 
 
 # -- torch's zip (WRITER.md 12.2) ---------------------------------------------------------------------
@@ -245,30 +234,24 @@ class TorchZip:
 
 
 def _exact_chunks(member: Member) -> Iterator[bytes | memoryview]:
-    """Yield a member's bytes, as they will stay."""
+    """Yield a member's bytes, copied if they can change: an array may before it is in the file, unlike its CRC."""
     written = 0
     for chunk in member.chunks():
-        piece = _copy_if_mutable(chunk)
+        piece = chunk if isinstance(chunk, bytes) or isinstance(chunk.obj, bytes) else bytes(chunk)
         written += len(piece)
         yield piece
     _check_size(member, written)
 
 
-def _copy_if_mutable(chunk: bytes | memoryview) -> bytes | memoryview:
-    """Return a chunk that cannot change: an array may before it is in the file, and then the CRC would be wrong."""
-    return chunk if isinstance(chunk, bytes) or isinstance(chunk.obj, bytes) else bytes(chunk)
-
-
 def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:
-    extra = _zip64_extra(0, 0) if _is_wide(size) else b""
+    extra = _zip64_extra(0, 0) if size >= MAX32 else b""
     size32 = MAX32 if extra else 0
-    unaligned = at + LOCAL.size + len(name) + len(extra) + EXTRA.size
-    filler = -unaligned % _ALIGNMENT
+    filler = -(at + LOCAL.size + len(name) + len(extra) + EXTRA.size) % _ALIGNMENT
     extra += EXTRA.pack(EXTRA_TORCH_PADDING, filler) + b"Z" * filler
-    return LOCAL.pack(LOCAL_SIGNATURE, 0, flags, STORED, 0, 0, 0, size32, size32, len(name), len(extra)) + name + extra
+    return _pack_local(name, extra, 0, flags, 0, 0, size32)
 
 
 def _descriptor(crc: int, size: int) -> bytes:
     if not size:
         return b""
-    return (DESCRIPTOR64 if _is_wide(size) else DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)
+    return (DESCRIPTOR64 if size >= MAX32 else DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)
