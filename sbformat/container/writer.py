@@ -69,6 +69,10 @@ class _Record(Record):
     flags: int
 
 
+def _is_wide(size: int) -> bool:
+    return size >= MAX32
+
+
 def _zip64_extra(*values: int) -> bytes:
     return EXTRA.pack(EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
 
@@ -76,7 +80,7 @@ def _zip64_extra(*values: int) -> bytes:
 def _pack_central(record: _Record, made_by: int, version: int, date: int, attributes: int) -> bytes:
     """Pack a record of the directory; a number that does not fit 32 bits goes into a zip64 extra (FORMAT.md 2.3)."""
     name, offset, size, crc, flags = record
-    wide = ([size, size] if size >= MAX32 else []) + ([offset] if offset >= MAX32 else [])
+    wide = ([size, size] if _is_wide(size) else []) + ([offset] if _is_wide(offset) else [])
     extra = _zip64_extra(*wide) if wide else b""
     size = min(size, MAX32)
     version = max(version, _VERSION_ZIP64) if wide else version
@@ -176,7 +180,7 @@ def _pack_local(name: bytes, extra: bytes, version: int, flags: int, date: int, 
 
 
 def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
-    extra = _zip64_extra(size, size) if size >= MAX32 else b""
+    extra = _zip64_extra(size, size) if _is_wide(size) else b""
     version = _VERSION_ZIP64 if extra else _VERSION
     return _pack_local(name, extra, version, flags, _DATE, crc, min(size, MAX32))
 
@@ -244,7 +248,7 @@ def _exact_chunks(member: Member) -> Iterator[bytes | memoryview]:
 
 
 def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:
-    extra = _zip64_extra(0, 0) if size >= MAX32 else b""
+    extra = _zip64_extra(0, 0) if _is_wide(size) else b""
     size32 = MAX32 if extra else 0
     filler = -(at + LOCAL.size + len(name) + len(extra) + EXTRA.size) % _ALIGNMENT
     extra += EXTRA.pack(EXTRA_TORCH_PADDING, filler) + b"Z" * filler
@@ -254,4 +258,4 @@ def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:
 def _descriptor(crc: int, size: int) -> bytes:
     if not size:
         return b""
-    return (DESCRIPTOR64 if size >= MAX32 else DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)
+    return (DESCRIPTOR64 if _is_wide(size) else DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)
