@@ -94,7 +94,7 @@ def _pack_central(record: _Record, made_by: int, version: int, date: int, attrib
 def _pack_end(count: int, length: int, start: int, *, always_zip64: bool) -> bytes:
     """Pack the end records; with both zip64 ones when a number needs them, or always, as torch does (FORMAT.md 2.2)."""
     zip64 = b""
-    if always_zip64 or count >= MAX16 or max(length, start) >= MAX32:
+    if always_zip64 or count >= MAX16 or _is_wide(max(length, start)):
         zip64 = ZIP64_END.pack(
             ZIP64_END_SIGNATURE, _ZIP64_REST, _UNIX | _VERSION_ZIP64, _VERSION_ZIP64, 0, 0, count, count, length, start
         )
