@@ -131,7 +131,7 @@ class Member(Record):
 
 NAME_BYTES: Final = 1024
 
-_BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+_CONTROL_AND_BIDI: Final = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
 """Matches what no name of a record may contain, in a list of names with one on each line."""
 _STRAY_TEXTS: Final = ("//", "/./", "/../", "\\", ":")
@@ -171,15 +171,9 @@ def _decode_name(raw: bytes) -> str:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
         _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8")
-    if not (name.isascii() and name.isprintable()) and not _is_plain(name):
+    if not (name.isascii() and name.isprintable()) and re.search(_CONTROL_AND_BIDI, name):
         _refuse(f"the name {quote(name)} holds a control or bidi character")
     return name
-
-
-def _is_plain(name: str) -> bool:
-    import unicodedata
-
-    return not re.search(_BIDI_AND_SEPARATORS, name) and all(unicodedata.category(c) != "Cc" for c in name)
 
 
 def encode_name(name: str) -> bytes:
@@ -213,21 +207,22 @@ def check_path(name: str, offset: int | None = None) -> None:
 
 @lru_cache(maxsize=1024)
 def _check_path(name: str) -> None:
-    _check_parts(name, name)
-    if not name.isascii():
-        import unicodedata
+    for path in dict.fromkeys((name, _normalize(name))):
+        if "\\" in path or ":" in path or path.startswith("/"):
+            _refuse(f"the name {quote(name)} is a path outside its folder")
+        for part in path.removesuffix("/").split("/"):
+            if part in ("", ".", "..") or part[-1] in ". ":
+                _refuse(f"the name {quote(name)} has a part that is empty, a dot or ends with a dot or space")
+            if part[0] in "cpanlCPANL" and _is_device(part):
+                _refuse(f"the name {quote(name)} is a device on Windows")
 
-        _check_parts(unicodedata.normalize("NFKC", name), name)
 
+def _normalize(name: str) -> str:
+    if name.isascii():
+        return name
+    import unicodedata
 
-def _check_parts(name: str, original: str) -> None:
-    if "\\" in name or ":" in name or name.startswith("/"):
-        _refuse(f"the name {quote(original)} is a path outside its folder")
-    for part in name.removesuffix("/").split("/"):
-        if part in ("", ".", "..") or part[-1] in ". ":
-            _refuse(f"the name {quote(original)} has a part that is empty, a dot or ends with a dot or space")
-        if part[0] in "cpanlCPANL" and _is_device(part):
-            _refuse(f"the name {quote(original)} is a device on Windows")
+    return unicodedata.normalize("NFKC", name)
 
 
 def _is_device(part: str) -> bool:
@@ -245,9 +240,7 @@ def check_records(names: Iterable[str]) -> None:
     """
     joined = "\n".join(names)
     if not joined.isascii():
-        import unicodedata
-
-        joined += f"\n{unicodedata.normalize('NFKC', joined)}"
+        joined += f"\n{_normalize(joined)}"
     parts = f"/{joined}/".replace("\n", "/\n/")
     if not any(stray in parts for stray in _STRAY_TEXTS):
         return
@@ -264,7 +257,8 @@ def check_paths(names: Iterable[str]) -> None:
     """
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(_fold(name.removesuffix("/")), name)
+        folded = _normalize(_normalize(name.removesuffix("/")).casefold())
+        other = seen.setdefault(folded, name)
         if other is not name:
             _refuse(f"the names {quote(other)} and {quote(name)} are equal when case is folded")
     for folded, name in seen.items():
@@ -273,14 +267,6 @@ def check_paths(names: Iterable[str]) -> None:
             if parent in seen and not seen[parent].endswith("/"):
                 _refuse(f"the member {quote(name)} is inside the file {quote(seen[parent])}")
             parent = parent.rpartition("/")[0]
-
-
-def _fold(name: str) -> str:
-    if name.isascii():
-        return name.lower()
-    import unicodedata
-
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 # -- structure ----------------------------------------------------------------------------------------
@@ -396,9 +382,8 @@ def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) 
     :return: number of entries, length and start of the directory, and where it has to end
     """
     at = end - ZIP64_LOCATOR.size
-    signature, disk, record_at, disks = b"", 0, 0, 0
-    if at >= 0:
-        signature, disk, record_at, disks = ZIP64_LOCATOR.unpack(source.view(at, ZIP64_LOCATOR.size))
+    locator = source.view(at, ZIP64_LOCATOR.size) if at >= 0 else bytes(ZIP64_LOCATOR.size)
+    signature, disk, record_at, disks = ZIP64_LOCATOR.unpack(locator)
     if signature != ZIP64_LOCATOR_SIGNATURE:
         if count == MAX16 or MAX32 in (length, start):
             _refuse("expected a zip64 end record, because a field of the end record is all ones, got none", end)
@@ -531,9 +516,12 @@ def _match_local_headers(source: Source, records: list[_Central], stop: int) -> 
     if is_by_range(source):
         following = dict(pairwise(boundaries))
         for record in records:
-            entry = _place(record, following[record[1]])
-            unread[entry.name] = record, following[record[1]]
-            found.append(entry)
+            raw_name, offset, stored, inflated, crc, method, _ = record
+            # what the directory alone shows: the name, and that the member and a header fit between its neighbours
+            _check_overhead(record, following[offset])
+            name = _check_member_name(raw_name, offset, stored, inflated)
+            unread[name] = record, following[offset]
+            found.append(_entry((name, offset, NOT_READ, stored, inflated, crc, method)))
     elif boundaries[:-1] == offsets:
         found = [_match_local(source, record, end) for record, end in zip(records, boundaries[1:])]
     else:  # read in the order of the file, which may be on disk
@@ -542,26 +530,14 @@ def _match_local_headers(source: Source, records: list[_Central], stop: int) -> 
         found = [entry for _, entry in sorted(matched)]
     entries: dict[str, Entry] = {}
     for entry in found:
-        name = entry[0]
-        if name in entries:
-            _refuse(f"there are two members named {quote(name)}", entry.offset)
-        entries[name] = entry
+        if entry.name in entries:
+            _refuse(f"there are two members named {quote(entry.name)}", entry.offset)
+        entries[entry.name] = entry
     return Layout(source, entries, unread)
 
 
 def _quote_name(record: _Central) -> str:
     return quote(record[0].decode("utf-8", "replace"))
-
-
-def _place(record: _Central, following: int) -> Entry:
-    """Return a member whose local header is not read: where its bytes start is not known.
-
-    What the directory alone shows is checked: the name, and that the member and a header fit between its neighbours.
-    """
-    raw_name, offset, stored, inflated, crc, method, _ = record
-    _check_overhead(record, following)
-    name = _check_member_name(raw_name, offset, stored, inflated)
-    return _entry((name, offset, NOT_READ, stored, inflated, crc, method))
 
 
 def _check_overhead(record: _Central, following: int) -> int:
@@ -620,10 +596,8 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
             message = f"expected a data descriptor after {_quote_name(record)} that equals the directory"
             _refuse(message, following - trailer)
     elif trailer:
-        _refuse(
-            f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes",
-            following - trailer,
-        )
+        message = f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes"
+        _refuse(message, following - trailer)
     name = _check_member_name(raw_name, offset, stored, inflated)
     return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
 
