@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sbformat import pth
-from sbformat.archive.entries import EncodedEntry, ReadOptions, parse_system_info, parse_version
+from sbformat.archive.entries import ReadOptions, parse_system_info, parse_version
 from sbformat.constants import (
     DATA_ENTRY,
     PLAIN_ENTRIES,
@@ -303,13 +303,8 @@ class Archive:
                 state_dict = decode_zip(records, budget, on_unknown=options.on_unknown, copy=options.copy)
             else:
                 data = entries.read(name) if options.check_crc else entries.view(name)
-                state_dict = decode_pth(
-                    data,
-                    budget,
-                    on_unknown=options.on_unknown,
-                    unchecked_crc=options.unchecked_crc,
-                    copy=options.copy,
-                )
+                unknown, unchecked = options.on_unknown, options.unchecked_crc
+                state_dict = decode_pth(data, budget, on_unknown=unknown, unchecked_crc=unchecked, copy=options.copy)
         except SbformatError:
             if options.check_crc and (source.size <= _VERIFIED_BYTES or not is_by_range(source)):
                 entries.verify(name)
@@ -335,24 +330,25 @@ class Archive:
 
     def not_checked(self) -> tuple[NotChecked, ...]:
         """Return what was not fetched of a remote file and so not checked (FORMAT.md 2.7); :meth:`check` fetches it."""
-        return tuple(self._iter_not_checked())
-
-    def _iter_not_checked(self) -> Iterator[NotChecked]:
         stored = self._entries
         rows = {row.name: row for row in stored.list_unchecked()} if isinstance(stored, Container) else {}
+        found = []
         for name, entry in self.entries.items():
             row = rows.get(name)
             if row is not None and row.header:
-                yield NotChecked(name, "nothing of it was fetched: neither its local header nor its CRC-32 was checked")
+                message = "nothing of it was fetched: neither its local header nor its CRC-32 was checked"
+                found.append(NotChecked(name, message))
                 continue
-            if row is not None and row.crc:
-                yield NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked")
+            if row is not None:
+                found.append(NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked"))
             records = self._find_records(name)
             unread = records.list_unchecked() if records is not None else ()
             if records is not None and unread:
                 headers = sum(record.header for record in unread)
                 message = f"the CRC-32 of {len(unread):,} of its {count_noun(len(records), 'record')} was not checked"
-                yield NotChecked(name, message + (f", nor the local header of {headers:,}" if headers else ""))
+                message += f", nor the local header of {headers:,}" if headers else ""
+                found.append(NotChecked(name, message))
+        return tuple(found)
 
     def _find_records(self, name: str) -> Container | None:
         """Return the torch zip of a state dict that was decoded."""
@@ -498,8 +494,7 @@ class Archive:
         changes = {
             name: content
             for name, content in changes.items()
-            if not (content is not None and content is self._cache.get(name))
-            and (content is not None or name in self.entries)
+            if (name in self.entries if content is None else content is not self._cache.get(name))
         }
         edited = Archive(EditedEntries(self._entries, changes), self.format, Budget(self.limits), self._options)
         edited._cache = {name: value for name, value in self._cache.items() if name not in changes}
@@ -508,8 +503,8 @@ class Archive:
                 edited._cache[name] = content.named(name)
         return edited
 
-    def encode_entry(self, name: str, *, reencode: bool = False) -> EncodedEntry:
-        """Return the bytes of an entry as they are written.
+    def encode_entry(self, name: str, *, reencode: bool = False) -> tuple[Member, bool]:
+        """Return an entry as it is written, and whether it was replaced, added or encoded again since it was read.
 
         :param name: the full name
         :param reencode: encode its values again instead of copying its bytes
@@ -520,11 +515,11 @@ class Archive:
             from sbformat.archive.edits import dump_data
 
             content = dump_data(self.data)
-            return EncodedEntry(Member(name, len(content), lambda: (content,)), is_new=True)
+            return Member(name, len(content), lambda: (content,)), True
         if reencode and is_state_dict(name):
             encoded = pth.encode_pth(self.state_dict(name))
-            return EncodedEntry(Member(name, encoded.size, encoded.chunks, encoded.crc), is_new=True)
-        return EncodedEntry(self._entries.member(name), self._entries.is_new(name))
+            return Member(name, encoded.size, encoded.chunks, encoded.crc), True
+        return self._entries.member(name), self._entries.is_new(name)
 
     def __copy__(self) -> Archive:
         """Return the same archive: nothing in it can be changed."""
@@ -604,9 +599,8 @@ class ReadOnlyArchive(Archive):
     def require_writable(self) -> None:
         """Raise."""
         hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
-        message = (
-            f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}{hint}"
-        )
+        kind = f"{self.format}{hint}"
+        message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {kind}"
         raise UnsupportedError(message)
 
 

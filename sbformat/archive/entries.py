@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sbformat.pth.values import OnUnknown
 
 
-__all__ = ["Entries", "FileEntries"]
+__all__ = ["Entries"]
 
 
 class ReadOptions(Record):
@@ -39,14 +39,6 @@ class ReadOptions(Record):
     copy: bool = False
     check_crc: bool = True
     """Check the CRC of a ``.pth`` entry as a whole, in addition to those of the records that are read."""
-
-
-class EncodedEntry(Record):
-    """An entry as it is written."""
-
-    member: Member
-    is_new: bool
-    """It differs from what was read: it was replaced, added or encoded again."""
 
 
 ONLY_POINTERS: Final = f"expected an archive, got a folder of which each file is {LFS_POINTER}"
@@ -126,26 +118,32 @@ def open_folder(
     :param follows: returns whether to follow a link named like an entry
     :param progress: called with a number of bytes whenever that many of a file were read into memory
     """
+    paths: dict[str, str]
+    sizes: dict[str, int] = {}
     if is_remote(path):
-        return _open_remote_folder(path, budget, in_memory=in_memory, progress=progress)
-    paths = _list_local(path, follows)
-    names = [name for name in paths if is_entry_name(name)]
+        from sbformat.io.remote.listing import pin_folder, walk_folder
+
+        url = pin_folder(path)
+        sizes = {row.name: row.size for row in next(iter(walk_folder(url, depth=0))).files}
+        paths = {name: join_url(url, name) for name in sizes}
+    else:
+        with os.scandir(path) as found:
+            paths = {item.name: item.path for item in found if _is_file(item, follows)}
+    names = [name for name in sorted(paths) if not name.startswith(".") and is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
-    read_now = frozenset(filter(is_sb3_name, names))
     sources: dict[str, Source] = {}
     for name in names:
-        if name not in read_now:
-            sources[name] = _LazySource(paths[name])
-        elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
-            sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
+        here = paths[name]
+        if not is_sb3_name(name):
+            sources[name] = _LazyRemote(here, sizes[name], budget.limits) if name in sizes else _LazySource(here)
+        elif name in sizes:
+            remote = open_url(here, budget.limits)
+            sources[name] = remote.load(progress) if in_memory else remote
+        elif in_memory or os.stat(here).st_size <= LARGE_FILE_BYTES:
+            sources[name] = open_source(here, mapped=mapped, budget=budget, progress=progress)
         else:
-            sources[name] = FileSource(paths[name], limits=budget.limits)
-    return _make_entries(sources, budget)
-
-
-def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
-    """Return the entries of a folder; of an archive that is not there, only pointers of Git LFS, none."""
+            sources[name] = FileSource(here, limits=budget.limits)
     names = [name for name in sources if is_sb3_name(name)]
     pointers = [name for name in names if sources[name].size < _LARGEST_POINTER and is_lfs_pointer(sources[name])]
     if pointers and pointers == names:
@@ -155,41 +153,10 @@ def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
     return FileEntries(sources, budget)
 
 
-def _list_local(path: Path, follows: Callable[[str], bool]) -> dict[str, str]:
-    """Return the paths of the files directly in a folder, by name."""
-    with os.scandir(path) as found:
-        return dict(
-            sorted(
-                (item.name, item.path)
-                for item in found
-                if item.is_file(
-                    follow_symlinks=is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path))
-                )
-                and not item.name.startswith(".")
-            )
-        )
-
-
-def _open_remote_folder(
-    url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None
-) -> FileEntries:
-    """Open a remote folder; files that are beside the entries of an archive are fetched when they are read."""
-    from sbformat.io.remote.listing import pin_folder, walk_folder
-
-    url = pin_folder(url)
-    top = next(iter(walk_folder(url, depth=0)))
-    sizes = {row.name: row.size for row in top.files if not row.name.startswith(".") and is_entry_name(row.name)}
-    budget.spend("outer_entries", len(sizes))
-    check_paths(sizes)
-    sources: dict[str, Source] = {}
-    for name, size in sizes.items():
-        path = join_url(url, name)
-        if not is_sb3_name(name):
-            sources[name] = _LazyRemote(path, size, budget.limits)
-        else:
-            remote = open_url(path, budget.limits)
-            sources[name] = remote.load(progress) if in_memory else remote
-    return _make_entries(sources, budget)
+def _is_file(item: os.DirEntry[str], follows: Callable[[str], bool]) -> bool:
+    """Return whether a file may be an entry; only links that are named like an entry of SB3 are followed."""
+    may_follow = is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path))
+    return item.is_file(follow_symlinks=may_follow)
 
 
 def is_entry_name(name: str) -> bool:

@@ -144,7 +144,12 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
             return _refine(name, by_class, data, evidence)
     if by_class is not None:
         return Algorithm(by_class, package != ACTOR_CRITIC.module, tuple(evidence))
-    return _from_entries(entries, evidence)
+    if "ent_coef_optimizer.pth" in entries:
+        others = " and ".join(list_relatives("SAC"))
+        return Algorithm("SAC", False, (*evidence, f"there is ent_coef_optimizer.pth; {others} write it too"))
+    if {"actor.optimizer.pth", "critic.optimizer.pth"} <= set(entries):
+        evidence.append("an actor and a critic optimizer: off-policy actor-critic")
+    return Algorithm(None, False, tuple(evidence))
 
 
 DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fixes them; TD3 allows them"
@@ -179,14 +184,3 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
     if replay is not None and replay.rpartition(".")[2] == "HerReplayBuffer":
         evidence.append("replay_buffer_class is HerReplayBuffer: hindsight experience replay")
     return Algorithm(name, certain, tuple(evidence))
-
-
-def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
-    """Infer the family of algorithms from the names of the optimizers."""
-    names = set(entries)
-    if "ent_coef_optimizer.pth" in names:
-        others = " and ".join(list_relatives("SAC"))
-        return Algorithm("SAC", False, (*evidence, f"there is ent_coef_optimizer.pth; {others} write it too"))
-    if {"actor.optimizer.pth", "critic.optimizer.pth"} <= names:
-        return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))
-    return Algorithm(None, False, tuple(evidence))

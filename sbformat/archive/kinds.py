@@ -81,7 +81,7 @@ def detect_kind(source: Source) -> Kind:
         return "data-json"
     if start[:9].lower() in (b"<!doctype", b"<html") or start[:5].lower() == b"<html":
         return "html"
-    return "text" if _is_text(head) else "unknown"
+    return "text" if all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head) else "unknown"
 
 
 def is_lfs_pointer(source: Source) -> bool:
@@ -96,10 +96,6 @@ def is_safetensors(head: bytes, size: int) -> bool:
     """
     length = int.from_bytes(head[:8], "little")
     return head[8:9] == b"{" and 2 <= length <= size - 8 and b'"' in head[9:16]
-
-
-def _is_text(head: bytes) -> bool:
-    return all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head)
 
 
 def detect_zip_kind(names: Collection[str]) -> Kind:
@@ -122,7 +118,13 @@ def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoRe
     head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
     shown = head[:40].decode("utf-8", "replace")
     if kind == "unknown":
-        raise ContainerError(_describe_unknown(head, shown), offset=0)
+        found = next((what for at, magic, what in _MAGIC if head[at : at + len(magic)] == magic), None)
+        if head[:1] == b"\x08" and head[1:2] <= _LAST_ONNX and head[2:3] and head[2:3] in _ONNX_FIELDS:
+            found = found or "an ONNX model, which sbformat export writes and onnxruntime runs"
+        message = f"expected an archive, got {found}"
+        if found is None:
+            message = f"expected an archive, got a file that starts with {quote(shown)} (a zip starts with 'PK')"
+        raise ContainerError(message, offset=0)
     if kind in _NOT_ARCHIVES:
         message = f"expected an archive, got {_NOT_ARCHIVES[kind]}"
         raise ContainerError(f"{message}; it starts with {quote(shown)}" if shown else message, offset=0)
@@ -166,16 +168,6 @@ _LAST_ONNX: Final = b"\x28"
 """A version that ONNX has not reached."""
 
 
-def _describe_unknown(head: bytes, shown: str) -> str:
-    """Return the error for a file of another format."""
-    found = next((what for at, magic, what in _MAGIC if head[at : at + len(magic)] == magic), None)
-    if found is None and head[:1] == b"\x08" and head[1:2] <= _LAST_ONNX and _ONNX_FIELDS.find(head[2:3] or b"-") >= 0:
-        found = "an ONNX model, which sbformat export writes and onnxruntime runs"
-    if found is not None:
-        return f"expected an archive, got {found}"
-    return f"expected an archive, got a file that starts with {quote(shown)} (a zip starts with 'PK')"
-
-
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {
     "lfs-pointer": f"expected an archive, got {LFS_POINTER}",
     "npz": "expected an archive of Stable-Baselines3, got a .npz file of numpy",
@@ -189,8 +181,6 @@ def _other_zip(names: Collection[str]) -> str:
     folders = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     for folder in folders:
         if f"{folder}/{DATA_ENTRY}" in names:
-            return (
-                f"expected 'data' at the top of the zip, as SB3 does, got an archive in the folder {quote(folder)}; "
-                f"unzip it and read that folder"
-            )
+            found = f"an archive in the folder {quote(folder)}; unzip it and read that folder"
+            return f"expected 'data' at the top of the zip, as SB3 does, got {found}"
     return f"expected an archive of Stable-Baselines3, with 'data' or a '.pth', got a zip of {shown}"
