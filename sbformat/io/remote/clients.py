@@ -271,6 +271,8 @@ class FileSystemFile:
 
     __slots__ = ("_file", "_fs", "_is_conditional", "_path", "_url", "name", "size", "version")
 
+    whole: Final = None
+
     def __init__(self, url: str) -> None:
         self.name = hide_secrets(url)
         self._url = url
@@ -295,10 +297,6 @@ class FileSystemFile:
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, "is a folder", self.name)
         return info
-
-    @property
-    def whole(self) -> None:
-        """None: ranges can be fetched."""
 
     def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
         """Return the bytes of ranges."""

@@ -53,20 +53,13 @@ class RangedFile(Protocol):
     """A remote file at the version that it had when it was opened."""
 
     @property
-    def name(self) -> str:
-        """Its URL without secrets."""
-
+    def name(self) -> str: ...  # its URL without secrets
     @property
-    def size(self) -> int:
-        """Number of bytes."""
-
+    def size(self) -> int: ...
     @property
-    def version(self) -> str | None:
-        """The ETag, commit or time that identifies its contents; None if the server gives none."""
-
+    def version(self) -> str | None: ...  # ETag, commit or time; None if the server gives none
     @property
-    def whole(self) -> bytes | bytearray | None:
-        """All bytes, of a server that sends nothing less; None if ranges can be fetched."""
+    def whole(self) -> bytes | bytearray | None: ...  # all bytes, of a server that sends nothing less
 
     def fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | bytearray]:
         """Return the bytes of ranges, each of exactly the length that was asked for."""
@@ -178,17 +171,16 @@ class RemoteSource:
 
     def _fetch_blocks(self, numbers: Iterable[int]) -> None:
         """Fetch those blocks that are missing; neighbours are one range."""
-        ranges: list[list[int]] = []
+        ranges: list[Range] = []
         for number in numbers:
             if number in self._blocks:
                 continue
             start, stop = number * BLOCK_BYTES, min((number + 1) * BLOCK_BYTES, self.size)
             if ranges and ranges[-1][1] == start:
-                ranges[-1][1] = stop
-            else:
-                ranges.append([start, stop])
+                start, _ = ranges.pop()
+            ranges.append((start, stop))
         if ranges:
-            for (start, _), data in zip(ranges, self._fetch([(start, stop) for start, stop in ranges])):
+            for (start, _), data in zip(ranges, self._fetch(ranges)):
                 self._keep(start, data)
 
     def _keep(self, start: int, data: bytes | bytearray) -> None:
@@ -222,8 +214,7 @@ class RemoteSource:
         for (start, stop), data in zip(ranges, found):
             self.fetched += len(data)
             if len(data) != stop - start:  # a file system that did not notice it
-                message = (
-                    f"{quote(self.name)} was cut off or has changed: expected {stop - start} bytes, got {len(data)}"
-                )
+                found_bytes = f"expected {stop - start} bytes, got {len(data)}"
+                message = f"{quote(self.name)} was cut off or has changed: {found_bytes}"
                 raise ContainerError(message, offset=start)
         return found
