@@ -258,9 +258,7 @@ class Archive:
     def find_state_dict(self, name: str, *, others: tuple[str, ...] = ()) -> str:
         """Return the full name of a state dict's entry. If there is only one, ``policy`` means that one.
 
-        :param name: SB3's name: ``policy``, ``policy.optimizer``, ...
         :param others: other valid names, for the error message
-        :raises MissingEntryError: if there is no such state dict
         """
         require_type(name, str, "the name of a state dict")
         names = {entry.removesuffix(PTH_SUFFIX): entry for entry in self.state_dicts}
@@ -506,9 +504,7 @@ class Archive:
     def encode_entry(self, name: str, *, reencode: bool = False) -> tuple[Member, bool]:
         """Return an entry as it is written, and whether it was replaced, added or encoded again since it was read.
 
-        :param name: the full name
         :param reencode: encode its values again instead of copying its bytes
-        :raises SbformatError: if it has to be decoded, and cannot be
         """
         self.require_writable()
         if name == DATA_ENTRY and reencode:
@@ -557,12 +553,7 @@ def _is_same_entry(one: Archive, other: Archive, name: str) -> bool:
 
 
 class Lazy(Mapping[str, T]):
-    """A read-only mapping that calls ``decode`` at every lookup.
-
-    :param names: the keys, each with the argument for ``decode``
-    :param decode: returns a value
-    :param what: the noun for a value in error messages, ``state dict``
-    """
+    """A read-only mapping that calls ``decode`` at every lookup."""
 
     __slots__ = ("_decode", "_names", "_what")
 

@@ -38,7 +38,6 @@ class EditedEntries(Entries):
     The old ones are in their order, then the new ones by name, so that the order of edits does not matter.
 
     :param base: the old entries; if they are edited ones themselves, both sets of changes are merged
-    :param changes: the new contents by name
     """
 
     __slots__ = ("_base", "_new")

@@ -47,10 +47,7 @@ _LARGEST_POINTER: Final = 1024
 
 
 class FileEntries(Entries):
-    """Entries outside a zip, each with its own source; nothing stores a CRC of them.
-
-    :param sources: the bytes of each entry, in order
-    """
+    """Entries outside a zip, each with its own source; nothing stores a CRC of them."""
 
     __slots__ = ("_budget", "_sources")
 
@@ -113,10 +110,8 @@ def open_folder(
     are left out as well, except those named like SB3's entries, which download caches make: no other file that a link
     points to may become a part of an archive.
 
-    :param mapped: map the files instead of reading them
     :param in_memory: False leaves the bytes of large files on the disk
     :param follows: returns whether to follow a link named like an entry
-    :param progress: called with a number of bytes whenever that many of a file were read into memory
     """
     paths: dict[str, str]
     sizes: dict[str, int] = {}
@@ -174,10 +169,7 @@ def is_sb3_name(name: str) -> bool:
 
 
 class _Pointer:
-    """A pointer of Git LFS to an entry, which is refused when it is read.
-
-    :param size: of the pointer, in bytes
-    """
+    """A pointer of Git LFS to an entry, which is refused when it is read."""
 
     __slots__ = ("_name", "size")
 
@@ -206,11 +198,7 @@ class _LazySource:
 
 
 class _LazyRemote:
-    """A remote file that is opened at its first read.
-
-    :param url: of the file
-    :param size: that the list of the folder gives
-    """
+    """A remote file that is opened at its first read."""
 
     __slots__ = ("_limits", "_opened", "_url", "size")
 

@@ -43,10 +43,7 @@ class Hyperparameter(Record):
 
 
 def decode_value(value: object, budget: Budget) -> Any:
-    """Decode a value of ``data``.
-
-    :param value: JSON, of which a mutable copy is returned, or a blob
-    """
+    """Decode a value of ``data``."""
     return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
 
@@ -89,10 +86,7 @@ _REFERENCE_BYTES: Final = 4096
 
 
 def class_reference(value: object) -> str | None:
-    """Return the dotted name of the class that a blob refers to; None if it is anything else.
-
-    :param value: a value of ``data``
-    """
+    """Return the dotted name of the class that a blob refers to; None if it is anything else."""
     if not isinstance(value, Serialized) or len(value.pickle) > _REFERENCE_BYTES:
         return None
     try:
@@ -112,8 +106,6 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``
     (SBX.md 22).
     Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
-
-    :param data: the result of :func:`sbformat.data.loads`
     """
     policy = data.get("policy")
     texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
@@ -126,11 +118,7 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
 
 
 def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
-    """Infer the algorithm from ``data`` and the names of the entries.
-
-    :param data: the result of :func:`sbformat.data.loads`
-    :param entries: the names of the entries, used if ``data`` is not enough
-    """
+    """Infer the algorithm from ``data`` and the names of the entries."""
     policy = class_reference(data.get("policy_class"))
     package = policy.rpartition(".")[0] if policy else ""
     by_class = _PACKAGES.get(package)

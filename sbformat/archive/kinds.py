@@ -90,10 +90,7 @@ def is_lfs_pointer(source: Source) -> bool:
 
 
 def is_safetensors(head: bytes, size: int) -> bool:
-    """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON.
-
-    :param size: the size of the file, in bytes
-    """
+    """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON."""
     length = int.from_bytes(head[:8], "little")
     return head[8:9] == b"{" and 2 <= length <= size - 8 and b'"' in head[9:16]
 

@@ -59,10 +59,7 @@ _PARALLEL_BYTES: Final = 1 << 24
 
 
 def crc32(data: memoryview, before: int = 0) -> int:
-    """Return the CRC-32 of bytes in memory.
-
-    :param before: CRC-32 of what precedes them
-    """
+    """Return the CRC-32 of bytes in memory."""
     if len(data) < _PARALLEL_BYTES:
         return zlib.crc32(data, before)
     from threading import Thread

@@ -152,10 +152,7 @@ def is_state_dict(name: str) -> bool:
 
 
 def check_name(raw: bytes, offset: int | None = None) -> str:
-    """Decode a member's name and check it.
-
-    :param offset: its position, for the message
-    """
+    """Decode a member's name and check it."""
     try:
         return _decode_name(raw)
     except ContainerError as error:
@@ -320,10 +317,7 @@ class Layout(Record):
 
 
 def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layout:
-    """Read and check the whole structure; the local headers of a zip that is fetched by ranges are left unread.
-
-    :param entry_limit: the field of ``Limits`` that caps the number of entries
-    """
+    """Read and check the whole structure; the local headers of a zip that is fetched by ranges are left unread."""
     return _match_local_headers(source, *_read_directory(source, budget, entry_limit))
 
 

@@ -248,15 +248,9 @@ class Container(Entries):
         container.entries["policy.pth"].size
         container.read("data")
 
-    :param source: the bytes, or a :class:`~sbformat.io.source.Source`
     :param limits: for a budget of its own
-    :param budget: of the operation that it is a part of
-    :param names: the rules for names
-    :param entry_limit: the field of ``Limits`` that caps the number of entries
     :param unchecked_crc: accept CRC fields that are all zero, as torch writes them after
         ``set_crc32_options(False)``; damage of the members is then not detected
-    :raises ContainerError: when the structure breaks a rule
-    :raises LimitError: for more entries or bytes than allowed
     """
 
     __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_layout", "_source", "_sources")
@@ -336,8 +330,6 @@ class Container(Entries):
 
         A stored member is a view of the source if that is in memory. Members that are inflated, or read from a file,
         are charged.
-
-        :param limit: a field of ``Limits`` that caps this member
         """
         entry = self.entry(name) if self._layout.unread else self.entries.get(name) or self.entry(name)
         _, _, at, _, size, _, method = entry
@@ -386,10 +378,7 @@ class Container(Entries):
         return self._source.view(entry.data_offset, entry.compressed_size)
 
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
-        """Yield a member's bytes in chunks; its CRC is checked after the last one.
-
-        :param chunk_bytes: size of the largest chunk; None chooses one
-        """
+        """Yield a member's bytes in chunks; its CRC is checked after the last one."""
         entry = self.entry(name)
         if chunk_bytes is not None and chunk_bytes < 1:
             message = f"chunk_bytes must be at least 1, not {chunk_bytes}"

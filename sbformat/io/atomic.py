@@ -100,11 +100,7 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Pa
 
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary path to write to; it is renamed to the target when the block ends without an error.
-
-    :param path: the target; a symbolic link is followed
-    :param overwrite: replace a file that exists, keeping its mode
-    """
+    """Yield a temporary path to write to; it is renamed to the target when the block ends without an error."""
     target, mode = check_new_file(path, overwrite=overwrite)
     _remove_old(target.parent)
     temporary = _temporary_name(target)
@@ -176,9 +172,7 @@ def _check_replaceable(target: Path, suffix: str | None) -> None:
 def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suffix: str) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to the target when the block ends without an error.
 
-    :param path: the target
     :param overwrite: replace a folder that contains only files of ``replaceable_suffix``
-    :param replaceable_suffix: such as ``.npy``
     """
     import shutil  # imported late: it imports every compression module
 

@@ -51,7 +51,6 @@ def open_source(
     A path that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file object is read from its
     start, whatever its position, as ``zipfile`` does in SB3's ``load``. A remote file is fetched whole.
 
-    :param source: path, URL, bytes-like or binary file object
     :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
     :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
     :param progress: called with a number of bytes whenever that many of a file were read
@@ -132,18 +131,12 @@ def has_file(folder: Path, name: str) -> bool:
 
 
 def join_path(folder: str, name: str) -> str:
-    """Return the path or URL of a file below a folder.
-
-    :param name: with slashes
-    """
+    """Return the path or URL of a file below a folder."""
     return join_url(folder, name) if is_url(folder) else os.path.join(folder, *name.split("/"))
 
 
 def read_start(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, on the disk or remote.
-
-    :param size: the number of bytes, if the file has as many
-    """
+    """Return the first bytes of a file, on the disk or remote."""
     if is_remote(path):
         source = open_url(path)
         return bytes(source.view(0, min(size, source.size)))

@@ -103,10 +103,7 @@ class FileSource:
         return other
 
     def _read(self, offset: int, length: int, limit: str) -> bytes:
-        """Read ``length`` bytes.
-
-        :param limit: the name of the limit for memory that does not suffice
-        """
+        """Read ``length`` bytes."""
         try:
             file = open(self._path, "rb", buffering=0, opener=_open_without_waiting)  # noqa: SIM115
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -201,10 +198,7 @@ def is_in_memory(source: Source) -> TypeGuard[BytesSource]:
 
 
 def iter_views(source: Source, start: int, stop: int, chunk_bytes: int | None = None) -> Iterator[memoryview]:
-    """Yield the bytes from ``start`` to ``stop`` in chunks.
-
-    :param chunk_bytes: largest size of a chunk, ``CHUNK_BYTES`` by default
-    """
+    """Yield the bytes from ``start`` to ``stop`` in chunks."""
     step = chunk_bytes or CHUNK_BYTES
     for at in range(start, stop, step):
         yield source.view(at, min(step, stop - at))
@@ -215,7 +209,6 @@ class Cursor:
 
     A read of more bytes than are left is an error that names the field.
 
-    :param failure: the error class of the layer that reads
     :param offset: position of ``view`` in the entry, for messages
     """
 

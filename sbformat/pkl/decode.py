@@ -35,7 +35,6 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     Global('os', 'system')
 
     :param data: the pickle; nothing may follow its STOP
-    :param limits: the limits that the pickle must keep
     :return: plain values and the nodes of :mod:`sbformat.pkl.tree`
     """
     return decode_pickle(data, Budget(limits)).value

@@ -37,10 +37,7 @@ class Line(Record):
 
 
 def opcodes(data: bytes) -> Iterator[Line]:
-    """Yield the opcodes of a pickle up to its STOP.
-
-    :param data: the pickle, and the bytes that follow it
-    """
+    """Yield the opcodes of a pickle up to its STOP."""
     position = 0
     while True:
         row = BY_CODE.get(data[position]) if position < len(data) else None
@@ -93,9 +90,6 @@ def tree(pickle: Pickle, most: int = 10_000) -> Iterator[str]:
     """Yield an inert tree, one value per line, indented by its depth. A value that occurs twice is numbered.
 
     Calls whose result is not part of the value follow it: an unpickler executes them, too.
-
-    :param pickle: the decoded pickle
-    :param most: the number of lines after which the rest is omitted
     """
     numbers: dict[int, int] = {}
     todo: list[tuple[int, str, object]] = [(0, "and then ", call) for call in reversed(_dropped(pickle))]
@@ -198,17 +192,12 @@ def render_call(call: Call, limit: int = ARGUMENTS) -> str:
 
     >>> render_call(Call("REDUCE", Global("os", "system"), ("id",)))
     "os.system('id')"
-
-    :param limit: characters of the arguments
     """
     return f"{_callee(call)}{render_arguments(call, limit)}"
 
 
 def render_arguments(call: Call, limit: int = ARGUMENTS) -> str:
-    """Return the arguments of a call with their parentheses, escaped, on one line and bounded.
-
-    :param limit: characters of the arguments
-    """
+    """Return the arguments of a call with their parentheses, escaped, on one line and bounded."""
     line = _Arguments(limit)
     parts = line.join(call.args, 0) if isinstance(call.args, tuple) else f"*{line.render(call.args, 0)}"
     if call.kwargs is not None:

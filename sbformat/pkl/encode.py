@@ -152,7 +152,6 @@ def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
     b'\x80\x04]\x94(K\x01Ne.'
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`
-    :param protocol: 2, 4 or 5
     """
     return encode_pickle(tree, protocol=protocol)
 
@@ -167,7 +166,6 @@ def encode_pickle(
     """Encode an inert tree.
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`; parts that are shared stay shared
-    :param protocol: 2, 4 or 5
     :param reduce: called once with each value of another type; returns a tree to write instead, which may contain such
         values again, like a pickler's ``reducer_override``
     :param setters: calls that follow a node and whose result is dropped, by the ``id()`` of the node; cloudpickle sets
@@ -194,10 +192,7 @@ def _key(value: object) -> object:
 
 
 class _Pass:
-    """One walk over the tree. The first counts how often each value occurs, the second writes.
-
-    :param counted: the first pass; None in the first pass
-    """
+    """One walk over the tree. The first counts how often each value occurs, the second writes."""
 
     def __init__(
         self,

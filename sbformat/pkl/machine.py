@@ -463,9 +463,6 @@ class Pickle(Record):
 class Machine(State):
     """The loop over the opcodes of one pickle.
 
-    :param data: the pickle, and the bytes that follow it
-    :param limits: the limits that it must keep
-    :param encoding: the encoding of Python 2's 8-bit strings
     :param room: how many bytes of memory its values may take
     """
 

@@ -407,7 +407,6 @@ def _is_checked_state(args: object, state: object) -> bool:
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
     """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.pkl.tree.CALLS`.
 
-    :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
     :param is_wide: allow text, bytes and flat structures too
     """
     if not _is_reduced(call):

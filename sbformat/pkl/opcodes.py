@@ -145,7 +145,6 @@ class Reading(Record):
 def readings(data: bytes, most: int) -> tuple[tuple[Reading, ...], bool]:
     """Return readings of a pickle, which differ where a frame ends inside an argument, and whether these are all.
 
-    :param data: the pickle, and the bytes that follow it
     :param most: the most opcodes to read, of all readings together
     """
     paths = [_Path(data)]

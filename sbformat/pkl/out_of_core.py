@@ -86,10 +86,6 @@ def decode_large(
     The result is that of :func:`~sbformat.pkl.decode.decode_pickle`, except that each bytes object of ``threshold``
     bytes or more is ``Unread``, that ``size`` does not count those, and that empty dicts may be the same object.
 
-    :param source: the pickle; nothing may follow its STOP
-    :param budget: the budget of the operation; ``pickle_bytes`` is charged for the bytes that are read
-    :param encoding: the encoding of Python 2's 8-bit strings
-    :param threshold: the size in bytes from which on an object stays in the file
     :param least_empties: the shortest run of empty dicts that becomes one dict; None for no run
     """
     walk = _Walk(source, budget, threshold, least_empties)

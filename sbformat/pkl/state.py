@@ -175,10 +175,7 @@ class State:
     # -- memory ---------------------------------------------------------------------------------------
 
     def cost(self, position: int) -> int:
-        """Return an upper bound of the memory that the values take, in bytes.
-
-        :param position: how many bytes of the pickle were read
-        """
+        """Return an upper bound of the memory that the values take, in bytes."""
         short = _SHORT_COST * max(position - self.long, 0)
         return short + self.long_cost + _BUILT_COST * self.built + _FAR_COST * len(self.far_memo)
 
@@ -265,10 +262,7 @@ class State:
             self.note_odd_change(target)
 
     def note_odd_change(self, target: object, *, is_uncertain: bool = False) -> None:
-        """Note the change of a plain value.
-
-        :param is_uncertain: whether the result of the change is unknown
-        """
+        """Note the change of a plain value."""
         self.is_odd = True
         self.changes.append((target, len(self.log)))
         if is_uncertain or id(target) in self.frozen:

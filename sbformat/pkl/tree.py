@@ -183,9 +183,6 @@ class Unread:
 
     An object is equal to itself only: to compare the bytes would be to read them.
 
-    :param source: the file
-    :param offset: the offset of the first byte
-    :param size: the number of bytes
     :param is_bytearray: whether the pickle contains a bytearray, not bytes
     """
 

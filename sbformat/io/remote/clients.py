@@ -188,7 +188,6 @@ def translate(  # noqa: PLR0911 -- one for each kind of error
     """Return the error of ours for one of a client.
 
     :param scheme: of the URL, which says where credentials come from
-    :param name: the URL without secrets
     """
     if isinstance(error, ImportError):
         return _translate_import(error, scheme)

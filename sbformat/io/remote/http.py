@@ -102,14 +102,8 @@ class _TemporaryError(Exception):
 class HttpFile:
     """A file of an HTTP server; see :class:`~sbformat.io.remote.source.RangedFile`.
 
-    :param url: with the scheme http or https; its ``timeout`` limits what servers take
     :param headers: for the origin of the URL: credentials
     :param limits: ``total_bytes`` limits a file from a server without ranges
-    :param name: what messages call it
-    :param scheme: of the URL that the user named, for messages about credentials
-    :param first_bytes: how many bytes the first request asks for
-    :raises OSError: if it cannot be opened
-    :raises SbformatError: for a redirect that is refused, and an answer that contradicts itself
     """
 
     __slots__ = (

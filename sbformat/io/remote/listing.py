@@ -89,10 +89,7 @@ def pin_folder(url: str) -> str:
 
 
 def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]:
-    """Yield a remote folder and all folders below it, from the top down, in the order of their names.
-
-    :param depth: how many levels of folders below it are listed; by default all
-    """
+    """Yield a remote folder and all folders below it, from the top down, in the order of their names."""
     scheme = find_scheme(url)
     if scheme in _WEB:
         message = f"a web server has no folders to list: {quote(hide_secrets(url))}"

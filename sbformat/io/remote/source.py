@@ -123,10 +123,7 @@ class RemoteSource:
             self._drop_blocks()
 
     def load(self, progress: Callable[[int], None] | None = None) -> BytesSource:
-        """Return all bytes of the file, in memory.
-
-        :param progress: called with a number of bytes whenever that many were fetched
-        """
+        """Return all bytes of the file, in memory."""
         self._limits.check("total_bytes", self.size)
         if self._file.whole is not None:
             if progress is not None:
