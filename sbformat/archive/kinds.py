@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
-from sbformat.constants import (
-    DATA_ENTRY,
-    END_SIGNATURE,
-    LEGACY_MAGIC_BYTES,
-    LOCAL_SIGNATURE,
-    PICKLE_RECORD,
-    SB2_PARAMETER_LIST_ENTRY,
-    SB2_PARAMETERS_ENTRY,
-    TORCH_VERSION_RECORD,
-    TORCH_VERSION_RECORD_OLD,
-    TORCHSCRIPT_RECORD,
-    VERSION_ENTRY,
-)
+from sbformat import constants
 from sbformat.container.layout import is_state_dict
 from sbformat.errors import ContainerError, UnsupportedError, quote
 
@@ -58,7 +46,12 @@ KIND_TITLES: Final[dict[Kind, str]] = {
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
 _MAGIC_WITHIN: Final = 32
-_TORCH_RECORDS: Final = (PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD)
+_TORCH_RECORDS: Final = (
+    constants.PICKLE_RECORD,
+    constants.TORCH_VERSION_RECORD,
+    constants.TORCH_VERSION_RECORD_OLD,
+    constants.TORCHSCRIPT_RECORD,
+)
 
 
 def detect_kind(source: Source) -> Kind:
@@ -66,14 +59,14 @@ def detect_kind(source: Source) -> Kind:
     head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
     if not head:
         return "empty"
-    if head.startswith(LOCAL_SIGNATURE):
+    if head.startswith(constants.LOCAL_SIGNATURE):
         return "zip"
-    if head.startswith(END_SIGNATURE):
+    if head.startswith(constants.END_SIGNATURE):
         return "empty-zip"
     if is_safetensors(head, source.size):  # before pickles: its length may begin with the bytes 80 03
         return "safetensors"
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
-        return "torch-legacy" if LEGACY_MAGIC_BYTES in head[:_MAGIC_WITHIN] else "pickle"
+        return "torch-legacy" if constants.LEGACY_MAGIC_BYTES in head[:_MAGIC_WITHIN] else "pickle"
     if head.startswith(_LFS):
         return "lfs-pointer"
     start = head.lstrip(b" \t\r\n")
@@ -97,9 +90,9 @@ def is_safetensors(head: bytes, size: int) -> bool:
 
 def detect_zip_kind(names: Collection[str]) -> Kind:
     """Detect the kind of a zip from the names of its members."""
-    if SB2_PARAMETERS_ENTRY in names and SB2_PARAMETER_LIST_ENTRY in names:
+    if constants.SB2_PARAMETERS_ENTRY in names and constants.SB2_PARAMETER_LIST_ENTRY in names:
         return "sb2-zip"
-    if DATA_ENTRY in names or VERSION_ENTRY in names or any(map(is_state_dict, names)):
+    if constants.DATA_ENTRY in names or constants.VERSION_ENTRY in names or any(map(is_state_dict, names)):
         return "sb3"
     root = next(iter(names)).partition("/")[0]
     folded = {name.casefold() for name in names}  # torch ignores case here, too
@@ -177,7 +170,7 @@ def _other_zip(names: Collection[str]) -> str:
     shown = ", ".join(quote(name, 40) for name, _ in zip(names, range(4)))
     folders = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     for folder in folders:
-        if f"{folder}/{DATA_ENTRY}" in names:
+        if f"{folder}/{constants.DATA_ENTRY}" in names:
             found = f"an archive in the folder {quote(folder)}; unzip it and read that folder"
             return f"expected 'data' at the top of the zip, as SB3 does, got {found}"
     return f"expected an archive of Stable-Baselines3, with 'data' or a '.pth', got a zip of {shown}"

@@ -19,30 +19,9 @@ from sbformat.constants import (
     ZIP64_END_SIGNATURE,
     ZIP64_LOCATOR_SIGNATURE,
 )
+from sbformat.container import layout
 from sbformat.container.integrity import crc32_pair, refuse_member
-from sbformat.container.layout import (
-    CENTRAL,
-    DESCRIPTOR,
-    DESCRIPTOR64,
-    DOS_FOLDER,
-    END,
-    EXTRA,
-    EXTRA_TORCH_PADDING,
-    EXTRA_ZIP64,
-    FLAG_DESCRIPTOR,
-    FLAG_UTF8,
-    LOCAL,
-    MAX16,
-    MAX32,
-    MODE_FOLDER,
-    STORED,
-    ZIP64_END,
-    ZIP64_LOCATOR,
-    Member,
-    check_paths,
-    encode_name,
-    encode_path,
-)
+from sbformat.container.layout import MAX16, MAX32, STORED, Member, check_paths, encode_name, encode_path
 from sbformat.errors import ContainerError
 from sbformat.immutable import Record
 
@@ -54,9 +33,9 @@ _UNIX: Final = 3 << 8
 _VERSION: Final = 20
 _VERSION_ZIP64: Final = 45
 _MODE: Final = 0o600 << 16  # as Python's zipfile writes it, and so SB3
-_FOLDER_MODE: Final = (MODE_FOLDER | 0o755) << 16 | DOS_FOLDER
+_FOLDER_MODE: Final = (layout.MODE_FOLDER | 0o755) << 16 | layout.DOS_FOLDER
 _ALIGNMENT: Final = 64
-_ZIP64_REST: Final = ZIP64_END.size - 12
+_ZIP64_REST: Final = layout.ZIP64_END.size - 12
 
 
 class _Record(Record):
@@ -74,7 +53,7 @@ def _is_wide(size: int) -> bool:
 
 
 def _zip64_extra(*values: int) -> bytes:
-    return EXTRA.pack(EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
+    return layout.EXTRA.pack(layout.EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
 
 
 def _pack_central(record: _Record, made_by: int, version: int, date: int, attributes: int) -> bytes:
@@ -84,7 +63,7 @@ def _pack_central(record: _Record, made_by: int, version: int, date: int, attrib
     extra = _zip64_extra(*wide) if wide else b""
     size = min(size, MAX32)
     version = max(version, _VERSION_ZIP64) if wide else version
-    head = CENTRAL.pack(
+    head = layout.CENTRAL.pack(
         CENTRAL_SIGNATURE, made_by, version, flags, STORED, 0, date, crc, size, size, len(name), len(extra), 0, 0, 0,
         attributes, min(offset, MAX32),
     )  # fmt: skip
@@ -95,12 +74,12 @@ def _pack_end(count: int, length: int, start: int, *, always_zip64: bool) -> byt
     """Pack the end records; with both zip64 ones when a number needs them, or always, as torch does (FORMAT.md 2.2)."""
     zip64 = b""
     if always_zip64 or count >= MAX16 or _is_wide(max(length, start)):
-        zip64 = ZIP64_END.pack(
+        zip64 = layout.ZIP64_END.pack(
             ZIP64_END_SIGNATURE, _ZIP64_REST, _UNIX | _VERSION_ZIP64, _VERSION_ZIP64, 0, 0, count, count, length, start
         )
-        zip64 += ZIP64_LOCATOR.pack(ZIP64_LOCATOR_SIGNATURE, 0, start + length, 1)
+        zip64 += layout.ZIP64_LOCATOR.pack(ZIP64_LOCATOR_SIGNATURE, 0, start + length, 1)
     entries = min(count, MAX16)
-    return zip64 + END.pack(END_SIGNATURE, 0, 0, entries, entries, min(length, MAX32), min(start, MAX32), 0)
+    return zip64 + layout.END.pack(END_SIGNATURE, 0, 0, entries, entries, min(length, MAX32), min(start, MAX32), 0)
 
 
 # -- the outer zip (WRITER.md 12.1) -------------------------------------------------------------------
@@ -127,7 +106,7 @@ class ContainerWriter:
             refuse_member(member, "there are two members of this name")
         if member.size and name.endswith(b"/"):
             refuse_member(member, "a folder cannot have content")
-        flags = 0 if name.isascii() else FLAG_UTF8
+        flags = 0 if name.isascii() else layout.FLAG_UTF8
         start = self._at
         self._put(_outer_header(name, flags, member.size, 0))
         crc = written = 0
@@ -176,7 +155,7 @@ def _check_size(member: Member, written: int) -> None:
 
 def _pack_local(name: bytes, extra: bytes, version: int, flags: int, date: int, crc: int, size: int) -> bytes:
     sizes = (len(name), len(extra))
-    return LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, date, crc, size, size, *sizes) + name + extra
+    return layout.LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, date, crc, size, size, *sizes) + name + extra
 
 
 def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
@@ -206,7 +185,7 @@ class TorchZip:
         at = 0
         for member in members:
             name = encode_name(member.name)
-            flags = FLAG_UTF8 | (FLAG_DESCRIPTOR if member.size else 0)
+            flags = layout.FLAG_UTF8 | (layout.FLAG_DESCRIPTOR if member.size else 0)
             header = _torch_header(name, flags, member.size, at)
             record = _Record(name, at, member.size, 0, flags)
             self._records.append((header, record, _descriptor(0, member.size)))
@@ -250,12 +229,12 @@ def _exact_chunks(member: Member) -> Iterator[bytes | memoryview]:
 def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:
     extra = _zip64_extra(0, 0) if _is_wide(size) else b""
     size32 = MAX32 if extra else 0
-    filler = -(at + LOCAL.size + len(name) + len(extra) + EXTRA.size) % _ALIGNMENT
-    extra += EXTRA.pack(EXTRA_TORCH_PADDING, filler) + b"Z" * filler
+    filler = -(at + layout.LOCAL.size + len(name) + len(extra) + layout.EXTRA.size) % _ALIGNMENT
+    extra += layout.EXTRA.pack(layout.EXTRA_TORCH_PADDING, filler) + b"Z" * filler
     return _pack_local(name, extra, 0, flags, 0, 0, size32)
 
 
 def _descriptor(crc: int, size: int) -> bytes:
     if not size:
         return b""
-    return (DESCRIPTOR64 if _is_wide(size) else DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)
+    return (layout.DESCRIPTOR64 if _is_wide(size) else layout.DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)

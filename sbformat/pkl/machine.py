@@ -406,16 +406,10 @@ def _readonly_buffer(state: State) -> None:
         refuse(f"expected a buffer for READONLY_BUFFER, got a {type(buffer).__name__.lower()}", state.position)
 
 
-IN_LINE: Final = frozenset({
-    "BINPUT", "MEMOIZE", "BINGET", "BININT1", "BINUNICODE", "MARK", "REDUCE", "TUPLE", "EMPTY_TUPLE", "EMPTY_DICT",
-    "NEWFALSE", "BINPERSID", "TUPLE1", "TUPLE2", "SHORT_BINUNICODE", "BINFLOAT", "SETITEM", "SETITEMS", "BININT2",
-    "NONE", "STOP", "LONG_BINPUT", "LONG_BINGET",
-})  # fmt: skip
-"""Opcodes that ``machine`` executes in its loop. Every other one has a function of its name above."""
-
 HANDLERS: Final[dict[int, Callable[[State], None]]] = {
-    code: globals()[f"_{row.name.lower()}"] for code, row in BY_CODE.items() if row.name not in IN_LINE
+    code: globals()[f"_{row.name.lower()}"] for code, row in BY_CODE.items() if f"_{row.name.lower()}" in globals()
 }
+"""The functions above, by opcode. Every other opcode is executed in the loop."""
 
 
 if TYPE_CHECKING:
