@@ -29,7 +29,7 @@ from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from sbformat.io.source import Source
 
@@ -73,6 +73,12 @@ class Inflation:
         while chunk := self.step(chunk_bytes):
             yield chunk
 
+    def take(self, size: int) -> Iterator[bytes]:
+        """Yield the next ``size`` bytes, of which there must be as many, in chunks."""
+        stop = self.produced + size
+        while self.produced < stop:
+            yield self.step(min(CHUNK_BYTES, stop - self.produced))
+
     def step(self, most: int = CHUNK_BYTES) -> bytes:
         """Return at most ``most`` more bytes; none at the end."""
         entry, inflater = self._entry, self._inflater
@@ -92,9 +98,8 @@ class Inflation:
             if not given and not inflater.eof:
                 refuse_member(entry, f"its deflate stream does not end within its {entry.compressed_size:,} bytes")
         if self._consumed != entry.compressed_size:
-            refuse_member(
-                entry, f"expected a deflate stream of {entry.compressed_size:,} bytes, got {self._consumed:,}"
-            )
+            expected = f"expected a deflate stream of {entry.compressed_size:,} bytes"
+            refuse_member(entry, f"{expected}, got {self._consumed:,}")
         if self.produced != entry.size:
             refuse_member(entry, f"expected {entry.size:,} inflated bytes, got {self.produced:,}")
         return b""
@@ -137,21 +142,22 @@ class InflatedSource:
         if not checkpoint.produced <= self._current.produced <= offset:
             self._current = checkpoint.copy()
         inflation = self._current
-        self._charge(offset + length - inflation.produced)
-        while inflation.produced < offset:
-            inflation.step(min(CHUNK_BYTES, offset - inflation.produced))
-        buffer = bytearray(length)
-        at = 0
-        while at < length:
-            chunk = inflation.step(min(CHUNK_BYTES, length - at))
-            buffer[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        return memoryview(buffer).toreadonly()
-
-    def _charge(self, size: int) -> None:
-        self._again += size
+        self._again += offset + length - inflation.produced
         if self._again > max(RATIO_FREE, self.size):
             self._budget.spend("ratio", -(-self._again // max(self._entry.compressed_size, 1)))
+        for _ in inflation.take(offset - inflation.produced):
+            pass
+        return _join(inflation.take(length), length)
+
+
+def _join(chunks: Iterable[bytes], size: int) -> memoryview:
+    """Return chunks of known total size in one buffer."""
+    buffer = bytearray(size)
+    at = 0
+    for chunk in chunks:
+        buffer[at : at + len(chunk)] = chunk
+        at += len(chunk)
+    return memoryview(buffer).toreadonly()
 
 
 INFLATED_WHOLE_BYTES: Final = 1 << 20
@@ -469,12 +475,7 @@ class Container(Entries):
         if entry.name not in self._kept:  # a caller that reports an error in it may compare or copy its bytes
             self._budget.keep(0, meanwhile=2 * entry.size)
         self.keep(entry.name)
-        buffer = bytearray(entry.size)
-        at = 0
-        for chunk in self._inflate(entry):
-            buffer[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        return memoryview(buffer).toreadonly()
+        return _join(self._inflate(entry), entry.size)
 
     def keep(self, name: str) -> None:
         """Charge the memory of a member that is kept, once."""

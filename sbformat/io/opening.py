@@ -67,8 +67,8 @@ def open_source(
         view = memoryview(source)  # type: ignore[arg-type]
     except TypeError:
         view = None
-    if view is not None:
-        return BytesSource(_copy_if_mutable(view))
+    if view is not None:  # of a buffer that its owner can change, a copy
+        return BytesSource(view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes())
     if not hasattr(source, "read"):
         require_type(source, (), "an Archive, a path, bytes or a binary file")
     return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
@@ -186,11 +186,6 @@ def open_path(path: Path) -> IO[bytes]:
         if not os.path.exists(fallback):
             raise
         return open(fallback, "rb", buffering=0)
-
-
-def _copy_if_mutable(view: memoryview) -> bytes | memoryview:
-    """Return an immutable buffer as it is, and a copy of one that its owner could still change."""
-    return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
 
 
 def _open_file(

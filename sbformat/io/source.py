@@ -104,8 +104,9 @@ class FileSource:
 
     def _read(self, offset: int, length: int, limit: str) -> bytes:
         """Read ``length`` bytes."""
+        no_wait = getattr(os, "O_NONBLOCK", 0)  # a named pipe in its place would block until somebody writes to it
         try:
-            file = open(self._path, "rb", buffering=0, opener=_open_without_waiting)  # noqa: SIM115
+            file = open(self._path, "rb", 0, opener=lambda path, flags: os.open(path, flags | no_wait))  # noqa: SIM115
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             self._refuse_changed()
         with file:
@@ -143,11 +144,6 @@ def _read_up_to(file: IO[bytes], length: int) -> bytes:
     return b"".join(chunks)
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a named pipe that has taken its place would otherwise block until somebody writes to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
 class SourceSlice:
     """A range of another source's bytes, as a source."""
 
@@ -168,23 +164,16 @@ def slice_source(source: Source, start: int, size: int) -> Source:
     return BytesSource(source.view(start, size)) if is_in_memory(source) else SourceSlice(source, start, size)
 
 
-class RangedSource(Source, Protocol):
-    """A source whose bytes are fetched from elsewhere, each range in a request of its own."""
+def find_ranged(source: Source) -> tuple[Any, int]:
+    """Return the source that fetches ranges that a source is, or is a slice of, and where it starts there, or None.
 
-    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Fetch ranges that are read next, each from its first byte to the one after its last."""
-
-    def load(self) -> BytesSource:
-        """Return all bytes, in memory."""
-
-
-def find_ranged(source: Source) -> tuple[RangedSource | None, int]:
-    """Return the ranged source that a source is, or is a slice of, and where it starts there; None if there is none."""
+    It has a method ``prefetch``, for ranges that are read next, each from its first byte to the one after its last.
+    """
     start = 0
     while isinstance(source, SourceSlice):
         start += source.start
         source = source.source
-    return (source if hasattr(source, "prefetch") else None), start  # type: ignore[return-value]
+    return (source if hasattr(source, "prefetch") else None), start
 
 
 def is_by_range(source: Source) -> bool:
