@@ -89,8 +89,7 @@ class Archive:
         self._entries = entries
         self._budget = budget
         self._options = options
-        self._cache: dict[str, Any] = {}
-        """By the name of the entry: its value, or the error that decoding it raised."""
+        self._cache: dict[str, Any] = {}  # by the name of the entry: its value, or the error that decoding it raised
         self._derived: dict[str, Any] = {}  # see derive
         self._kind = kind
         self._contents = tuple(entries.entries)

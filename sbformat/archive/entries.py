@@ -42,8 +42,7 @@ class ReadOptions(Record):
 
 
 ONLY_POINTERS: Final = f"expected an archive, got a folder of which each file is {LFS_POINTER}"
-_LARGEST_POINTER: Final = 1024
-"""Pointers of Git LFS are shorter, in bytes."""
+_LARGEST_POINTER: Final = 1024  # pointers of Git LFS are shorter, in bytes
 
 
 class FileEntries(Entries):

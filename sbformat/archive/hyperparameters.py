@@ -81,8 +81,7 @@ _PACKAGES: Final = {
 }
 """The modules of the algorithms' own policy classes; a user's class is in another module."""
 
-_REFERENCE_BYTES: Final = 4096
-"""Longer blobs are not references to a class, and are not decoded."""
+_REFERENCE_BYTES: Final = 4096  # longer blobs are not references to a class, and are not decoded
 
 
 def class_reference(value: object) -> str | None:

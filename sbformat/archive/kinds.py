@@ -23,8 +23,7 @@ SB3_ARCHIVES: Final[frozenset[Kind]] = frozenset({"sb3", "folder"})
 """Kinds of whole archives whose ``data`` has the keys of SB3."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
 """Kinds of files with normalisation statistics."""
-OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
-"""Kinds of files with one object that is not an agent."""
+OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}  # kinds of files with one object that is not an agent
 KIND_TITLES: Final[dict[Kind, str]] = {
     "sb3": "Stable-Baselines3 archive",
     "sbx": "SBX (Stable Baselines Jax) archive",
@@ -154,8 +153,7 @@ _MAGIC: Final = (
 """Formats that people have beside their agents: the position of a constant, the constant, and what it is."""
 _ONNX_FIELDS: Final = b"\x12\x1a\x22\x28\x32\x3a\x42\x72"
 """First bytes of the fields of an ONNX ModelProto after its first, the version."""
-_LAST_ONNX: Final = b"\x28"
-"""A version that ONNX has not reached."""
+_LAST_ONNX: Final = b"\x28"  # a version that ONNX has not reached
 
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DATA_BYTES: Final = 1 << 20
-"""Larger ``data`` is not decoded for a display."""
-_STATE_DICT_BYTES: Final = 1 << 28
-"""Larger state dicts are not decoded for a display: their CRC would be computed."""
+_DATA_BYTES: Final = 1 << 20  # larger ``data`` is not decoded for a display
+_STATE_DICT_BYTES: Final = 1 << 28  # larger state dicts are not decoded for a display: their CRC would be computed
 _LARGE: Final = "not decoded: large"
 _ENTRIES: Final = 8
 _NAME: Final = 60

@@ -49,8 +49,7 @@ from sbformat.container.layout import STORED
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.io.source import CHUNK_BYTES, is_by_range, is_in_memory, iter_views
 
-_POLYNOMIAL: Final = 0xEDB88320
-"""Without its leading term; bit 31 is the coefficient of ``x ** 0``, as everywhere here."""
+_POLYNOMIAL: Final = 0xEDB88320  # without its leading term; bit 31 is the coefficient of ``x ** 0``, as everywhere here
 _ONE: Final = 1 << 31
 _X: Final = 1 << 30
 _BITS: Final = 32

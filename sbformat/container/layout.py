@@ -68,22 +68,18 @@ END: Final = Struct("<4s4H2IH")
 """Signature; this disk, disk of the directory; entries here, entries; size and start of the directory; comment size."""
 ZIP64_END: Final = Struct("<4sQ2H2I4Q")
 """Signature, size of the rest; made by, version; two disks; entries here, entries, size and start of the directory."""
-ZIP64_LOCATOR: Final = Struct("<4sIQI")
-"""Signature, disk, offset of the zip64 end record, disks."""
+ZIP64_LOCATOR: Final = Struct("<4sIQI")  # signature, disk, offset of the zip64 end record, disks
 CENTRAL: Final = Struct("<4s6H3I5H2I")
 """Signature; made by, version, flags, method, time, date; CRC, compressed size, size; sizes of name, extras and
 comment, disk, internal attributes; external attributes, offset of the local header."""
 LOCAL: Final = Struct("<4s5H3I2H")
 """Signature; version, flags, method, time, date; CRC, compressed size, size; sizes of name and extras."""
-EXTRA: Final = Struct("<2H")
-"""Id and size of an extra field."""
-DESCRIPTOR: Final = Struct("<4s3I")
-"""Signature; CRC, compressed size, size."""
+EXTRA: Final = Struct("<2H")  # id and size of an extra field
+DESCRIPTOR: Final = Struct("<4s3I")  # signature; CRC, compressed size, size
 DESCRIPTOR64: Final = Struct("<4sI2Q")
 
 MAX16: Final = 0xFFFF
-MAX32: Final = 0xFFFFFFFF
-"""Sentinels: the value is in a zip64 record or extra field instead."""
+MAX32: Final = 0xFFFFFFFF  # both are sentinels: the value is in a zip64 record or extra field instead
 
 FLAG_DESCRIPTOR: Final = 0x8
 FLAG_UTF8: Final = 0x800
@@ -284,8 +280,7 @@ _DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
 
 _entry: Final = partial(tuple.__new__, Entry)  # takes half the time of Entry(...), once for each record
 
-NOT_READ: Final = -1
-"""The offset of the bytes of a member whose local header was not read."""
+NOT_READ: Final = -1  # the offset of the bytes of a member whose local header was not read
 
 _Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
 """A record of the central directory: name, offset of the local header, compressed and inflated size, CRC,

@@ -34,16 +34,12 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
 
 
-CHUNK_BYTES: Final = 1 << 18
-"""Largest number of bytes inflated in one step, by default."""
-RATIO_FREE: Final = 1 << 20
-"""Members up to this size may have any compression ratio."""
-_COMPRESSED_BYTES: Final = 1 << 16
-"""Number of compressed bytes passed to the inflater in one step."""
+CHUNK_BYTES: Final = 1 << 18  # largest number of bytes inflated in one step, by default
+RATIO_FREE: Final = 1 << 20  # members up to this size may have any compression ratio
+_COMPRESSED_BYTES: Final = 1 << 16  # number of compressed bytes passed to the inflater in one step
 _LEAST_DISTANCE: Final = 1 << 20
 _MOST_CHECKPOINTS: Final = 64
-_CHECKPOINT_BYTES: Final = 48 << 10
-"""Memory of one checkpoint: the window of 32 KiB, and zlib's state."""
+_CHECKPOINT_BYTES: Final = 48 << 10  # memory of one checkpoint: the window of 32 KiB, and zlib's state
 
 
 class Inflation:
@@ -168,10 +164,8 @@ _MOST_PREFETCHED: Final = 16
 """Members around whose start an archive that is fetched by ranges is fetched in advance (largest real archive: 8)."""
 _CHECKED_WHOLE_BYTES: Final = 1 << 16
 """A member of a zip that is fetched by ranges up to this size is checked whole: one request, if any."""
-_PREFETCHED_BEFORE: Final = 1 << 14
-"""Bytes before the start of a member: the directory of the ``.pth`` before it."""
-_PREFETCHED_AFTER: Final = 1 << 15
-"""Bytes after it: its header, and the pickle of a ``.pth``."""
+_PREFETCHED_BEFORE: Final = 1 << 14  # bytes before the start of a member: the directory of the ``.pth`` before it
+_PREFETCHED_AFTER: Final = 1 << 15  # bytes after it: its header, and the pickle of a ``.pth``
 
 Names = Literal["path", "record"]
 """The rules for names: ``path`` for members that may be extracted to disk, ``record`` for members that are only looked

@@ -32,8 +32,7 @@ SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 
 LARGE_FILE_BYTES: Final = 32 << 20
 """A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
-_PIECE_BYTES: Final = 8 << 20
-"""Size of the pieces in which a file is read whole, in bytes."""
+_PIECE_BYTES: Final = 8 << 20  # size of the pieces in which a file is read whole, in bytes
 _PARALLEL_BYTES: Final = 64 << 20
 """A file of at least this size is read by two threads: 512 MiB in the cache of the system take 0.15 s instead of 0.26,
 nearly all of it for memory that is used for the first time."""

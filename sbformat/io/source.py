@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 
 Path: TypeAlias = "str | os.PathLike[str]"
-CHUNK_BYTES: Final = 1 << 20
-"""Size of the pieces in which large members are read, in bytes."""
+CHUNK_BYTES: Final = 1 << 20  # size of the pieces in which large members are read, in bytes
 
 
 class Source(Protocol):
@@ -230,8 +229,7 @@ class Cursor:
 
 T = TypeVar("T")
 
-READ_AHEAD_BYTES: Final = 1 << 23
-"""Fewer bytes than these are read without a thread, which would take longer to start."""
+READ_AHEAD_BYTES: Final = 1 << 23  # fewer bytes than these are read without a thread, which would take longer to start
 _END: Final = object()
 
 

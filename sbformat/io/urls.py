@@ -17,12 +17,9 @@ _URL: Final = r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://"
 _PARTS: Final = r"(?s)(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?"
 _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")
-_HUB_QUERY: Final = ("author", "tag", "search", "limit")
-"""Names in queries of the Hub, which are no secrets."""
-TIMEOUT: Final = 30.0
-"""Seconds that a server may take, unless a :class:`Url` has another number."""
-_DIGITS: Final = 8
-"""Hexadecimal digits of the digest that stands for a value of a query."""
+_HUB_QUERY: Final = ("author", "tag", "search", "limit")  # names in queries of the Hub, which are no secrets
+TIMEOUT: Final = 30.0  # seconds that a server may take, unless a :class:`Url` has another number
+_DIGITS: Final = 8  # hexadecimal digits of the digest that stands for a value of a query
 
 
 class Url(str):

@@ -177,12 +177,10 @@ def _pairs(pairs: object) -> Iterator[tuple[str, object]]:
 
 # -- calls --------------------------------------------------------------------------------------------
 
-ARGUMENTS: Final = 160
-"""Characters of the arguments of a call that a message contains."""
+ARGUMENTS: Final = 160  # characters of the arguments of a call that a message contains
 _NAME: Final = 200
 _DEEPEST: Final = 4
-_PARTS: Final = 60
-"""Values of one call that are rendered: an argument may be shared a million times."""
+_PARTS: Final = 60  # values of one call that are rendered: an argument may be shared a million times
 _BITS: Final = 64
 _OMITTED: Final = "\u2026"
 

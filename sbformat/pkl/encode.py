@@ -138,8 +138,7 @@ Protocol: TypeAlias = Literal[2, 4, 5]
 Steps: TypeAlias = "Iterator[object]"
 """A generator that writes the opcodes of a value, and yields each part where it has to be written."""
 
-_BATCH: Final = 1000
-"""Items after one mark, as in CPython's pickler: the stack stays small."""
+_BATCH: Final = 1000  # items after one mark, as in CPython's pickler: the stack stays small
 _TUPLES: Final = ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 _TWICE: Final = 2
 _ON_DEMAND: Final = frozenset({str, tuple, Global, FrozenSet})
@@ -204,10 +203,8 @@ class _Pass:
         self.protocol = protocol
         self.setters = setters
         self.counted = counted
-        self.met: dict[object, int] = {}
-        """The number of occurrences of a value, by its key."""
-        self.memo: dict[object, int | None] = {}
-        """The memo index of a value; None for a value that occurs once."""
+        self.met: dict[object, int] = {}  # the number of occurrences of a value, by its key
+        self.memo: dict[object, int | None] = {}  # the memo index of a value; None for a value that occurs once
         self.indexes = 0
         self.open: dict[object, int] = {}
         self.reduce = reduce

@@ -425,8 +425,7 @@ if TYPE_CHECKING:
         def __setstate__(self, position: int) -> None: ...
 
 
-_MOST_COST: Final = 2048
-"""More bytes of memory than an opcode without a long argument takes."""
+_MOST_COST: Final = 2048  # more bytes of memory than an opcode without a long argument takes
 _LEAST_ROOM: Final = 64
 """Opcodes between two comparisons of the counts: after each opcode, they would take ten times as long."""
 _FLOAT8: Final = Struct(">d").unpack_from

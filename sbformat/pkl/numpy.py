@@ -48,8 +48,7 @@ _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 
 
 _ALIGNMENTS: Final = (1, 2, 4, 8, 16)
-_UNORDERED: Final = ("O", "S", "V")
-"""Kinds of dtypes without a byte order."""
+_UNORDERED: Final = ("O", "S", "V")  # kinds of dtypes without a byte order
 
 
 class _Reduced(Call):
@@ -510,8 +509,7 @@ def checked_numel(shape: object, itemsize: int) -> int:
     return numel
 
 
-_MULTIARRAY: Final = "numpy.core.multiarray"
-"""Its name before numpy 2, which both know."""
+_MULTIARRAY: Final = "numpy.core.multiarray"  # its name before numpy 2, which both know
 
 
 def to_tree(info: ArrayInfo) -> Call:

@@ -120,8 +120,7 @@ WIDTHS: Final = [
     _FIXED[BY_CODE[code].argument] if code in BY_CODE and "s" in BY_CODE[code].argument else 0 for code in range(256)
 ]
 """By opcode: the size of the length in its argument."""
-SIGNED: Final = frozenset(row.code for row in OPCODES if row.argument == "i4s")
-"""The opcodes whose length is signed."""
+SIGNED: Final = frozenset(row.code for row in OPCODES if row.argument == "i4s")  # the opcodes whose length is signed
 
 _MOST_CROSSINGS: Final = 1
 """The most frames that end inside an argument, in one reading. Picklers write none; each doubles the readings."""
@@ -173,16 +172,14 @@ class _Path:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
-        self.opcode = 0
-        """The position of the current opcode."""
+        self.opcode = 0  # the position of the current opcode
         self.start = 0
         self.runs: list[tuple[int, int]] = []
         self.frame_end: int | None = None
         self.end: int | None = None
         self.crossings = 0
         self.is_framed = False
-        self.fork: _Path | None = None
-        """The other reading, after an argument that extends beyond the end of a frame."""
+        self.fork: _Path | None = None  # the other reading, after an argument that extends beyond the end of a frame
 
     def step(self) -> bool:
         """Skip one opcode and its argument; return whether another may follow."""

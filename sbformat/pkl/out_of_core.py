@@ -60,17 +60,14 @@ _COPIES: Final = 3
 """Copies of the reduced pickle in memory: while it grows, the bytes for the machine, and a frame of them."""
 _BYTEARRAY8: Final = 0x96
 _PAYLOADS: Final = frozenset(row.code for row in OPCODES if row.name in ("BINBYTES", "BINBYTES8", "BYTEARRAY8"))
-_STOPS: Final = frozenset({STOP, FRAME})
-"""The opcodes that end a run of opcodes that are copied whole."""
+_STOPS: Final = frozenset({STOP, FRAME})  # the opcodes that end a run of opcodes that are copied whole
 _LONGEST_HEAD: Final = max(HEADS)
 _LENGTH8: Final = Struct("<Q")
 _EMPTY_DICT: Final = 0x7D
 _EMPTIES: Final = rb"(?:\}\x94)+"
 _LEAST_EMPTIES: Final = 64
-_EMPTIES_A_NODE: Final = 16
-"""Empty dicts that together count as one node: they take two references each."""
-_RUN: Final = b"\x8e" + b"\xff" * 8
-"""The marker for a run of them: a bytes object that is larger than any file."""
+_EMPTIES_A_NODE: Final = 16  # empty dicts that together count as one node: they take two references each
+_RUN: Final = b"\x8e" + b"\xff" * 8  # the marker for a run of them: a bytes object that is larger than any file
 
 
 def decode_large(
@@ -117,8 +114,7 @@ class _ReducedMachine(Machine):
         super().__init__(data, limits, encoding, budget.memory_left())
         self._leaves = deque(walk.leaves)
         self._threshold = walk.threshold
-        self._empty = Dict()
-        """The dict that represents every empty dict that was left out."""
+        self._empty = Dict()  # the dict that represents every empty dict that was left out
         self._is_lost = False
 
     def payload(self, size: int) -> bytes | Unread:
@@ -151,21 +147,16 @@ class _Walk:
         self.source = source
         self.threshold = threshold
         self.reduced = bytearray()
-        self.leaves: list[Unread | int] = []
-        """What was left out, in order: bytes, or a number of empty dicts."""
+        self.leaves: list[Unread | int] = []  # what was left out, in order: bytes, or a number of empty dicts
         self.empties = 0
-        self.position = 0
-        """The offset of the next opcode in the source."""
+        self.position = 0  # the offset of the next opcode in the source
         self._budget = budget
         self._run_of_empties = b"}\x94" * (least_empties + 1) if least_empties else None
         self._opcodes_left = budget.limits.pickle_opcodes
-        self._end = source.size
-        """The end of the frame, or of the source outside frames."""
-        self._frame: int | None = None
-        """The offset of the frame's content in the reduced pickle."""
+        self._end = source.size  # the end of the frame, or of the source outside frames
+        self._frame: int | None = None  # the offset of the frame's content in the reduced pickle
         self._window = b""
-        self._start = 0
-        """The offset of the window in the source."""
+        self._start = 0  # the offset of the window in the source
         self._cuts: list[tuple[int, int]] = [(0, 0)]
         """Offsets in the reduced pickle, each with the number of bytes that were left out before it."""
 

@@ -21,21 +21,18 @@ if TYPE_CHECKING:
     from sbformat.pkl.tree import How, UpdateHow
 
 
-FIX_IMPORTS_BELOW: Final = 3
-"""Below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)."""
+FIX_IMPORTS_BELOW: Final = 3  # below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)
 
 _MODULES: Final = {**IMPORT_MAPPING, "Tix": "tkinter.tix"}
 """Python 2 modules and their names in Python 3. CPython 3.13 dropped the last one; decoding must not depend on the
 interpreter."""
 
-LONG: Final = 255
-"""Text and bytes objects that are longer, in bytes, are counted separately."""
+LONG: Final = 255  # text and bytes objects that are longer, in bytes, are counted separately
 _SHORT_COST: Final = 24
 """Memory for a byte of a pickle outside long text and bytes objects, in bytes: a text of two letters takes 73."""
 _BUILT_COST: Final = 320
 """Memory for a composite value, in bytes: a node, its row in the log, and the bookkeeping while it becomes a value."""
-_FAR_COST: Final = 160
-"""Memory for a memo entry that was stored out of order, in bytes."""
+_FAR_COST: Final = 160  # memory for a memo entry that was stored out of order, in bytes
 _TWO_BYTES: Final = rb"[\xc4-\xff]"
 _FOUR_BYTES: Final = rb"[\xf0-\xff]"
 """Bytes that occur in the UTF-8 of text whose characters take two bytes of memory, or four."""
@@ -57,12 +54,9 @@ class State:
 
     def __init__(self, data: bytes, limits: Limits, encoding: str, room: int) -> None:
         self.whole = data
-        self.data = data
-        """The frame, or the whole pickle outside frames."""
-        self.base = 0
-        """The offset of the frame in the pickle; 0 outside frames."""
-        self.position = 0
-        """The offset in ``data`` of the argument that a handler takes."""
+        self.data = data  # the frame, or the whole pickle outside frames
+        self.base = 0  # the offset of the frame in the pickle; 0 outside frames
+        self.position = 0  # the offset in ``data`` of the argument that a handler takes
         self.limits = limits
         self.room = room
         size = len(data)
@@ -72,8 +66,7 @@ class State:
             limits.pickle_opcodes, limits.pickle_stack, limits.pickle_memo, limits.pickle_nodes
         )
         """A count may exceed its limit. A byte is at most one opcode, which adds at most two to each count."""
-        self.long = self.long_cost = 0
-        """The size of long text and bytes objects in the pickle, and in memory."""
+        self.long = self.long_cost = 0  # the size of long text and bytes objects in the pickle, and in memory
         self.encoding = encoding
         self.is_lenient = False
         """Accept numbers and escapes that CPython accepts and no pickler writes, and note that they are unusual."""
@@ -81,32 +74,25 @@ class State:
         """A number, text or change is encoded as no pickler encodes it. This, and the following, only if lenient."""
         self.is_uncertain = False
         """A value was changed in a way that is not followed here: what a call receives is unknown."""
-        self.faults: list[str] = []
-        """What CPython refuses, although this machine continues."""
+        self.faults: list[str] = []  # what CPython refuses, although this machine continues
         self.changes: list[tuple[object, int]] = []
         """Values that were changed after a second reference to them, and bytearrays that were changed at all, each with
         the length of the log at that moment: an earlier call received the value as it was before."""
         self.frozen: dict[int, tuple[bytearray, bytes]] = {}
         """Bytearrays by identity, with the bytes that READONLY_BUFFER made of them."""
-        self.discarded: list[object] = []
-        """Composite values that were popped: an unpickler creates them nevertheless."""
-        self.is_unframed = False
-        """Ignore FRAME, as some unpicklers do where a frame is wrong (``framing``)."""
+        self.discarded: list[object] = []  # composite values that were popped: an unpickler creates them nevertheless
+        self.is_unframed = False  # Ignore FRAME, as some unpicklers do where a frame is wrong (``framing``)
         self.referred: dict[int, object] = {}
         """Composite values that were taken from the memo or duplicated, by identity. They are kept alive here, so that
         no other value can have that identity."""
         self.changed: set[int] = set()
         """Those of them that were changed: a call may have received such an argument before the change."""
-        self.stack: list[object] = []
-        """The values above the last mark."""
-        self.marked: list[list[object]] = []
-        """The values below each mark."""
-        self.memo: list[object] = []
-        """Entries 0 to n-1, as long as they are stored in order."""
+        self.stack: list[object] = []  # the values above the last mark
+        self.marked: list[list[object]] = []  # the values below each mark
+        self.memo: list[object] = []  # entries 0 to n-1, as long as they are stored in order
         self.far_memo: dict[str, object] = {}
         """Entries that were stored out of order. The keys are text, whose hash no file can choose."""
-        self.built = 0
-        """The number of composite values so far."""
+        self.built = 0  # the number of composite values so far
         self.protocol = 0
         self.log: list[Node | Update] = []
 

@@ -142,10 +142,8 @@ class Call(Node):
         self.updates = None
         self.how = how
         self.func = func
-        self.args = args
-        """A tuple, or a node whose value would have to be one."""
-        self.kwargs = kwargs
-        """NEWOBJ_EX only: a :class:`Dict` or a node."""
+        self.args = args  # a tuple, or a node whose value would have to be one
+        self.kwargs = kwargs  # NEWOBJ_EX only: a :class:`Dict` or a node
 
     def __repr__(self) -> str:
         func = str(self.func) if isinstance(self.func, Global) else "computed"
@@ -234,10 +232,8 @@ LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None)})
 """Types of most parts that are neither composite values nor nodes."""
 COMPOSITES: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
 """Types of all values that have parts or can be changed. A name can be changed too, but two equal ones are the same."""
-WALKED: Final = COMPOSITES | {Global}
-"""Types of all composite values and nodes."""
-BYTES: Final = frozenset({bytes, bytearray, Unread})
-"""Types of bytes, in memory or left in the file."""
+WALKED: Final = COMPOSITES | {Global}  # types of all composite values and nodes
+BYTES: Final = frozenset({bytes, bytearray, Unread})  # types of bytes, in memory or left in the file
 
 
 def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WALKED) -> Iterator[object]:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLOWEST: Final = 1 << 14
-"""Bytes a second at which a file of any size may come."""
+SLOWEST: Final = 1 << 14  # bytes a second at which a file of any size may come
 
 
 class Clock:
@@ -107,8 +106,7 @@ _DENIED: Final = (
     "Permission", "Forbidden", "Unauthorized", "AccessDenied", "GatedRepo", "Credential", "InvalidAccessKey",
 )  # fmt: skip
 _PROXIES: Final = ("https_proxy", "http_proxy", "all_proxy")
-S3_SCHEMES: Final = frozenset({"s3", "s3a"})
-"""File systems whose files refuse to be read once they have changed."""
+S3_SCHEMES: Final = frozenset({"s3", "s3a"})  # file systems whose files refuse to be read once they have changed
 _VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
 """Names of the version of a file in file systems, the most exact first."""
 _FEW_TRIES: Final = {"retries": {"max_attempts": 2, "mode": "standard"}}

@@ -69,24 +69,21 @@ MOST_REDIRECTS: Final = 8
 _TRIES: Final = 4
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 20.0
-_TOGETHER: Final = 6
-"""Requests that are under way at the same time."""
+_TOGETHER: Final = 6  # requests that are under way at the same time
 _PIECE_BYTES: Final = 1 << 18
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _EXPIRED: Final = frozenset({400, 401, 403, 404, 410})
 """Answers of the server that redirects lead to, whose URLs are signed for a time, that are asked for again."""
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
-_EMPTY_RANGE: Final = re.compile(r"bytes \*/0+", re.ASCII)
-"""Content-Range of the answer to a range of an empty file."""
+_EMPTY_RANGE: Final = re.compile(r"bytes \*/0+", re.ASCII)  # Content-Range of the answer to a range of an empty file
 _ENCODED: Final = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _OF_CLOUDS: Final = tuple(
     map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
 )
 """Addresses of services in the networks of clouds, and others of which releases of Python do not agree."""
-_INTERNET: Final = ipaddress.ip_network("2000::/3")
-"""All addresses of version 6 that were assigned to the internet."""
+_INTERNET: Final = ipaddress.ip_network("2000::/3")  # all addresses of version 6 that were assigned to the internet
 _ADVICE: Final = "pass Url(..., private_redirects=True) or --private-redirects to follow it"
 
 
@@ -133,8 +130,7 @@ class HttpFile:
         except ValueError:
             message = f"expected a URL with the name of a server, got {quote(self.name)}"
             raise UnsupportedError(message) from None
-        self._direct: URL | None = None
-        """Where the redirects led, which is asked first from then on."""
+        self._direct: URL | None = None  # where the redirects led, which is asked first from then on
         self.size = 0
         self._etag: str | None = None
         self._modified: str | None = None

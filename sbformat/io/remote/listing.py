@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
 """A URL that ends with one of these, and not with a slash, is taken for a file without asking."""
-_HUB_SLASHES: Final = 4
-"""Slashes of ``hf://AUTHOR/NAME/``."""
+_HUB_SLASHES: Final = 4  # slashes of ``hf://AUTHOR/NAME/``
 _MAGIC: Final = ("*", "[")
 
 

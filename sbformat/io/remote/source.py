@@ -30,23 +30,15 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-BLOCK_BYTES: Final = 1 << 14
-"""Size of the blocks in which small reads are fetched and kept."""
-OPENING_BYTES: Final = 4 * BLOCK_BYTES
-"""Bytes that opening a file fetches from its start."""
-WHOLE_BYTES: Final = 1 << 20
-"""Bytes that opening a file fetches if all of it will be read: most archives are smaller."""
-_KEPT_BYTES: Final = 1 << 24
-"""Bytes of blocks that are kept."""
-_LARGE_READ: Final = 1 << 20
-"""A read of so many bytes is not kept in blocks."""
-_AHEAD_BYTES: Final = 1 << 23
-"""Most bytes that are fetched for a read that follows the one before it."""
-_PIECE_BYTES: Final = 1 << 23
-"""Size of the pieces in which a whole file is fetched."""
+BLOCK_BYTES: Final = 1 << 14  # size of the blocks in which small reads are fetched and kept
+OPENING_BYTES: Final = 4 * BLOCK_BYTES  # bytes that opening a file fetches from its start
+WHOLE_BYTES: Final = 1 << 20  # bytes that opening a file fetches if all of it will be read: most archives are smaller
+_KEPT_BYTES: Final = 1 << 24  # bytes of blocks that are kept
+_LARGE_READ: Final = 1 << 20  # a read of so many bytes is not kept in blocks
+_AHEAD_BYTES: Final = 1 << 23  # most bytes that are fetched for a read that follows the one before it
+_PIECE_BYTES: Final = 1 << 23  # size of the pieces in which a whole file is fetched
 
-Range = tuple[int, int]
-"""First byte, and the one after the last."""
+Range = tuple[int, int]  # first byte, and the one after the last
 
 
 class RangedFile(Protocol):
@@ -79,12 +71,10 @@ class RemoteSource:
         self._limits = limits
         self._blocks: OrderedDict[int, bytes | bytearray] = OrderedDict()
         self._ahead: tuple[int, bytes | bytearray] = (0, b"")
-        self._end = -1
-        """Where the last large read ended."""
+        self._end = -1  # where the last large read ended
         self._lock = RLock()
         self.size = file.size
-        self.fetched = len(start)
-        """Bytes that were fetched."""
+        self.fetched = len(start)  # bytes that were fetched
         self._keep(0, start)
 
     @property
