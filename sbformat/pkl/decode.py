@@ -17,6 +17,7 @@ from sbformat.pkl.state import refuse
 
 if TYPE_CHECKING:
     from sbformat.io.source import Cursor
+    from sbformat.pkl.encode import Protocol
     from sbformat.pkl.tree import Node, Update
 
 
@@ -38,6 +39,17 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     :return: plain values and the nodes of :mod:`sbformat.pkl.tree`
     """
     return decode_pickle(data, Budget(limits)).value
+
+
+def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
+    r"""Encode an inert tree, the mirror of :func:`loads`.
+
+    >>> dumps([1, None])
+    b'\x80\x04]\x94(K\x01Ne.'
+    """
+    from sbformat.pkl.encode import encode_pickle  # most programs only read
+
+    return encode_pickle(tree, protocol=protocol)
 
 
 def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encoding: str = "ascii") -> Pickle:

@@ -144,17 +144,6 @@ _TWICE: Final = 2
 _ON_DEMAND: Final = frozenset({str, tuple, Global, FrozenSet})
 
 
-def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
-    r"""Encode an inert tree, the mirror of :func:`sbformat.pkl.loads`.
-
-    >>> dumps([1, None])
-    b'\x80\x04]\x94(K\x01Ne.'
-
-    :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`
-    """
-    return encode_pickle(tree, protocol=protocol)
-
-
 def encode_pickle(
     tree: object,
     *,
