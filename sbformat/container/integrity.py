@@ -1,7 +1,5 @@
 """All CRC-32 checks of an archive (FORMAT.md 2.5).
 
-Theory of operation
--------------------
 In: the source of a zip, and its entries with the CRC-32 that the directory gives for each. Out: nothing, or a
 ``ContainerError`` for the first member whose bytes have another CRC-32.
 
@@ -10,32 +8,16 @@ of the time of reading 512 MiB. The rules:
 
 * No byte of a member is handed out as its content before its CRC is checked, or the reader of a stream gets the error
   instead of the end. The exceptions are named so: :meth:`Container.view` and :meth:`Container.source`.
-* What is in memory does not change, so a CRC that was computed is remembered. What stays in a file may change, so a
-  member that is read again is checked again.
-* The CRC of an entry that is itself a zip follows from those of its large members and the bytes between them (see
-  :func:`combine_crc32`), so that each byte is read once for both.
-* Where the entry stays in a file, its CRC is deferred: the members are checked as they are read, and
+* What is in memory does not change, so a CRC that was computed is remembered. A member of a file is checked each time.
+* The CRC of an entry that is itself a zip follows from those of its large members and the bytes between them, so that
+  each byte is read once for both: ``combine(crc(headers, data.pkl), crc("data/0"), size)``, and so on to the directory.
+* Where the entry stays in a file, this is deferred: the members are checked as they are read, and
   :meth:`Checksums.check_deferred` computes the rest before the result counts (when all was written).
 
-Example: ``policy.pth`` of 1 MB, in memory, with ``data.pkl`` (2 KB) and ``data/0`` (998 KB)::
-
-    outer = Container(archive_bytes)
-    inner = Container(outer.source("policy.pth"), names="record")
-    outer.check_zip("policy.pth", inner)
-        # crc = crc32(headers, data.pkl)           computed over 2 KB
-        # found["data/0"] = crc32(998 KB)          computed, remembered; not compared yet
-        # crc = combine(crc, found["data/0"])      arithmetic
-        # crc = crc32(descriptor, directory, crc)  compared with the directory of the outer zip
-    inner.read("data/0")
-        # found["data/0"]                          compared with the directory of the inner zip
-
-Combining
----------
 A CRC-32 is the remainder of the bytes, taken as a polynomial over GF(2), modulo a fixed polynomial of degree 32.
 Appending ``n`` bytes multiplies the polynomial before them by ``x ** (8 * n)``; so the remainder of the whole is the
-remainder of that product plus (XOR) that of the appended bytes. The inversions at the start and the end of a CRC cancel
-out. Powers are computed by squaring; because ``x ** (2 ** 32) == x`` in this field, 32 squares are enough for every
-length. zlib's ``crc32_combine`` does the same (Mark Adler, ``crc32.c``); Python's ``zlib`` has no such function.
+remainder of that product plus (XOR) that of the appended bytes. Powers are computed by squaring; because
+``x ** (2 ** 32) == x`` in this field, 32 squares are enough for every length. zlib's ``crc32_combine`` does the same.
 """
 
 from __future__ import annotations

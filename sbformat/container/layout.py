@@ -1,7 +1,5 @@
 """The layout of a zip: its records, the names of its members, and the check of its whole structure (FORMAT.md 2).
 
-Theory of operation
--------------------
 In: a source. Out: the entries by name, or a ``ContainerError`` with the position of the first fault. No byte of a
 member is read. Python's ``zipfile`` believes the central directory alone, and finds it by searching; so a file can have
 bytes that only other programs see. Here each byte of the file has exactly one meaning (FORMAT.md 2.1 to 2.5):
@@ -15,16 +13,6 @@ bytes that only other programs see. Here each byte of the file has exactly one m
    the directory) there is the header with its name and extras, the member's bytes as the directory gives their size,
    and a descriptor if flag 8 is set; nothing else. This excludes gaps, overlaps, and hidden or shared members.
 6. Each local header agrees with its record in name, flags, method, CRC and sizes.
-
-Example: ``data`` with 2 bytes and ``policy.pth`` with 10, both stored::
-
-      0  local header "data"        30 + 4 bytes, no extras
-     34  {}                         the size in the directory is 2, so the next header is at 36
-     36  local header "policy.pth"  30 + 10
-     76  0123456789                 ends at 86, where the directory starts
-     86  record "data"              46 + 4, offset of the local header 0
-    136  record "policy.pth"        46 + 10, offset 36
-    192  end record                 22: 2 entries; directory of 106 bytes at 86; 86 + 106 = 192
 
 The table of records is what :mod:`~sbformat.container.writer` writes by, too. ``Entry`` is a member that was read,
 ``Member`` one that is to be written.

@@ -1,16 +1,12 @@
 """Read a strict zip: the archive itself, and the torch zips inside it (FORMAT.md 2).
 
 In: a source. Out: the bytes of members, or a ``ContainerError``. Opening a :class:`Container` checks the structure
-(:mod:`sbformat.container.layout`) and reads no member. A stored member is a view of the source, a deflated one is
-inflated in chunks under the budget, and the CRC-32 of either is checked when its bytes are handed out
-(:mod:`sbformat.container.integrity`).
+(``layout``) and reads no member. A stored member is a view of the source, a deflated one is inflated in chunks under
+the budget, and the CRC-32 of either is checked when its bytes are handed out (``integrity``).
 
-:class:`Inflation` is the one inflater. A member that is needed whole is inflated into one buffer. A large member is not
-kept in memory: :class:`InflatedSource` inflates it once to check it and copies the inflater's state (48 KB) every
-mebibyte or so; a view is inflated again from the last checkpoint before it (FORMAT.md 2.5)::
-
-    first pass   0 ----- c1 ----- c2 ----- c3 ----- size
-    view(x, n)                    c2 --xx->               inflates from c2 to the end of the view
+A deflated member that is needed whole is inflated into one buffer. A large one is not kept in memory:
+:class:`InflatedSource` inflates it once to check it and copies the inflater's state (48 KB) every mebibyte or so; a
+view is inflated again from the last checkpoint before it (FORMAT.md 2.5).
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
 """Sources of bytes: in memory, mapped, or left in a file; and two ways to read them, in fields and ahead.
 
 Every layer above reads through two members, ``size`` and ``view(offset, length)``, and never sees a path or a file
-object. Any object with these two is a source; :mod:`sbformat.io.opening` opens them.
-
-* :class:`BytesSource` has its bytes in memory, or mapped: views are not copies, and what was read once stays the same.
-* :class:`FileSource` reads from the disk at each call, so memory does not grow with the file; it notices that the
-  file has changed.
-* :class:`~sbformat.io.remote.source.RemoteSource` fetches the ranges of a remote file that are read.
-
-:class:`Cursor` takes one field after the other from bytes. :func:`read_ahead` computes the next chunk in a thread while
-the caller uses the current one.
+object. Any object with these two is a source; :mod:`sbformat.io.opening` opens them. Views of :class:`BytesSource` are
+not copies, and what was read once stays the same. :class:`FileSource` reads from the disk at each call, so memory does
+not grow with the file; it notices that the file has changed. :class:`~sbformat.io.remote.source.RemoteSource` fetches
+the ranges of a remote file that are read.
 """
 
 from __future__ import annotations

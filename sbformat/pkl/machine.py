@@ -1,16 +1,9 @@
 """The inert pickle machine: opcodes in, a tree out; nothing is imported, called or hashed (FORMAT.md 5).
 
-Theory of operation
--------------------
-
 A pickle is a program for a stack machine. CPython's unpickler executes it: it imports names, calls them, and hashes
 what it puts into dicts. This machine gives each opcode the same meaning, but where CPython would import or call, it
-pushes a node of :mod:`sbformat.pkl.tree` that describes the import or the call.
-
-In: the bytes of one pickle, the limits, and how much memory the values may take. Out: a :class:`Pickle`, which is the
-tree, the log of every import, call and change, in the order in which CPython would do them, and whatever is unusual.
-
-The state (:mod:`~sbformat.pkl.state`):
+pushes a node of :mod:`sbformat.pkl.tree` that describes the import or the call. Its state
+(:mod:`~sbformat.pkl.state`) is:
 
 * ``stack`` holds the values above the last mark, ``marked`` the stacks below each mark. So MARK starts an empty list,
   and TUPLE makes a tuple of the whole of it; no opcode can take a value from below a mark.
@@ -25,7 +18,6 @@ The state (:mod:`~sbformat.pkl.state`):
 For example, ``torch.save(collections.OrderedDict())`` writes::
 
     opcode                             stack afterwards                         memo, log
-    PROTO 2
     GLOBAL collections OrderedDict     [Global]                                 log: Global
     BINPUT 0                           [Global]                                 memo: [Global]
     EMPTY_TUPLE                        [Global, ()]
@@ -33,14 +25,11 @@ For example, ``torch.save(collections.OrderedDict())`` writes::
     BINPUT 1                           [Call(REDUCE, Global, ())]               memo: [Global, Call]
     STOP                               []                                       the Call is the tree
 
-Invariants:
-
-* Each opcode is executed here in the loop or by one handler, never in two ways.
-* A count that a limit bounds is compared before the next opcode could pass it, or no opcode of so short a pickle can.
-* An opcode reads its argument from the frame that it is in: ``data`` is that frame, a slice, or the whole pickle.
-* The machine raises PickleError and LimitError, and nothing else. IndexError means that a value or a mark is missing on
-  the stack, StopIteration and struct.error that bytes are missing: bytes are never indexed. They become PickleErrors in
-  one place, :meth:`Machine.run`.
+Invariants: each opcode is executed in the loop or by one handler, never in two ways. A count that a limit bounds is
+compared before the next opcode could pass it, or no opcode of so short a pickle can. An opcode reads its argument from
+the frame that it is in: ``data`` is that frame, a slice, or the whole pickle. Nothing but PickleError and LimitError is
+raised: IndexError means that a value or a mark is missing on the stack, StopIteration and struct.error that bytes are
+missing (bytes are never indexed); they become PickleErrors in one place, :meth:`Machine.run`.
 
 Why it is fast: opcodes are drawn from an iterator over the bytes, which takes half the time of indexing. Frequent
 opcodes are executed in the loop itself, in the order of how often they occur in state dicts. The conditions are simple

@@ -1,8 +1,5 @@
 """Decode pickles that are larger than memory: the same trees; large bytes stay in the file (REPLAY-BUFFERS.md 18.1).
 
-Theory of operation
--------------------
-
 A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays. Decoding has two steps:
 
 1. :class:`_Walk` reads the opcodes from the file, using only the lengths of their arguments, and copies them into a
@@ -11,25 +8,20 @@ A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays
 2. :class:`_ReducedMachine`, which is the machine of ``machine``, executes the reduced pickle. Where it reads the length
    of such a bytes object, it takes the next of the ``leaves`` as the value.
 
-In: a source and a budget. Out: the same :class:`~sbformat.pkl.machine.Pickle` as of
-:func:`~sbformat.pkl.decode.decode_pickle`, except that large bytes are ``Unread``. For example, with a threshold of 4::
+For example, with a threshold of 4::
 
     pickle     80 05   8e 04 00 00 00 00 00 00 00 'abcd'   94   2e        PROTO BINBYTES8 "abcd" MEMOIZE STOP
     reduced    80 05   8e 04 00 00 00 00 00 00 00          94   2e
-    leaves     [Unread(offset 11, 4 bytes)]
-    tree       Unread(offset 11, 4 bytes)
+    leaves     [Unread(offset 11, 4 bytes)]                               and so is the tree
 
 A hindsight buffer contains an empty dict for each of its million steps. A run of EMPTY_DICT MEMOIZE is left out as
 well: the reduced pickle has one marker for it, ``leaves`` the number of dicts, and the tree one dict instead of all of
 them. If an opcode changes one of them or refers to it, the pickle is decoded again without this shortcut.
 
-Invariants:
-
-* The walk raises no PickleError. Where it cannot continue, it copies the bytes at which the machine will fail, so that
-  the machine raises every error; the offset is converted to that in the file.
-* Only the bytes of the reduced pickle are charged as ``pickle_bytes``.
-* The walk and the machine meet the ``leaves`` in the same order.
-* A FRAME has the length of its content in the reduced pickle, so that frames are checked there as well.
+Invariants: the walk raises no PickleError; where it cannot continue, it copies the bytes at which the machine will
+fail, and the offset of that error is converted to that in the file. Only the bytes of the reduced pickle are charged as
+``pickle_bytes``. The walk and the machine meet the ``leaves`` in the same order. A FRAME has the length of its content
+in the reduced pickle, so that frames are checked there as well.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ The clients put whole URLs into their errors, with signatures and tokens. So onl
 words of ours are kept, and the error is not chained to the one that it is made of.
 
 A server that never answers, or sends a byte now and then, must not hold a program for minutes; a large file over a slow
-connection is not an error. So there are two limits, both from the ``timeout`` of a :class:`~sbformat.io.urls.Url`:
-
-* Nothing came for ``timeout`` seconds, whatever was tried again and wherever redirects led.
-* All requests for a file took ``timeout`` seconds longer than its bytes take at the slowest rate.
+connection is not an error. So it is an error if nothing came for ``timeout`` seconds (of a
+:class:`~sbformat.io.urls.Url`), or if all requests for a file took ``timeout`` seconds longer than its bytes take at
+the slowest rate.
 """
 
 from __future__ import annotations

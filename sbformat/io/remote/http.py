@@ -1,7 +1,5 @@
 """Files of HTTP servers, by aiohttp, in the session that fsspec's file system is configured with.
 
-Theory of operation
--------------------
 In: a URL. Out: the bytes of ranges. The first request asks for the first bytes and learns everything else: the size
 (``Content-Range``), the version (``ETag``, or ``Last-Modified``), whether the server knows ranges, and where redirects
 lead. A server may contradict itself, send more than was asked for, or never end. So every later answer is compared with
@@ -9,27 +7,18 @@ the first one and with the request:
 
 1. The status is 206, and ``Content-Range`` has exactly the range that was asked for, of a file of the same size. A
    server that answers 200 does not know ranges: the whole file is fetched once and stays in memory.
-2. ``ETag`` or ``Last-Modified`` are those of the first one; ``If-Match`` asks for that, too. Otherwise the file has
-   changed.
-3. No more bytes are read than were asked for, and no content is decompressed. An answer that is cut off is continued
-   where it ended.
+2. ``ETag`` or ``Last-Modified`` are those of the first one; ``If-Match`` asks for that, too.
+3. No more bytes are read than were asked for, and no content is decompressed. An answer that is cut off is continued.
 4. Redirects are followed one by one, from then on without those that led to the file. Credentials go to the origin that
-   the user named, and nowhere else.
+   the user named, and nowhere else. The address that the user named is followed wherever it is; a redirect to another
+   origin only to addresses of the internet, so that no server can have a program ask for what only it can reach
+   (``http://169.254.169.254/``). This is checked on the addresses that the connection is then made to.
 
 What may be temporary (no connection, a connection that is cut, 408, 425, 429 and 5xx) is tried again, four times in
 all, after a time that doubles or that ``Retry-After`` gives; unless the time for the file is over before that
-(:class:`~sbformat.io.remote.clients.Clock`).
-
-Connections, their encryption, proxies and passwords are aiohttp's, and its configuration fsspec's. Their own reading of
-files is not used: fsspec compares neither versions nor ranges, and aiohttp sends the headers of a session, which may
-have tokens, to wherever a redirect leads.
-
-Where a redirect may lead
--------------------------
-A server on the internet may answer with a redirect to ``http://169.254.169.254/`` or ``http://localhost:8080/``, so
-that a program inside a network asks for what only it can reach (server-side request forgery). The address that the
-user named is followed wherever it is; a redirect to another origin only to addresses of the internet. The check is made
-on the addresses that the connection is then made to, so that a name cannot be resolved differently for each.
+(:class:`~sbformat.io.remote.clients.Clock`). Connections, encryption, proxies and passwords are aiohttp's. Its own
+reading of files and fsspec's are not used: they compare neither versions nor ranges, and send the headers of a session,
+which may have tokens, to wherever a redirect leads.
 """
 
 from __future__ import annotations

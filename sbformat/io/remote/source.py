@@ -1,7 +1,5 @@
 """``RemoteSource``: the bytes of a remote file, of which only the ranges that are asked for are fetched.
 
-Theory of operation
--------------------
 In: a :class:`RangedFile`, which fetches ranges and refuses a file that is no longer the one that was opened. Out:
 ``size`` and ``view``, as every source has them.
 
@@ -10,11 +8,8 @@ In: a :class:`RangedFile`, which fetches ranges and refuses a file that is no lo
 * Blocks are kept up to 16 MiB, the ones that were used last.
 * A read of 1 MiB or more is fetched as it is, and not kept. If it follows the one before it, more than it asks for is
   fetched, up to 8 MiB: a file that is read from start to end takes few requests and little memory.
-* :meth:`RemoteSource.prefetch` fetches several places together, before they are read one by one.
-
-Example: ``inspect`` of an archive of 200 MB with six entries. Opening fetches the first 64 KiB; the directory is in the
-last block (1 request). It says where the entries start: the blocks around these places (4 requests, sent together) have
-the local headers, and of each ``.pth`` the directory before its end and the pickle after its start.
+* :meth:`RemoteSource.prefetch` fetches several places together, before they are read one by one: ``inspect`` of an
+  archive of 200 MB with six entries takes 1 request for the directory, and 4 that are sent together for the rest.
 """
 
 from __future__ import annotations
