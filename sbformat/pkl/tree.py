@@ -328,10 +328,7 @@ NUMPY_DTYPE: Final[Pair] = ("numpy", "dtype")
 NUMPY_NDARRAY: Final[Pair] = ("numpy", "ndarray")
 NUMPY_RECONSTRUCT_NAME: Final = "_reconstruct"
 
-TENSOR_CLASSES: Final[dict[Pair, bool]] = {
-    ("torch", "Tensor"): False,
-    ("torch.nn.parameter", "Parameter"): True,
-}
+TENSOR_CLASSES: Final[dict[Pair, bool]] = {("torch", "Tensor"): False, ("torch.nn.parameter", "Parameter"): True}
 """Classes whose instances ``_rebuild_from_type_v2`` may return, and whether each is a Parameter."""
 
 STORAGES: Final[dict[Pair, str]] = {
