@@ -239,61 +239,16 @@ def read_ahead(items: Iterable[T]) -> Generator[T, None, None]:
 
     :param items: computed in the thread, in order, one at a time; when no thread can be started, in this one
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     steps = iter(items)
-    try:
-        worker = _Worker(steps)
-    except RuntimeError:
-        yield from steps
-        return
-    try:
-        worker.requested.release()
-        while (item := worker.take()) is not _END:
-            worker.requested.release()
-            yield item
-    finally:
-        worker.end()
-
-
-class _Worker:
-    """The thread, and its last item."""
-
-    def __init__(self, steps: Iterator[Any]) -> None:
-        from threading import Semaphore, Thread
-
-        self.requested = Semaphore(0)
-        self._done = Semaphore(0)
-        self._steps = steps
-        self._item: Any = None
-        self._error: BaseException | None = None
-        self._is_over = False
-        self._thread = Thread(target=self._run, name="sbformat-read-ahead", daemon=True)
+    with ThreadPoolExecutor(1, "sbformat-read-ahead") as thread:
         try:
-            self._thread.start()
-        except BaseException:  # an interrupt while it starts: nothing else would end it
-            self._is_over = True
-            self.requested.release()
-            raise
-
-    def _run(self) -> None:
-        while self.requested.acquire() and not self._is_over:
-            try:
-                self._item = next(self._steps, _END)
-            except BaseException as error:  # noqa: BLE001 -- raised in the place of the item
-                self._error = error
-            self._done.release()
-
-    def take(self) -> Any:
-        """Wait for the requested item."""
-        self._done.acquire()
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # its traceback refers to frames that refer to this object
-        return self._item
-
-    def end(self) -> None:
-        """End the thread."""
-        self._is_over = True
-        self.requested.release()
-        self._thread.join()
+            requested = [thread.submit(next, steps, _END)]
+        except RuntimeError:
+            yield from steps
+            return
+        # each is popped, so that this frame, to which the traceback of an error refers, does not refer to the error
+        while (item := requested.pop().result()) is not _END:
+            requested.append(thread.submit(next, steps, _END))
+            yield item  # type: ignore[misc]
