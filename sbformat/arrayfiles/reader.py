@@ -112,7 +112,7 @@ _NPY_SUFFIX: Final = ".npy"
 def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndarray]:
     opened = open_source(path, budget=budget)
     budget.grant(opened.size)
-    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    container = Container(opened, budget=budget, names="record")
     arrays = {}
     for name in container:
         try:

@@ -258,7 +258,6 @@ class Container(Entries):
         limits: Limits = DEFAULT_LIMITS,
         budget: Budget | None = None,
         names: Names = "path",
-        entry_limit: Literal["outer_entries", "inner_entries"] = "outer_entries",
         unchecked_crc: bool = False,
     ) -> None:
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -269,7 +268,7 @@ class Container(Entries):
         self._kept: set[str] = set()
         self._sources: dict[str, InflatedSource] = {}
         self._inflated = (0, 0)
-        self._layout = read_layout(source, self._budget, entry_limit)
+        self._layout = read_layout(source, self._budget, "outer_entries" if names == "path" else "inner_entries")
         self.entries = self._layout.entries
         self._checksums = Checksums(self._layout, unchecked_crc=unchecked_crc)
         if names == "path":

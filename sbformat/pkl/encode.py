@@ -88,11 +88,11 @@ def _leaf(value: Any) -> bytes:
         return _CODE["NEWTRUE" if value else "NEWFALSE"]
     if type(value) is float:
         return _CODE["BINFLOAT"] + _FLOAT8(value)
+    if value in _INT4 and value >= 0:
+        return _with_number(value, "BININT1", "BININT2", "BININT")
+    raw: bytes = value.to_bytes(4 if value in _INT4 else (value.bit_length() >> 3) + 1, "little", signed=True)
     if value in _INT4:
-        if value >= 0:
-            return _with_number(value, "BININT1", "BININT2", "BININT")
-        return _CODE["BININT"] + value.to_bytes(4, "little", signed=True)
-    raw: bytes = value.to_bytes((value.bit_length() >> 3) + 1, "little", signed=True)
+        return _CODE["BININT"] + raw
     if value < 0 and raw[-1] == 0xFF and raw[-2] & 0x80:
         raw = raw[:-1]  # as CPython's encode_long: -(2**39) takes five bytes
     return _with_number(len(raw), "LONG1", "LONG4") + raw
@@ -227,7 +227,7 @@ class _Pass:
             kind is bytes and self.protocol >= 4
         ):  # without a memo entry: numpy lets two arrays of one object share memory
             self.out += _with_number(len(value), "SHORT_BINBYTES", "BINBYTES", "BINBYTES8")  # type: ignore[arg-type]
-            self.out += value  # type: ignore[operator]
+            self.out += value  # type: ignore[arg-type]
             return None
         write = self.writers.get(kind)
         if write is None:
@@ -417,5 +417,7 @@ _OLD_WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
     Extension: _Pass.save_extension,
 }
 _WRITERS: Final = {**_OLD_WRITERS, Set: _Pass.save_list, FrozenSet: _Pass.save_tuple}
-_PROTOCOLS: Final = {2: _OLD_WRITERS, 4: _WRITERS, 5: {**_WRITERS, bytearray: _Pass.save_bytearray}}
+_PROTOCOLS: Final[dict[int, dict[type, Callable[[_Pass, Any], Steps]]]] = {
+    2: _OLD_WRITERS, 4: _WRITERS, 5: {**_WRITERS, bytearray: _Pass.save_bytearray},
+}  # fmt: skip
 """The types that have opcodes, with their writers, by protocol."""

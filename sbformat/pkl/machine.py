@@ -729,17 +729,16 @@ class Machine(State):
                 if count > getattr(self.limits, limit):
                     self.exceeded(limit, count)
         value = stack.pop()
-        flags = []
-        if stack or any(self.marked):
-            flags.append("values are left on the stack at STOP")
-        if self.marked:
-            flags.append("marks are left on the stack at STOP")
-        if self.changed:
-            flags.append("a value is changed after a second reference to it, as happens when a value contains itself")
-        if position < len(self.data) and self.base:
-            flags.append("a frame extends beyond STOP")
-        if self.is_odd:
-            flags.append("a number or text is encoded in an unusual way")
+        flags = (
+            ("values are left on the stack at STOP", stack or any(self.marked)),
+            ("marks are left on the stack at STOP", self.marked),
+            (
+                "a value is changed after a second reference to it, as happens when a value contains itself",
+                self.changed,
+            ),
+            ("a frame extends beyond STOP", position < len(self.data) and self.base),
+            ("a number or text is encoded in an unusual way", self.is_odd),
+        )
         left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
         return Pickle(
             value,
@@ -747,7 +746,7 @@ class Machine(State):
             self.protocol,
             self.base + position,
             frozenset(self.referred),
-            tuple(flags),
+            tuple(flag for flag, is_set in flags if is_set),
             (*self.discarded, *left),
             frozenset(self.changed),
         )

@@ -358,7 +358,8 @@ def is_object_dtype(value: object) -> bool:
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         return False
     call = _dtype_call(value)
-    code, state = call.args[0], _dtype_state(call)
+    code: str = call.args[0]
+    state = _dtype_state(call)
     if state is None or code != "O8":
         return code == "O8"
     return state[8:] in ((), (None,)) and _is_exactly(state[1:8], ("|", None, None, None, -1, -1, 63))

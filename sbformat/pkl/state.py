@@ -278,7 +278,7 @@ class State:
         """Execute APPEND, APPENDS or ADDITEMS."""
         if type(target) is (list if how == "APPENDS" else Set):
             self.note_change(target)
-            target.extend(items)  # type: ignore[attr-defined]
+            target.extend(items)
         else:
             self.update(how, target, items)
 

@@ -611,9 +611,7 @@ def is_torch_zip(source: Source) -> bool:
 
 def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False) -> Container:
     """Open a torch zip and check its structure; no record is read."""
-    container = Container(
-        source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
-    )
+    container = Container(source, budget=budget, names="record", unchecked_crc=unchecked_crc)
     check_records(container)
     return container
 

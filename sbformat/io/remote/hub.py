@@ -139,7 +139,7 @@ def find_repositories(url: str) -> list[str]:
     if unknown or not query or not limit.isdecimal():
         message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
-    given = {key: query.get(key, [None])[-1] for key in ("author", "search")}
+    given: dict[str, Any] = {key: query.get(key, [None])[-1] for key in ("author", "search")}
     given |= {"filter": query.get("tag"), "limit": int(limit) or None}
     rows = list_by_client(url, lambda: _open_api(url).list_models(**given))
     return [copy_options(url, HUB_PREFIX + name) for name in sorted(row.id for row in rows)]
