@@ -587,7 +587,6 @@ class ReadOnlyArchive(Archive):
     __slots__ = ()
 
     def require_writable(self) -> None:
-        """Raise."""
         hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
         kind = f"{self.format}{hint}"
         message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {kind}"
@@ -612,5 +611,4 @@ class SingleFileArchive(ReadOnlyArchive):
         return {}
 
     def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- every part is in the one file
-        """Return the bytes of the file."""
         return super().raw(next(iter(self.entries)))

@@ -167,7 +167,6 @@ def _convert_state_dict(entries: Entries, limits: Limits, name: str, value: Any)
 
 
 def _call_within(name: str, function: Callable[[Any], T], value: object) -> T:
-    """Call a function; add the entry's name to its error."""
     try:
         return function(value)
     except SbformatError as error:

@@ -63,7 +63,6 @@ class FileEntries(Entries):
         return next(iter(self._sources.values())) if len(self._sources) == 1 else None
 
     def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
-        """Return an entry's bytes."""
         if limit is not None:
             self._budget.spend(limit, self.entry(name).size)
         source = self._sources.get(name)
@@ -72,25 +71,21 @@ class FileEntries(Entries):
         return self.view(name)
 
     def view(self, name: str) -> memoryview:
-        """Return an entry's bytes."""
         return self.source(name).view(0, self.entries[name].size)
 
     raw = view  # none is compressed
 
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
-        """Yield an entry's bytes in chunks."""
         source = self.source(name)
         if isinstance(source, _LazySource):
             source = BytesSource(self.view(name))
         return iter_views(source, 0, self.entries[name].size, chunk_bytes)
 
     def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source."""
         self.entry(name)
         return self._sources[name]
 
     def member(self, name: str) -> Member:
-        """Return an entry as it can be written into a zip."""
         return Member(name, self.entry(name).size, partial(self.stream, name))
 
 
@@ -177,7 +172,6 @@ class _Pointer:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:  # noqa: ARG002 -- as of every source
-        """Refuse to read."""
         message = f"expected an entry, got {LFS_POINTER}"
         raise UnsupportedError(message, entry=self._name)
 
@@ -192,7 +186,6 @@ class _LazySource:
         self.size = os.stat(path).st_size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``, read now."""
         return open_source(self._path).view(offset, length)
 
 
@@ -208,7 +201,6 @@ class _LazyRemote:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         if self._opened is None:
             self._opened = open_url(self._url, self._limits)
         if self._opened.size != self.size:

@@ -98,7 +98,6 @@ def render(archive: Archive) -> str:
 
 
 def _list_facts(archive: Archive, data: object) -> list[tuple[str, str]]:
-    """Return the rows of the first table."""
     rows = []
     release = _try_to(lambda: archive.stable_baselines3_version)
     if isinstance(release, str):
@@ -120,7 +119,6 @@ def _render_value(found: Hyperparameter, key: str | None = None) -> str:
 
 
 def _describe_entry(archive: Archive, name: str) -> Markup | str:
-    """Return what an entry contains in a few words, or its error."""
     from sbformat.notebook import Markup, escape_text, render_badge
 
     found: object = ""

@@ -127,7 +127,6 @@ class InflatedSource:
                 self._checkpoints.append(inflation.copy())
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``, inflated again."""
         length = max(min(length, self.size - offset), 0)
         self._budget.keep(0, meanwhile=length)
         checkpoint = self._checkpoints[bisect_right(self._checkpoints, offset, key=attrgetter("produced")) - 1]
@@ -276,7 +275,6 @@ class Container(Entries):
 
     @property
     def file(self) -> Source:
-        """The bytes of the whole zip."""
         return self._source
 
     @property
@@ -408,7 +406,6 @@ class Container(Entries):
                 yield part
 
     def member(self, name: str) -> Member:
-        """Return a member as it can be written into another zip."""
         entry = self.entry(name)
         return Member(name, entry.size, partial(self.stream, name), lambda: entry.crc)
 
@@ -430,7 +427,6 @@ class Container(Entries):
         self._checksums.check_deferred(names)
 
     def verify(self, name: str) -> None:
-        """Check the CRC of a member."""
         entry = self.entry(name)
         if entry.method == STORED:
             self._checksums.check_stored(entry)
@@ -439,7 +435,6 @@ class Container(Entries):
                 pass
 
     def verify_all(self) -> None:
-        """Check every CRC."""
         self.check_deferred(self.entries)
         for name in self.entries:
             self.verify(name)

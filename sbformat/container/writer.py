@@ -100,7 +100,6 @@ class ContainerWriter:
         self._records: list[_Record] = []
 
     def add(self, member: Member) -> None:
-        """Write a member."""
         name = encode_path(member.name)
         if member.name in self._names:
             refuse_member(member, "there are two members of this name")
@@ -125,7 +124,6 @@ class ContainerWriter:
         self._records.append(_Record(name, start, member.size, crc, flags))
 
     def finish(self) -> None:
-        """Write the directory."""
         if not self._records:
             message = "an archive needs at least one entry"
             raise ContainerError(message)

@@ -57,7 +57,6 @@ class BytesSource:
         self.size = view.nbytes
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         return self._view[offset : offset + length]
 
 
@@ -80,13 +79,11 @@ class FileSource:
         self.size = status.st_size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
         return memoryview(self._read(offset, length, "member_bytes"))
 
     def load(self) -> BytesSource:
-        """Return all bytes of the file, in memory."""
         self._limits.check("total_bytes", self.size)
         return BytesSource(self._read(0, self.size, "total_bytes"))
 
@@ -97,7 +94,6 @@ class FileSource:
         return other
 
     def _read(self, offset: int, length: int, limit: str) -> bytes:
-        """Read ``length`` bytes."""
         no_wait = getattr(os, "O_NONBLOCK", 0)  # a named pipe in its place would block until somebody writes to it
         try:
             file = open(self._path, "rb", 0, opener=lambda path, flags: os.open(path, flags | no_wait))  # noqa: SIM115
@@ -149,7 +145,6 @@ class SourceSlice:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         return self.source.view(self.start + offset, min(length, self.size - offset))
 
 
@@ -205,11 +200,9 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """Bytes not yet taken."""
         return len(self.view) - self.position
 
     def take(self, size: int, what: str) -> memoryview | bytes:
-        """Take the next bytes."""
         start = self.position
         if not 0 <= size <= len(self.view) - start:
             message = f"{what}: expected {size} bytes, got {len(self.view) - start}"

@@ -152,7 +152,6 @@ def _remove_user(rest: str) -> str:
 
 
 def _hide_value(part: str, shown: Collection[str]) -> str:
-    """Return a part of a query without its value."""
     name, equals, value = part.partition("=")
     if not value:  # without a name, all of it may be a token
         return f"{name}{equals}" if equals else f"#{_digest(name)}" if name else ""

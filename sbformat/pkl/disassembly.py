@@ -56,7 +56,6 @@ def opcodes(data: bytes) -> Iterator[Line]:
 
 
 def _argument(kind: str, data: bytes, position: int) -> tuple[str, int]:
-    """Return an argument as text, and the position after it."""
     if kind in _LAYOUTS:
         [number] = struct.unpack_from(_LAYOUTS[kind], data, position)
         position += struct.calcsize(_LAYOUTS[kind])
@@ -146,7 +145,6 @@ def _head(node: object) -> str:
 
 
 def _parts(node: object) -> Iterator[tuple[str, object]]:
-    """Yield the parts of a node with their labels."""
     if isinstance(node, Dict):
         yield from _pairs(node)
     elif isinstance(node, (list, tuple)):

@@ -303,7 +303,6 @@ class _Pass:
         yield from ()
 
     def save_bytearray(self, value: bytearray) -> Steps:
-        """Write a bytearray (protocol 5)."""
         self.out += _with_number(len(value), "BYTEARRAY8")
         self.out += value
         self.put(value)
@@ -342,7 +341,6 @@ class _Pass:
     # -- nodes ----------------------------------------------------------------------------------------
 
     def save_global(self, value: Global) -> Steps:
-        """Write a name; below protocol 3 with its name in Python 2."""
         if self.protocol >= 4:
             yield value.module
             yield value.name
@@ -370,14 +368,12 @@ class _Pass:
             yield from self.finish(value)
 
     def save_persistent(self, value: Persistent) -> Steps:
-        """Write a persistent reference; its id is a value like any other."""
         yield value.id
         if not self.is_written(value, _CODE["POP"]):
             self.out += _CODE["BINPERSID"]
             yield from self.finish(value)
 
     def save_extension(self, value: Extension) -> Steps:
-        """Write a number of the extension registry."""
         if not 0 < value.code < _INT4.stop:
             refuse(f"expected an extension code above 0 and below 2**31, got {value.code}")
         self.out += _with_number(value.code, "EXT1", "EXT2", "EXT4")

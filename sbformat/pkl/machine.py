@@ -454,7 +454,6 @@ class Machine(State):
     """The bytes of the frame, or of the pickle, that are not yet read."""
 
     def run(self) -> Pickle:
-        """Decode up to STOP."""
         try:
             return self._run()
         except IndexError:

@@ -91,7 +91,6 @@ class ArrayInfo(Record):
 
     @property
     def numel(self) -> int:
-        """Items."""
         return len(self.buffer) // item_size(self.dtype) if self.buffer else 0
 
     def read(self) -> bytes:
@@ -258,7 +257,6 @@ def _dtype_call(value: object) -> _Reduced:
 
 
 def _dtype_state(call: _Reduced) -> tuple[Any, ...] | None:
-    """Return the state that a dtype was changed to have."""
     args, updates = call.args, call.updates or []
     if len(updates) > 1 or (updates and updates[0].how != "BUILD"):
         _refuse("a numpy dtype has an unknown state")

@@ -242,7 +242,6 @@ class _Path:
         self.frame_end = None
 
     def reading(self) -> Reading:
-        """Return the parts, joined."""
         pieces, starts, size = [], [], 0
         for start, stop in (*self.runs, (self.start, self.position)):
             pieces.append(self.data[start:stop])

@@ -238,7 +238,6 @@ class _Walk:
     # -- the reduced pickle ---------------------------------------------------------------------------
 
     def _keep(self, size: int) -> None:
-        """Copy the next bytes."""
         self._budget.spend("pickle_bytes", len(self.reduced) + size)
         at = self.position - self._start
         is_read = at + size <= len(self._window)

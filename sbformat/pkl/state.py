@@ -111,7 +111,6 @@ class State:
     # -- memo and stack -------------------------------------------------------------------------------
 
     def put(self, index: int, value: object) -> None:
-        """Store a memo entry, in order or out of order."""
         memo = self.memo
         if index < len(memo):
             memo[index] = value
@@ -124,7 +123,6 @@ class State:
             self.far_memo[str(index)] = value
 
     def get(self, index: int) -> object:
-        """Return a memo entry."""
         if index < len(self.memo):
             return self.memo[index]
         try:
@@ -140,7 +138,6 @@ class State:
         return items
 
     def push_built(self, value: object) -> None:
-        """Push a composite value."""
         self.built += 1
         self.stack.append(value)
 
@@ -184,7 +181,6 @@ class State:
             self.long_cost += (width - 1) * len(raw)
 
     def check_memory(self, position: int) -> int:
-        """Return how many bytes of memory are left."""
         left = self.room - self.cost(position)
         if left < 0:
             self.exceeded("memory_bytes", self.limits.memory_bytes - left)
@@ -234,7 +230,6 @@ class State:
             self.faults.append(f"{how} on a value of type {kind}, which every unpickler refuses")
 
     def set_item(self, target: Any, key: object, item: object) -> None:
-        """Change an item of a list or bytearray."""
         if isinstance(key, Node) or type(target) is Unread or (type(target) is bytearray and isinstance(item, Node)):
             self.note_odd_change(target, is_uncertain=True)  # a slice, or a number that only the unpickler computes
         elif (
@@ -248,7 +243,6 @@ class State:
             self.note_odd_change(target)
 
     def note_odd_change(self, target: object, *, is_uncertain: bool = False) -> None:
-        """Note the change of a plain value."""
         self.is_odd = True
         self.changes.append((target, len(self.log)))
         if is_uncertain or id(target) in self.frozen:
@@ -275,7 +269,6 @@ class State:
             self.update("SETITEMS", target, list(pairs))
 
     def add_items(self, how: Literal["APPENDS", "ADDITEMS"], target: object, items: list[object]) -> None:
-        """Execute APPEND, APPENDS or ADDITEMS."""
         if type(target) is (list if how == "APPENDS" else Set):
             self.note_change(target)
             target.extend(items)
@@ -298,7 +291,6 @@ class State:
     # -- arguments: they are taken at ``position``, which moves -----------------------------------------
 
     def unpack(self, layout: Struct) -> Any:
-        """Take a number."""
         start = self.position
         self.position = start + layout.size
         return layout.unpack_from(self.data, start)[0]
@@ -354,7 +346,6 @@ class State:
     # -- limits and frames ----------------------------------------------------------------------------
 
     def exceeded(self, limit: str, actual: int) -> NoReturn:
-        """Raise the error for a count that exceeds its limit."""
         raise LimitError(limit, allowed=getattr(self.limits, limit), actual=actual)
 
     def enter_frame(self, size: int) -> None:

@@ -44,16 +44,13 @@ class Clock:
         self._end = self._last = 0.0
 
     def start(self) -> None:
-        """Begin requests; the time since the last ones does not count."""
         self._last = monotonic()
         self._end = self._last + self._left
 
     def stop(self) -> None:
-        """End them."""
         self._left = self._end - monotonic()
 
     def count(self, size: int) -> None:
-        """Count bytes that came."""
         self._last = monotonic()
         self._end += size / SLOWEST
 
@@ -295,7 +292,6 @@ class FileSystemFile:
         return info
 
     def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the bytes of ranges."""
         size = sum(stop - start for start, stop in ranges)
         return call_client(self._url, lambda: self._fetch(ranges), size)
 

@@ -121,7 +121,6 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
 
 
 def _find_depth(name: str) -> int:
-    """Return how many levels below the top a folder is."""
     return name.count("/") + 1 if name else 0
 
 

@@ -74,7 +74,6 @@ class RemoteSource:
 
     @property
     def name(self) -> str:
-        """The URL without secrets."""
         return self._file.name
 
     @property
@@ -87,7 +86,6 @@ class RemoteSource:
         return self._file.whole is None
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
         if not length:
@@ -108,7 +106,6 @@ class RemoteSource:
             self._drop_blocks()
 
     def load(self, progress: Callable[[int], None] | None = None) -> BytesSource:
-        """Return all bytes of the file, in memory."""
         self._limits.check("total_bytes", self.size)
         if self._file.whole is not None:
             if progress is not None:
@@ -130,7 +127,6 @@ class RemoteSource:
         return BytesSource(data)
 
     def with_limits(self, limits: Limits) -> RemoteSource:
-        """Return the same file with other limits."""
         return RemoteSource(self._file, limits=limits)
 
     # -- blocks ---------------------------------------------------------------------------------------
