@@ -14,18 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from sbformat import pth
+from sbformat import constants, pth
 from sbformat.archive.entries import ReadOptions, parse_system_info, parse_version
-from sbformat.constants import (
-    DATA_ENTRY,
-    PLAIN_ENTRIES,
-    POLICY_ENTRY,
-    PTH_SUFFIX,
-    PYTORCH_VARIABLES_ENTRY,
-    SYSTEM_INFO_ENTRY,
-    TENSORS_ENTRY,
-    VERSION_ENTRY,
-)
+from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_names, require_type
@@ -53,7 +44,7 @@ T = TypeVar("T")
 
 _VERIFIED_BYTES: Final = 1 << 18
 """An entry up to this size that cannot be decoded is fetched whole, to find out whether it is damaged."""
-_VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
+_VARIABLES_ENTRIES: Final = (constants.PYTORCH_VARIABLES_ENTRY, constants.TENSORS_ENTRY)
 _DEFAULT_OPTIONS: Final = ReadOptions()
 
 
@@ -263,7 +254,7 @@ class Archive:
         names = {entry.removesuffix(PTH_SUFFIX): entry for entry in self.state_dicts}
         if name in names:
             return names[name]
-        if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
+        if len(names) == 1 and name + PTH_SUFFIX == constants.POLICY_ENTRY:
             return next(iter(names.values()))
         raise MissingEntryError(name, present=[*names, *others], what="state dict")
 
@@ -458,7 +449,7 @@ class Archive:
         require_names((parameters or {}).keys(), "parameters")
         require_names((extra or {}).keys(), "extra")
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
-        variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
+        variables = self._variables_entry or constants.PYTORCH_VARIABLES_ENTRY
         if pytorch_variables is None and variables not in self.entries:
             if state_dicts.get(variables) is not None:
                 del state_dicts[variables]

@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeGuard
 
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.pkl.tree import (
-    CALLS,
-    NUMPY_DTYPE,
-    NUMPY_NDARRAY,
-    NUMPY_RECONSTRUCT_NAME,
-    Call,
-    Dict,
-    Global,
-    Unread,
-    Update,
-)
+from sbformat.pkl.tree import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT, Call, Dict, Global, Unread, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -410,7 +400,7 @@ def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
     if not _is_reduced(call):
         _refuse("a numpy value has computed arguments")
     is_scalar = CALLS[call.func.pair] == "numpy_scalar"
-    if not is_scalar and call.func.pair[1] != NUMPY_RECONSTRUCT_NAME:
+    if not is_scalar and call.func.pair[1] != NUMPY_RECONSTRUCT:
         return _from_buffer(call, is_wide=is_wide)
     shape: object = ()
     order: Literal["C", "F"] = "C"
@@ -515,7 +505,7 @@ def to_tree(info: ArrayInfo) -> Call:
     """Return the call that numpy pickles an array or scalar as."""
     if info.is_scalar:
         return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.read()))
-    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
+    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.read())
     array.updates = [Update("BUILD", array, state)]
     return array

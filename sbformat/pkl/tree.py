@@ -326,7 +326,7 @@ CALLS: Final[dict[Pair, PthRole]] = {
 
 NUMPY_DTYPE: Final[Pair] = ("numpy", "dtype")
 NUMPY_NDARRAY: Final[Pair] = ("numpy", "ndarray")
-NUMPY_RECONSTRUCT_NAME: Final = "_reconstruct"
+NUMPY_RECONSTRUCT: Final = "_reconstruct"
 
 TENSOR_CLASSES: Final[dict[Pair, bool]] = {("torch", "Tensor"): False, ("torch.nn.parameter", "Parameter"): True}
 """Classes whose instances ``_rebuild_from_type_v2`` may return, and whether each is a Parameter."""
