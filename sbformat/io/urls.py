@@ -17,7 +17,7 @@ _URL: Final = r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://"
 _PARTS: Final = r"(?s)(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?"
 _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")
-_HUB_QUERY: Final = ("author", "tag", "search", "limit")  # names in queries of the Hub, which are no secrets
+HUB_QUERY: Final = ("author", "tag", "search", "limit")  # names in queries of the Hub, which are no secrets
 TIMEOUT: Final = 30.0  # seconds that a server may take, unless a :class:`Url` has another number
 _DIGITS: Final = 8  # hexadecimal digits of the digest that stands for a value of a query
 
@@ -133,7 +133,7 @@ def hide_secrets(url: str) -> str:
     path, mark, query = rest.partition("?")
     if not mark:
         return f"{scheme}://{path}"
-    shown = {name.lower() for name in _HUB_QUERY} if scheme.lower() == "hf" else frozenset()
+    shown = HUB_QUERY if scheme.lower() == "hf" else ()
     return f"{scheme}://{path}?{'&'.join(_hide_value(part, shown) for part in query.split('&'))}"
 
 

@@ -17,7 +17,7 @@ from sbformat.immutable import Record
 from sbformat.io.remote.clients import RemoteEntry, call_client, list_by_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile, is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, as_url, copy_options, hide_secrets
+from sbformat.io.urls import HUB_QUERY, Url, as_url, copy_options, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
@@ -37,7 +37,6 @@ _REPOSITORY: Final = re.compile(
 _AUTHOR: Final = re.compile(r"[^/@?*\[]+/?")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TYPES: Final = {None: "model", "models": "model", "datasets": "dataset", "spaces": "space"}
-_QUERY_KEYS: Final = ("author", "tag", "search", "limit")
 
 
 class HubPath(Record):
@@ -134,10 +133,10 @@ def find_repositories(url: str) -> list[str]:
     """
     rest = url[len(HUB_PREFIX) :]
     query = parse_qs(rest[1:], keep_blank_values=True) if rest.startswith("?") else {"author": [rest.rstrip("/")]}
-    unknown = [name for name in query if name not in _QUERY_KEYS]
+    unknown = [name for name in query if name not in HUB_QUERY]
     limit = query.get("limit", ["0"])[-1]
     if unknown or not query or not limit.isdecimal():
-        message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(hide_secrets(url))}"
+        message = f"expected a query of {', '.join(HUB_QUERY)}, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
     given: dict[str, Any] = {key: query.get(key, [None])[-1] for key in ("author", "search")}
     given |= {"filter": query.get("tag"), "limit": int(limit) or None}
