@@ -178,12 +178,7 @@ class Unchecked(Record):
 
 
 class Entries:
-    """Entries by name, wherever their bytes are.
-
-    They are the members of a zip (:class:`Container`), files outside a zip
-    (:class:`~sbformat.archive.entries.FileEntries`), or either with some replaced
-    (:class:`~sbformat.archive.edits.EditedEntries`).
-    """
+    """Entries by name: members of a zip, files outside one (``FileEntries``), or either edited (``EditedEntries``)."""
 
     __slots__ = ("entries",)
 
@@ -236,12 +231,6 @@ class Entries:
 
 class Container(Entries):
     """A zip that keeps every rule of FORMAT.md 2.
-
-    ::
-
-        container = Container(data)
-        container.entries["policy.pth"].size
-        container.read("data")
 
     :param limits: for a budget of its own
     :param unchecked_crc: accept CRC fields that are all zero, as torch writes them after

@@ -66,10 +66,7 @@ WITHOUT_OPCODE: Final[dict[type, Callable[[Any], Call]]] = {
 
 
 def _with_number(number: int, *names: str) -> bytes:
-    """Return the first of some opcodes whose argument has room for a number (a length, an index), and the number.
-
-    :param number: not negative; the last opcode has room for it
-    """
+    """Return the first of some opcodes whose argument has room for a number that is not negative, and the number."""
     for name in names:
         kind = _ARGUMENT[name]
         size = int(kind[1])

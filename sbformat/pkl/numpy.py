@@ -512,10 +512,7 @@ def to_tree(info: ArrayInfo) -> Call:
 
 
 def dtype_tree(code: str) -> Call:
-    """Return the call that numpy pickles a dtype of numbers as.
-
-    :param code: in the array interface, ``<f4``
-    """
+    """Return the call that numpy pickles a dtype of numbers as, by its code in the array interface, ``<f4``."""
     dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
     dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
     return dtype

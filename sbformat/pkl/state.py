@@ -147,10 +147,7 @@ class State:
         self.push_built(call)
 
     def freeze(self, buffer: bytearray) -> bytes:
-        """Return the bytes of a bytearray, copied once, as the memo may return it many times.
-
-        In CPython this is a view, which changes with the bytearray: ``changes`` treats that as uncertain.
-        """
+        """Return the bytes of a bytearray, copied once: a view in CPython, whose changes ``changes`` notes."""
         if id(buffer) not in self.frozen:
             self.frozen[id(buffer)] = buffer, bytes(buffer)
         return self.frozen[id(buffer)][1]
@@ -255,10 +252,7 @@ class State:
         return value
 
     def set_items(self, target: object, items: list[object]) -> None:
-        """Execute SETITEM or SETITEMS.
-
-        :param items: keys and values, alternating
-        """
+        """Execute SETITEM or SETITEMS with keys and values, alternating."""
         if len(items) & 1:
             refuse("expected pairs of key and value for SETITEMS, got an odd number of values")
         pairs = zip(items[::2], items[1::2])
@@ -318,10 +312,7 @@ class State:
         return self.data[start:stop]
 
     def long_text(self, start: int) -> int:
-        """Count a text of more than 255 bytes, and return the position after it.
-
-        :param start: the position after its length
-        """
+        """Count a text of more than 255 bytes that starts after its length, and return the position after it."""
         stop = start + int.from_bytes(self.data[start - 4 : start], "little")
         if stop > len(self.data):
             too_long(start, stop)
