@@ -268,10 +268,7 @@ class Archive:
         return self._decode_once(name, self._decode_state_dict)
 
     def decode_plain(self, name: str) -> object:
-        """Decode ``data``, the version or the system info by the full name of the entry.
-
-        :raises SbformatError: if it cannot be decoded
-        """
+        """Decode ``data``, the version or the system info by the full name of the entry."""
         if name == DATA_ENTRY:
             return self.data
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info

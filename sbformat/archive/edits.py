@@ -116,10 +116,7 @@ def encode_edits(
     state_dicts: Mapping[str, Any],
     extra: Mapping[str, bytes | None],
 ) -> dict[str, Content]:
-    """Return the new contents of entries by their full names; None removes an entry.
-
-    :param plain: ``data``, the text of the version and of the system info; ``...`` keeps one
-    """
+    """Return the new contents of entries by their full names; None removes an entry, ``...`` in ``plain`` keeps one."""
     changes: dict[str, Content] = {}
     for name, value in plain.items():
         if value is None:

@@ -58,10 +58,7 @@ def _is_quick(archive: Archive, name: str, limit: int) -> bool:
 
 
 def _try_to(get: Callable[[], T]) -> T | SbformatError:
-    """Return a value, or the error instead: a display has something to say about every archive.
-
-    The file may also have been removed, truncated or closed since it was opened.
-    """
+    """Return a value, or the error instead, also that of a file that was removed, truncated or closed meanwhile."""
     try:
         return get()
     except SbformatError as error:

@@ -175,10 +175,7 @@ def encode_path(name: str) -> bytes:
 
 
 def check_path(name: str, offset: int | None = None) -> None:
-    """Check that a name is safe to create on any file system, as it is and normalized.
-
-    :param name: a name that passed :func:`check_name`
-    """
+    """Check that a name, which passed :func:`check_name`, is safe on any file system, as it is and normalized."""
     try:
         _check_path(name)
     except ContainerError as error:
@@ -232,10 +229,7 @@ def check_records(names: Iterable[str]) -> None:
 
 
 def check_paths(names: Iterable[str]) -> None:
-    """Check names against each other: no two are the same path on a file system that folds case or normalizes.
-
-    :param names: names that passed :func:`check_name`
-    """
+    """Check that no two names are the same path on a file system that folds case or normalizes."""
     seen: dict[str, str] = {}
     for name in names:
         folded = _normalize(_normalize(name.removesuffix("/")).casefold())

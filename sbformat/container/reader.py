@@ -326,10 +326,7 @@ class Container(Entries):
         return view
 
     def view(self, name: str) -> memoryview:
-        """Return a member's bytes without reading all of them: the CRC of a stored member is not checked.
-
-        For a caller that checks what is inside, as ``safe_open`` does record by record.
-        """
+        """Return a member's bytes without a check of the CRC of a stored one: the caller checks what is inside."""
         entry = self.entry(name)
         if entry.method == STORED:
             return self._source.view(entry.data_offset, entry.size)

@@ -40,10 +40,7 @@ class Source(Protocol):
 
 
 class BytesSource:
-    """A source over bytes in memory, or over a mapped file.
-
-    :param buffer: viewed, not copied, unless it is not contiguous
-    """
+    """A source over bytes in memory, or over a mapped file; they are viewed, not copied, if they are contiguous."""
 
     __slots__ = ("_view", "size")
 
@@ -154,10 +151,7 @@ def slice_source(source: Source, start: int, size: int) -> Source:
 
 
 def find_ranged(source: Source) -> tuple[Any, int]:
-    """Return the source that fetches ranges that a source is, or is a slice of, and where it starts there, or None.
-
-    It has a method ``prefetch``, for ranges that are read next, each from its first byte to the one after its last.
-    """
+    """Return the source with ``prefetch`` that a source is, or is a slice of, and its offset in it; or None."""
     start = 0
     while isinstance(source, SourceSlice):
         start += source.start

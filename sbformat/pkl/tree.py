@@ -130,11 +130,7 @@ class Global(Node):
 
 
 class Call(Node):
-    """A call that is not executed.
-
-    ``how`` is the opcode. For STACK_GLOBAL (a name that is itself computed) ``func`` is None and ``args``
-    are module and name.
-    """
+    """A call that is not executed; of STACK_GLOBAL, a computed name, ``args`` are module and name."""
 
     __slots__ = ("args", "func", "how", "kwargs")
 

@@ -156,10 +156,7 @@ def require_packages(url: str) -> None:
 
 
 def call_client(url: str, work: Callable[[], T], size: int = 0) -> T:
-    """Call a function that uses a client; its errors become ours.
-
-    :param size: bytes that it fetches, which take their time
-    """
+    """Call a function that uses a client and fetches so many bytes; its errors become ours."""
     return list_by_client(url, lambda: [work()], size)[0]
 
 
@@ -179,10 +176,7 @@ def list_by_client(url: str, work: Callable[[], Iterable[T]], size: int = 0) -> 
 def translate(  # noqa: PLR0911 -- one for each kind of error
     error: BaseException, scheme: str, name: str
 ) -> Exception:
-    """Return the error of ours for one of a client.
-
-    :param scheme: of the URL, which says where credentials come from
-    """
+    """Return the error of ours for one of a client; the scheme says where credentials come from."""
     if isinstance(error, ImportError):
         return _translate_import(error, scheme)
     chain = list(iter_chain(error))

@@ -381,10 +381,7 @@ async def _wait(seconds: float) -> None:
 
 
 def _open_file_systems(url: Url) -> tuple[Any, Any]:
-    """Return fsspec's file system for the named origin, and one without credentials for all others.
-
-    fsspec keeps both, with their connections, and closes them when the process ends.
-    """
+    """Return fsspec's file system for the named origin, and one without credentials for all others; it keeps both."""
     scheme = find_scheme(url)
     try:
         import aiohttp  # noqa: F401 -- whether it is there
