@@ -130,6 +130,7 @@ class InflatedSource:
         length = max(min(length, self.size - offset), 0)
         self._budget.keep(0, meanwhile=length)
         checkpoint = self._checkpoints[bisect_right(self._checkpoints, offset, key=attrgetter("produced")) - 1]
+        # a read that continues the last one starts where that ended, not at the checkpoint
         if not checkpoint.produced <= self._current.produced <= offset:
             self._current = checkpoint.copy()
         inflation = self._current

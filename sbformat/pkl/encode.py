@@ -236,6 +236,7 @@ class _Pass:
         if index is not None:
             self._get(index)
             return None
+        # a tuple or call that contains itself is begun twice: the inner one is written, the outer one refers to it
         self.open[key] = self.open.get(key, 0) + 1
         if self.open[key] > _TWICE:
             refuse("a value contains itself in a way that a pickle cannot encode")

@@ -43,6 +43,7 @@ import codecs
 import re
 import struct
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from operator import add
 from struct import Struct
@@ -183,7 +184,7 @@ def _string(state: State) -> None:
     text = state.line()
     body = text[1:-1]
     is_quoted = len(text) >= 2 and text[:1] in (b"'", b'"') and text[:1] == text[-1:]
-    # every backslash starts an escape that Python 2 wrote: checked in linear time and memory
+    # whether every backslash starts an escape that Python 2 wrote, in linear time and memory: pairs of them are removed
     if is_quoted and re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  ")):
         is_quoted = state.is_odd = state.is_lenient
         body = re.sub(_ANY_ESCAPE, _escape, body).replace(b"\\", b"\\\\")
@@ -316,16 +317,7 @@ def _extension(state: State, layout: Struct) -> None:
     state.push_call(Extension(code))
 
 
-def _ext1(state: State) -> None:
-    _extension(state, _UINT1)
-
-
-def _ext2(state: State) -> None:
-    _extension(state, _UINT2)
-
-
-def _ext4(state: State) -> None:
-    _extension(state, _INT4)
+_ext1, _ext2, _ext4 = (partial(_extension, layout=layout) for layout in (_UINT1, _UINT2, _INT4))
 
 
 def _long1(state: State) -> None:
@@ -672,7 +664,8 @@ class Machine(State):
                 handler(self)
                 position, stack, built = self.position, self.stack, self.built
                 entries = -1 if far_memo else len(memo)
-                if self.data is not data:  # a frame starts
+                # FRAME replaces ``data`` by a slice, so that the iterator over the old bytes is of no use
+                if self.data is not data:
                     break
                 codes.__setstate__(position)
             executed += room - steps.__length_hint__()

@@ -233,6 +233,7 @@ class _Path:
 
     def _cross(self) -> None:
         """Drop the rest of the frame; on another path, read the same opcode as if there were no frame."""
+        # from bytes CPython reads on after the frame, from a file, as torch does, it drops what is left of the frame
         self.crossings += 1
         self.fork = _Path(self.data)
         self.fork.position, self.fork.start, self.fork.runs = self.opcode, self.start, list(self.runs)
