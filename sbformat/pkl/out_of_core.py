@@ -173,7 +173,7 @@ class _Walk:
         window, start, size = self._ahead()
         threshold, left, run = self.threshold, self._opcodes_left, self._run_of_empties
         at = start
-        # this loop sees every opcode of a million steps: its state is in local variables, and it copies once, at the end
+        # this loop sees every opcode of a million steps: its state is in local variables, and it copies once
         while at < size and left >= 0:
             code = window[at]
             after = at + HEADS[code]
