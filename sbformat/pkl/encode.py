@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 
 
 _CODE: Final = {row.name: bytes([row.code]) for row in OPCODES}
-_ARGUMENT: Final = {row.name: row.argument for row in OPCODES}
+_NUMBERS: Final = {
+    row.name: (bytes([row.code]), int(row.argument[1]), 1 << (8 * int(row.argument[1]) - (row.argument[0] == "i")))
+    for row in OPCODES
+    if row.argument[1:2].isdecimal()
+}
+"""Opcodes with a number or length by name: the byte, the size of the number, and the first one that has no room."""
 _INT4: Final = range(-(2**31), 2**31)
 _FLOAT8: Final = Struct(">d").pack
 _LEAVES: Final = frozenset({type(None), bool, int, float})
@@ -68,10 +73,9 @@ WITHOUT_OPCODE: Final[dict[type, Callable[[Any], Call]]] = {
 def _with_number(number: int, *names: str) -> bytes:
     """Return the first of some opcodes whose argument has room for a number that is not negative, and the number."""
     for name in names:
-        kind = _ARGUMENT[name]
-        size = int(kind[1])
-        if number < 1 << (8 * size - (kind[0] == "i")):
-            return _CODE[name] + number.to_bytes(size, "little")
+        code, size, stop = _NUMBERS[name]
+        if number < stop:
+            return code + number.to_bytes(size, "little")
     raise OverflowError(number)
 
 
@@ -400,7 +404,8 @@ _MUTABLE: Final = {
     Set: ("EMPTY_SET", "ADDITEMS", None),
 }
 """The opcodes that make an empty value, and that add many items to it, or one."""
-_OLD_WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
+_Writers: TypeAlias = "dict[type, Callable[[_Pass, Any], Steps]]"
+_OLD_WRITERS: Final[_Writers] = {
     str: _Pass.save_text,
     tuple: _Pass.save_tuple,
     list: _Pass.save_list,
@@ -410,8 +415,10 @@ _OLD_WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
     Persistent: _Pass.save_persistent,
     Extension: _Pass.save_extension,
 }
-_WRITERS: Final = {**_OLD_WRITERS, Set: _Pass.save_list, FrozenSet: _Pass.save_tuple}
-_PROTOCOLS: Final[dict[int, dict[type, Callable[[_Pass, Any], Steps]]]] = {
-    2: _OLD_WRITERS, 4: _WRITERS, 5: {**_WRITERS, bytearray: _Pass.save_bytearray},
-}  # fmt: skip
+_WRITERS: Final[_Writers] = {**_OLD_WRITERS, Set: _Pass.save_list, FrozenSet: _Pass.save_tuple}
+_PROTOCOLS: Final[dict[int, _Writers]] = {
+    2: _OLD_WRITERS,
+    4: _WRITERS,
+    5: {**_WRITERS, bytearray: _Pass.save_bytearray},
+}
 """The types that have opcodes, with their writers, by protocol."""
