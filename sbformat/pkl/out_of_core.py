@@ -86,7 +86,7 @@ def decode_large(
     except SbformatError as error:
         if not machine.touched_empties():
             if error.offset is not None:
-                error.offset = walk.offset_of(error.offset)
+                error.offset += walk.cuts[bisect_right(walk.cuts, (error.offset, source.size)) - 1][1]
             raise
     if machine.touched_empties():
         return decode_large(source, budget, encoding=encoding, threshold=threshold, least_empties=None)
@@ -149,12 +149,8 @@ class _Walk:
         self._frame: int | None = None  # the offset of the frame's content in the reduced pickle
         self._window = b""
         self._start = 0  # the offset of the window in the source
-        self._cuts: list[tuple[int, int]] = [(0, 0)]
+        self.cuts: list[tuple[int, int]] = [(0, 0)]
         """Offsets in the reduced pickle, each with the number of bytes that were left out before it."""
-
-    def offset_of(self, reduced: int) -> int:
-        """Return the offset in the source of a byte of the reduced pickle."""
-        return reduced + self._cuts[bisect_right(self._cuts, (reduced, self.source.size)) - 1][1]
 
     def run(self) -> None:
         """Walk to STOP, or to the opcode at which the machine will fail."""
@@ -259,7 +255,7 @@ class _Walk:
         """Skip bytes, and note what the machine will take in their place."""
         self.leaves.append(leaf)
         self.position += size
-        self._cuts.append((len(self.reduced), self.position - len(self.reduced)))
+        self.cuts.append((len(self.reduced), self.position - len(self.reduced)))
 
     def _leave_out_empties(self, window: bytes, at: int, size: int) -> None:
         """Leave out a run of empty dicts except the last one, as items may follow for that."""
