@@ -123,8 +123,7 @@ class Checksums:
 
     __slots__ = ("_deferred", "_entries", "_found", "_is_unchecked", "_layout", "_source", "is_in_memory")
 
-    is_in_memory: bool
-    """The source is in memory, so that its bytes cannot change."""
+    is_in_memory: bool  # the source is in memory, so that its bytes cannot change
 
     def __init__(self, layout: Layout, *, unchecked_crc: bool) -> None:
         self._layout = layout

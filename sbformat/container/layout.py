@@ -84,15 +84,13 @@ class Entry(Record):
     """One member of a zip that was read; its local header and its directory record agree on it."""
 
     name: str
-    offset: int
-    """Position of the local header in the zip, in bytes."""
+    offset: int  # position of the local header in the zip, in bytes
     data_offset: int
     """Position of the member's bytes, as they are stored; -1 for one that is fetched by ranges, until it is used."""
     compressed_size: int
     size: int
     crc: int
-    method: int
-    """0 stored, 8 deflated."""
+    method: int  # 0 stored, 8 deflated
 
     @property
     def is_folder(self) -> bool:
@@ -105,8 +103,7 @@ class Member(Record):
 
     name: str
     size: int
-    chunks: Callable[[], Chunks]
-    """Returns an iterable over its bytes, from the start at each call."""
+    chunks: Callable[[], Chunks]  # returns an iterable over its bytes, from the start at each call
     crc: Callable[[], int] | None = None
     """Returns their CRC-32 after the last chunk, when iterating over them computes it or has checked it."""
 
@@ -277,10 +274,8 @@ class Layout(Record):
     """The structure of a zip."""
 
     source: Source
-    entries: dict[str, Entry]
-    """The members by name, in the order of the directory."""
-    unread: dict[str, Unread]
-    """Those whose local headers were not read: first all, if the zip is fetched by ranges."""
+    entries: dict[str, Entry]  # the members by name, in the order of the directory
+    unread: dict[str, Unread]  # those whose local headers were not read: first all, if the zip is fetched by ranges
 
     def read_header(self, name: str) -> None:
         """Read the local header of a member, and check it against its record in the directory."""

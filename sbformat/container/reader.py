@@ -43,8 +43,7 @@ class Inflation:
 
     __slots__ = ("_consumed", "_entry", "_inflater", "_source", "produced")
 
-    produced: int
-    """Number of bytes inflated so far."""
+    produced: int  # number of bytes inflated so far
 
     def __init__(self, source: Source, entry: Entry) -> None:
         self._source = source
@@ -172,10 +171,8 @@ class Unchecked(Record):
     """A member of a zip of which something was not checked."""
 
     name: str
-    header: bool
-    """Its local header was not compared with the directory."""
-    crc: bool
-    """The CRC-32 of its bytes was not computed."""
+    header: bool  # its local header was not compared with the directory
+    crc: bool  # the CRC-32 of its bytes was not computed
 
 
 class Entries:
@@ -183,8 +180,7 @@ class Entries:
 
     __slots__ = ("entries",)
 
-    entries: dict[str, Entry]
-    """In the order of the file."""
+    entries: dict[str, Entry]  # in the order of the file
 
     if TYPE_CHECKING:
 

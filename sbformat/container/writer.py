@@ -173,8 +173,7 @@ class TorchZip:
 
     __slots__ = ("_crc", "_members", "_records", "size")
 
-    size: int
-    """Total size in bytes."""
+    size: int  # total size in bytes
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members

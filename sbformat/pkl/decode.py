@@ -109,24 +109,17 @@ class Attempt(Record):
     pickle: Pickle | None
     log: list[Node | Update]
     error: SbformatError | None
-    reached: int
-    """The number of bytes that were read."""
-    built: int = 0
-    """The number of composite values."""
+    reached: int  # the number of bytes that were read
+    built: int = 0  # the number of composite values
     ends: tuple[int, ...] = ()
     """Positions where another pickle may start: after STOP, and at the end of a frame that extends beyond it."""
-    faults: tuple[str, ...] = ()
-    """What CPython refuses, although it was read here."""
+    faults: tuple[str, ...] = ()  # what CPython refuses, although it was read here
     changes: tuple[tuple[object, int], ...] = ()
     """Plain values that were changed after a second reference, with the length of the log at that moment."""
-    is_uncertain: bool = False
-    """A plain value was changed in a way that is not followed here."""
-    is_ambiguous: bool = False
-    """There are more ways to read its frames than those in ``others``."""
-    reading: Reading | None = None
-    """The bytes that were executed, if they are not those of the pickle in order."""
-    others: tuple[Attempt, ...] = ()
-    """The readings of other unpicklers, where a frame is wrong."""
+    is_uncertain: bool = False  # a plain value was changed in a way that is not followed here
+    is_ambiguous: bool = False  # there are more ways to read its frames than those in ``others``
+    reading: Reading | None = None  # the bytes that were executed, if they are not those of the pickle in order
+    others: tuple[Attempt, ...] = ()  # the readings of other unpicklers, where a frame is wrong
 
     @property
     def readings(self) -> tuple[Attempt, ...]:

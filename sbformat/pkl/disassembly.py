@@ -32,8 +32,7 @@ class Line(Record):
 
     offset: int
     name: str
-    argument: str
-    """As text, escaped and shortened; empty if the opcode has none."""
+    argument: str  # as text, escaped and shortened; empty if the opcode has none
 
 
 def opcodes(data: bytes) -> Iterator[Line]:

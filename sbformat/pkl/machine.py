@@ -415,23 +415,18 @@ _FLOAT8: Final = Struct(">d").unpack_from
 class Pickle(Record):
     """The content of one pickle."""
 
-    value: object
-    """The inert tree."""
+    value: object  # the inert tree
     log: list[Node | Update]
     """Every import, call and change of a node, in the order in which CPython would execute them."""
-    protocol: int
-    """The protocol of the last PROTO, or 0."""
-    size: int
-    """The length in bytes, including STOP."""
-    shared: frozenset[int]
-    """The ``id()`` of every composite value and node that occurs more than once."""
+    protocol: int  # the protocol of the last PROTO, or 0
+    size: int  # the length in bytes, including STOP
+    shared: frozenset[int]  # the ``id()`` of every composite value and node that occurs more than once
     flags: tuple[str, ...]
     """What is unusual, as sentences. A pickler of plain data leaves no values or marks on the stack and no frame beyond
     STOP, and does not change a value after a second reference to it (a value that contains itself needs that)."""
     discarded: tuple[object, ...] = ()
     """Values that were popped or left on the stack: an unpickler creates them nevertheless."""
-    changed: frozenset[int] = frozenset()
-    """The ``id()`` of every value that was changed after a second reference to it."""
+    changed: frozenset[int] = frozenset()  # the ``id()`` of every value that was changed after a second reference to it
 
 
 class Machine(State):
@@ -442,8 +437,7 @@ class Machine(State):
 
     __slots__ = ("codes",)
 
-    codes: _ByteIterator
-    """The bytes of the frame, or of the pickle, that are not yet read."""
+    codes: _ByteIterator  # the bytes of the frame, or of the pickle, that are not yet read
 
     def run(self) -> Pickle:
         try:

@@ -54,23 +54,18 @@ class Field(Record):
 
     name: str
     dtype: str
-    offset: int
-    """In bytes."""
+    offset: int  # in bytes
 
 
 class ArrayInfo(Record):
     """A numpy array or scalar of a pickle, before it is created."""
 
-    dtype: str
-    """numpy's array-interface code, ``<f8``."""
+    dtype: str  # numpy's array-interface code, ``<f8``
     shape: tuple[int, ...]
-    order: Literal["C", "F"]
-    """``C`` or ``F``: how ``buffer`` runs through the shape."""
-    buffer: bytes | Unread
-    """``Unread`` if it is too large for memory: see :meth:`read` and :meth:`chunks`."""
+    order: Literal["C", "F"]  # ``C`` or ``F``: how ``buffer`` runs through the shape
+    buffer: bytes | Unread  # ``Unread`` if it is too large for memory: see :meth:`read` and :meth:`chunks`
     is_scalar: bool
-    fields: tuple[Field, ...] = ()
-    """Of a structured dtype."""
+    fields: tuple[Field, ...] = ()  # of a structured dtype
     axes: tuple[int, ...] = ()
     """The position of each axis of the shape in the order of the buffer, if that is different."""
 

@@ -130,8 +130,7 @@ class Reading(Record):
     """The bytes that an unpickler executes, without frames."""
 
     data: bytes
-    starts: tuple[tuple[int, int], ...]
-    """The start of each part of ``data``, in ``data`` and in the pickle."""
+    starts: tuple[tuple[int, int], ...]  # the start of each part of ``data``, in ``data`` and in the pickle
     end: int | None
     """The position where the unpickler stops: after STOP, or at the end of its frame. None without STOP."""
 

@@ -242,11 +242,9 @@ def _find_status(error: BaseException) -> int | None:
 class RemoteEntry(Record):
     """A file of a remote folder."""
 
-    name: str
-    """The path from the top of the folder, with slashes."""
+    name: str  # the path from the top of the folder, with slashes
     size: int
-    version: str | None
-    """Identifies its contents: ETag, checksum or time."""
+    version: str | None  # identifies its contents: ETag, checksum or time
 
 
 class FileSystemFile:

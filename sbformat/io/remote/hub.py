@@ -44,10 +44,8 @@ class HubPath(Record):
 
     repo_type: str
     repo_id: str
-    revision: str | None
-    """A branch, tag or commit; None for the default branch."""
-    path: str
-    """In the repository; empty for all of it."""
+    revision: str | None  # a branch, tag or commit; None for the default branch
+    path: str  # in the repository; empty for all of it
 
     @property
     def full_id(self) -> str:

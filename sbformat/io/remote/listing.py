@@ -45,21 +45,16 @@ class ListedUrl(Record):
     """An archive that a URL names or that is below it."""
 
     url: str
-    size: int | None
-    """In bytes; None if it was not listed, but named."""
-    version: str | None
-    """Identifies its contents: ETag, checksum or time."""
-    name: str | None = None
-    """Its URL without the commit that ``url`` has, if it was listed at one."""
+    size: int | None  # in bytes; None if it was not listed, but named
+    version: str | None  # identifies its contents: ETag, checksum or time
+    name: str | None = None  # its URL without the commit that ``url`` has, if it was listed at one
 
 
 class RemoteFolder(Record):
     """A folder below a remote folder."""
 
-    name: str
-    """The path from the top; empty for the top itself."""
-    files: tuple[RemoteEntry, ...]
-    """The files directly in it, in the order of their names."""
+    name: str  # the path from the top; empty for the top itself
+    files: tuple[RemoteEntry, ...]  # the files directly in it, in the order of their names
 
 
 def is_folder(url: str) -> bool:
