@@ -156,10 +156,8 @@ class Checksums:
                 "this zip was saved without CRC-32s (torch does so after set_crc32_options(False)), so that damage "
                 "cannot be detected; pass unchecked_crc=True to read it",
             )
-        refuse_member(
-            entry,
-            f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}: the bytes are damaged, download the file again",
-        )
+        found = f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}"
+        refuse_member(entry, f"{found}: the bytes are damaged, download the file again")
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
         """Check all bytes of a member; in memory, they are read only once."""

@@ -716,23 +716,16 @@ class Machine(State):
                     self.exceeded(limit, count)
         value = stack.pop()
         flags = (
-            ("values are left on the stack at STOP", stack or any(self.marked)),
-            ("marks are left on the stack at STOP", self.marked),
+            (stack or any(self.marked), "values are left on the stack at STOP"),
+            (self.marked, "marks are left on the stack at STOP"),
             (
-                "a value is changed after a second reference to it, as happens when a value contains itself",
                 self.changed,
+                "a value is changed after a second reference to it, as happens when a value contains itself",
             ),
-            ("a frame extends beyond STOP", position < len(self.data) and self.base),
-            ("a number or text is encoded in an unusual way", self.is_odd),
+            (position < len(self.data) and self.base, "a frame extends beyond STOP"),
+            (self.is_odd, "a number or text is encoded in an unusual way"),
         )
+        odd = tuple(flag for is_set, flag in flags if is_set)
         left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
-        return Pickle(
-            value,
-            self.log,
-            self.protocol,
-            self.base + position,
-            frozenset(self.referred),
-            tuple(flag for flag, is_set in flags if is_set),
-            (*self.discarded, *left),
-            frozenset(self.changed),
-        )
+        shared, changed, dropped = frozenset(self.referred), frozenset(self.changed), (*self.discarded, *left)
+        return Pickle(value, self.log, self.protocol, self.base + position, shared, odd, dropped, changed)

@@ -389,10 +389,8 @@ def _open_file_systems(url: Url) -> tuple[Any, Any]:
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
     others = _open_any_session if url.private_redirects else _open_public_session
-    return (
-        fsspec.filesystem(scheme, **{"get_client": _open_named_session, **url.options}),
-        fsspec.filesystem(scheme, get_client=others),
-    )
+    named = fsspec.filesystem(scheme, **{"get_client": _open_named_session, **url.options})
+    return named, fsspec.filesystem(scheme, get_client=others)
 
 
 async def _open_named_session(**kwargs: Any) -> ClientSession:
