@@ -715,17 +715,15 @@ class Machine(State):
                 if count > getattr(self.limits, limit):
                     self.exceeded(limit, count)
         value = stack.pop()
+        shared, changed = frozenset(self.referred), frozenset(self.changed)
         flags = (
             (stack or any(self.marked), "values are left on the stack at STOP"),
             (self.marked, "marks are left on the stack at STOP"),
-            (
-                self.changed,
-                "a value is changed after a second reference to it, as happens when a value contains itself",
-            ),
+            (changed, "a value is changed after a second reference to it, as happens when a value contains itself"),
             (position < len(self.data) and self.base, "a frame extends beyond STOP"),
             (self.is_odd, "a number or text is encoded in an unusual way"),
         )
         odd = tuple(flag for is_set, flag in flags if is_set)
         left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
-        shared, changed, dropped = frozenset(self.referred), frozenset(self.changed), (*self.discarded, *left)
+        dropped = (*self.discarded, *left)
         return Pickle(value, self.log, self.protocol, self.base + position, shared, odd, dropped, changed)
