@@ -37,7 +37,7 @@ def policy_pickle(data: bytes) -> Callable[[], object]:
     from sbformat.container.reader import Container
     from sbformat.pkl import loads
 
-    records = Container(entry(data, "policy.pth"), names="record", entry_limit="inner_entries")
+    records = Container(entry(data, "policy.pth"), names="record")
     text = bytes(records.read(next(name for name in records if name.endswith("/data.pkl"))))
     return lambda: loads(text)
 

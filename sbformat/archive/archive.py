@@ -14,18 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from sbformat import pth
-from sbformat.archive.entries import EncodedEntry, ReadOptions, parse_system_info, parse_version
-from sbformat.constants import (
-    DATA_ENTRY,
-    PLAIN_ENTRIES,
-    POLICY_ENTRY,
-    PTH_SUFFIX,
-    PYTORCH_VARIABLES_ENTRY,
-    SYSTEM_INFO_ENTRY,
-    TENSORS_ENTRY,
-    VERSION_ENTRY,
-)
+from sbformat import constants, pth
+from sbformat.archive.entries import ReadOptions, parse_system_info, parse_version
+from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.layout import Member, is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_names, require_type
@@ -53,7 +44,7 @@ T = TypeVar("T")
 
 _VERIFIED_BYTES: Final = 1 << 18
 """An entry up to this size that cannot be decoded is fetched whole, to find out whether it is damaged."""
-_VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
+_VARIABLES_ENTRIES: Final = (constants.PYTORCH_VARIABLES_ENTRY, constants.TENSORS_ENTRY)
 _DEFAULT_OPTIONS: Final = ReadOptions()
 
 
@@ -89,8 +80,7 @@ class Archive:
         self._entries = entries
         self._budget = budget
         self._options = options
-        self._cache: dict[str, Any] = {}
-        """By the name of the entry: its value, or the error that decoding it raised."""
+        self._cache: dict[str, Any] = {}  # by the name of the entry: its value, or the error that decoding it raised
         self._derived: dict[str, Any] = {}  # see derive
         self._kind = kind
         self._contents = tuple(entries.entries)
@@ -258,15 +248,13 @@ class Archive:
     def find_state_dict(self, name: str, *, others: tuple[str, ...] = ()) -> str:
         """Return the full name of a state dict's entry. If there is only one, ``policy`` means that one.
 
-        :param name: SB3's name: ``policy``, ``policy.optimizer``, ...
         :param others: other valid names, for the error message
-        :raises MissingEntryError: if there is no such state dict
         """
         require_type(name, str, "the name of a state dict")
         names = {entry.removesuffix(PTH_SUFFIX): entry for entry in self.state_dicts}
         if name in names:
             return names[name]
-        if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
+        if len(names) == 1 and name + PTH_SUFFIX == constants.POLICY_ENTRY:
             return next(iter(names.values()))
         raise MissingEntryError(name, present=[*names, *others], what="state dict")
 
@@ -280,10 +268,7 @@ class Archive:
         return self._decode_once(name, self._decode_state_dict)
 
     def decode_plain(self, name: str) -> object:
-        """Decode ``data``, the version or the system info by the full name of the entry.
-
-        :raises SbformatError: if it cannot be decoded
-        """
+        """Decode ``data``, the version or the system info by the full name of the entry."""
         if name == DATA_ENTRY:
             return self.data
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
@@ -303,13 +288,8 @@ class Archive:
                 state_dict = decode_zip(records, budget, on_unknown=options.on_unknown, copy=options.copy)
             else:
                 data = entries.read(name) if options.check_crc else entries.view(name)
-                state_dict = decode_pth(
-                    data,
-                    budget,
-                    on_unknown=options.on_unknown,
-                    unchecked_crc=options.unchecked_crc,
-                    copy=options.copy,
-                )
+                unknown, unchecked = options.on_unknown, options.unchecked_crc
+                state_dict = decode_pth(data, budget, on_unknown=unknown, unchecked_crc=unchecked, copy=options.copy)
         except SbformatError:
             if options.check_crc and (source.size <= _VERIFIED_BYTES or not is_by_range(source)):
                 entries.verify(name)
@@ -335,24 +315,25 @@ class Archive:
 
     def not_checked(self) -> tuple[NotChecked, ...]:
         """Return what was not fetched of a remote file and so not checked (FORMAT.md 2.7); :meth:`check` fetches it."""
-        return tuple(self._iter_not_checked())
-
-    def _iter_not_checked(self) -> Iterator[NotChecked]:
         stored = self._entries
         rows = {row.name: row for row in stored.list_unchecked()} if isinstance(stored, Container) else {}
+        found = []
         for name, entry in self.entries.items():
             row = rows.get(name)
             if row is not None and row.header:
-                yield NotChecked(name, "nothing of it was fetched: neither its local header nor its CRC-32 was checked")
+                message = "nothing of it was fetched: neither its local header nor its CRC-32 was checked"
+                found.append(NotChecked(name, message))
                 continue
-            if row is not None and row.crc:
-                yield NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked")
+            if row is not None:
+                found.append(NotChecked(name, f"the CRC-32 of its {entry.size:,} bytes was not checked"))
             records = self._find_records(name)
             unread = records.list_unchecked() if records is not None else ()
             if records is not None and unread:
                 headers = sum(record.header for record in unread)
                 message = f"the CRC-32 of {len(unread):,} of its {count_noun(len(records), 'record')} was not checked"
-                yield NotChecked(name, message + (f", nor the local header of {headers:,}" if headers else ""))
+                message += f", nor the local header of {headers:,}" if headers else ""
+                found.append(NotChecked(name, message))
+        return tuple(found)
 
     def _find_records(self, name: str) -> Container | None:
         """Return the torch zip of a state dict that was decoded."""
@@ -465,7 +446,7 @@ class Archive:
         require_names((parameters or {}).keys(), "parameters")
         require_names((extra or {}).keys(), "extra")
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
-        variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
+        variables = self._variables_entry or constants.PYTORCH_VARIABLES_ENTRY
         if pytorch_variables is None and variables not in self.entries:
             if state_dicts.get(variables) is not None:
                 del state_dicts[variables]
@@ -498,8 +479,7 @@ class Archive:
         changes = {
             name: content
             for name, content in changes.items()
-            if not (content is not None and content is self._cache.get(name))
-            and (content is not None or name in self.entries)
+            if (name in self.entries if content is None else content is not self._cache.get(name))
         }
         edited = Archive(EditedEntries(self._entries, changes), self.format, Budget(self.limits), self._options)
         edited._cache = {name: value for name, value in self._cache.items() if name not in changes}
@@ -508,23 +488,21 @@ class Archive:
                 edited._cache[name] = content.named(name)
         return edited
 
-    def encode_entry(self, name: str, *, reencode: bool = False) -> EncodedEntry:
-        """Return the bytes of an entry as they are written.
+    def encode_entry(self, name: str, *, reencode: bool = False) -> tuple[Member, bool]:
+        """Return an entry as it is written, and whether it was replaced, added or encoded again since it was read.
 
-        :param name: the full name
         :param reencode: encode its values again instead of copying its bytes
-        :raises SbformatError: if it has to be decoded, and cannot be
         """
         self.require_writable()
         if name == DATA_ENTRY and reencode:
             from sbformat.archive.edits import dump_data
 
             content = dump_data(self.data)
-            return EncodedEntry(Member(name, len(content), lambda: (content,)), is_new=True)
+            return Member(name, len(content), lambda: (content,)), True
         if reencode and is_state_dict(name):
             encoded = pth.encode_pth(self.state_dict(name))
-            return EncodedEntry(Member(name, encoded.size, encoded.chunks, encoded.crc), is_new=True)
-        return EncodedEntry(self._entries.member(name), self._entries.is_new(name))
+            return Member(name, encoded.size, encoded.chunks, encoded.crc), True
+        return self._entries.member(name), self._entries.is_new(name)
 
     def __copy__(self) -> Archive:
         """Return the same archive: nothing in it can be changed."""
@@ -562,12 +540,7 @@ def _is_same_entry(one: Archive, other: Archive, name: str) -> bool:
 
 
 class Lazy(Mapping[str, T]):
-    """A read-only mapping that calls ``decode`` at every lookup.
-
-    :param names: the keys, each with the argument for ``decode``
-    :param decode: returns a value
-    :param what: the noun for a value in error messages, ``state dict``
-    """
+    """A read-only mapping that calls ``decode`` at every lookup."""
 
     __slots__ = ("_decode", "_names", "_what")
 
@@ -602,11 +575,9 @@ class ReadOnlyArchive(Archive):
     __slots__ = ()
 
     def require_writable(self) -> None:
-        """Raise."""
         hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
-        message = (
-            f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}{hint}"
-        )
+        kind = f"{self.format}{hint}"
+        message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {kind}"
         raise UnsupportedError(message)
 
 
@@ -639,5 +610,4 @@ class SingleFileArchive(ReadOnlyArchive):
         return {}
 
     def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- every part is in the one file
-        """Return the bytes of the file."""
         return super().raw(next(iter(self.entries)))

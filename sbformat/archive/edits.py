@@ -1,7 +1,6 @@
 """Edits of an archive: what :meth:`Archive.replace` is passed, encoded, and the old entries with the new ones.
 
-In: values by the names of entries. Out: ``EditedEntries``, with the interface of
-:class:`~sbformat.container.reader.Container`. Entries that were not replaced are read from the old archive; a state
+In: values by the names of entries. Out: ``EditedEntries``. What was not replaced is read from the old archive; a state
 dict is encoded when its bytes are read, so that no copy of its tensors is kept in memory.
 """
 
@@ -14,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from sbformat.archive.entries import parse_system_info, parse_version
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.container.layout import STORED, Entry, Member, check_paths, encode_path, is_state_dict
+from sbformat.container.reader import Entries
 from sbformat.data import dumps
-from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote, require_type
+from sbformat.errors import ContainerError, SbformatError, quote, require_type
 from sbformat.io.source import BytesSource
 from sbformat.pth import StateDict, encode_pth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from sbformat.archive.entries import Entries
     from sbformat.container.reader import Container
     from sbformat.io.source import Source
     from sbformat.limits import LimitName, Limits
@@ -33,17 +32,15 @@ Content: TypeAlias = "bytes | StateDict | None"
 """The new content of an entry: bytes, a state dict, or None to remove it."""
 
 
-class EditedEntries:
-    """Old entries and new ones.
+class EditedEntries(Entries):
+    """Old entries and new ones; a new one has no CRC.
+
+    The old ones are in their order, then the new ones by name, so that the order of edits does not matter.
 
     :param base: the old entries; if they are edited ones themselves, both sets of changes are merged
-    :param changes: the new contents by name
     """
 
-    __slots__ = ("_base", "_new", "entries")
-
-    entries: dict[str, Entry]
-    """The old ones in their order, then the new ones by name, so that the order of edits does not matter."""
+    __slots__ = ("_base", "_new")
 
     def __init__(self, base: Entries, changes: Mapping[str, Content]) -> None:
         self._base = base
@@ -56,73 +53,49 @@ class EditedEntries:
                 self._new[name] = _encode_content(name, content)
         kept = {name for name in base.entries if name not in changes} | self._new.keys()
         old = self._base.entries
-        self.entries = {
-            name: _make_entry(self._new[name]) if name in self._new else old[name]
-            for name in [*filter(kept.__contains__, old), *sorted(kept - old.keys())]
-        }
+        new = {name: Entry(name, 0, 0, member.size, member.size, 0, STORED) for name, member in self._new.items()}
+        names = [*filter(kept.__contains__, old), *sorted(kept - old.keys())]
+        self.entries = {name: new.get(name) or old[name] for name in names}
         check_paths(self.entries)
 
-    @property
-    def file(self) -> Source | None:
-        """None: no file has these entries."""
-        return None
-
-    def entry(self, name: str) -> Entry:
-        """Return the sizes of an entry; a new one has no CRC yet."""
-        try:
-            return self.entries[name]
-        except KeyError:
-            raise MissingEntryError(name, present=self.entries) from None
-
     def is_new(self, name: str) -> bool:
-        """Return whether an entry was replaced or added."""
         return name in self._new
 
-    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
-        """Return an entry's bytes."""
+    def _old(self, name: str) -> Entries:
+        """Return the old entries, if one that was kept has this name."""
         self.entry(name)
+        return self._base
+
+    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
         if name in self._new:
             return memoryview(b"".join(self._new[name].chunks()))
-        return self._base.read(name, limit=limit)
+        return self._old(name).read(name, limit=limit)
 
     def view(self, name: str) -> memoryview:
-        """Return an entry's bytes; their CRC is not checked."""
-        return self.read(name) if name in self._new else self._base.view(self.entry(name).name)
+        return self.read(name) if name in self._new else self._old(name).view(name)
 
     def raw(self, name: str) -> memoryview:
-        """Return an entry's bytes as they are stored."""
-        return self.read(name) if name in self._new else self._base.raw(self.entry(name).name)
+        return self.read(name) if name in self._new else self._old(name).raw(name)
 
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
-        """Yield an entry's bytes in chunks."""
-        self.entry(name)
-        return iter(self._new[name].chunks()) if name in self._new else self._base.stream(name)
+        return iter(self._new[name].chunks()) if name in self._new else self._old(name).stream(name)
 
     def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source; their CRC is not checked."""
-        return BytesSource(self.read(name)) if name in self._new else self._base.source(self.entry(name).name)
+        return BytesSource(self.read(name)) if name in self._new else self._old(name).source(name)
 
     def member(self, name: str) -> Member:
-        """Return an entry as it can be written into a zip."""
-        return self._new[name] if name in self._new else self._base.member(self.entry(name).name)
+        return self._new[name] if name in self._new else self._old(name).member(name)
 
     def verify(self, name: str) -> None:
-        """Check the CRC of an old entry; a new one has none."""
         if name not in self._new:
-            self._base.verify(self.entry(name).name)
+            self._old(name).verify(name)
 
     def check_zip(self, name: str, inner: Container) -> None:
-        """Check the CRC of an old entry that is itself a zip; a new one has none."""
         if name not in self._new:
-            self._base.check_zip(self.entry(name).name, inner)
+            self._old(name).check_zip(name, inner)
 
     def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those old entries among ``names`` for which :meth:`check_zip` deferred it."""
         self._base.check_deferred({name for name in names if name in self.entries and name not in self._new})
-
-
-def _make_entry(new: Member) -> Entry:
-    return Entry(new.name, 0, 0, new.size, new.size, 0, STORED)
 
 
 def _encode_content(name: str, content: bytes | StateDict) -> Member:
@@ -143,10 +116,7 @@ def encode_edits(
     state_dicts: Mapping[str, Any],
     extra: Mapping[str, bytes | None],
 ) -> dict[str, Content]:
-    """Return the new contents of entries by their full names; None removes an entry.
-
-    :param plain: ``data``, the text of the version and of the system info; ``...`` keeps one
-    """
+    """Return the new contents of entries by their full names; None removes an entry, ``...`` in ``plain`` keeps one."""
     changes: dict[str, Content] = {}
     for name, value in plain.items():
         if value is None:
@@ -194,7 +164,6 @@ def _convert_state_dict(entries: Entries, limits: Limits, name: str, value: Any)
 
 
 def _call_within(name: str, function: Callable[[Any], T], value: object) -> T:
-    """Call a function; add the entry's name to its error."""
     try:
         return function(value)
     except SbformatError as error:

@@ -1,68 +1,34 @@
-"""``Entries``: the bytes of an archive's entries, wherever they are; and its text entries.
+"""The entries of an archive that is not a zip; and the text entries of any.
 
-Out: ``FileEntries``, the entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``. They
-have the same interface as :class:`~sbformat.container.reader.Container`, without CRCs: nothing stores them.
+Out: ``FileEntries``, the entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``.
 """
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.kinds import LFS_POINTER, is_lfs_pointer
 from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.container.layout import STORED, Entry, Member, check_name, check_path, check_paths
-from sbformat.errors import ContainerError, DataError, MissingEntryError, UnsupportedError, quote
+from sbformat.container.reader import Entries
+from sbformat.errors import ContainerError, DataError, UnsupportedError, quote
 from sbformat.immutable import FrozenDict, Record
 from sbformat.io.opening import LARGE_FILE_BYTES, is_remote, open_source, open_url
 from sbformat.io.source import BytesSource, FileSource, is_by_range, iter_views
 from sbformat.io.urls import join_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from sbformat.container.reader import Container
     from sbformat.io.remote import RemoteSource
     from sbformat.io.source import Path, Source
     from sbformat.limits import Budget, LimitName, Limits
     from sbformat.pth.values import OnUnknown
 
 
-class Entries(Protocol):
-    """The entries of an archive.
-
-    A :class:`~sbformat.container.reader.Container` (a zip), :class:`~sbformat.archive.entries.FileEntries` (files
-    outside a zip), or :class:`~sbformat.archive.edits.EditedEntries` (either, with some entries replaced).
-    """
-
-    entries: dict[str, Entry]
-
-    @property
-    def file(self) -> Source | None:
-        """The bytes of the one file that it is; None for several files, and for edited entries."""
-
-    def entry(self, name: str) -> Entry: ...
-    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview: ...
-    def view(self, name: str) -> memoryview: ...
-    def raw(self, name: str) -> memoryview: ...
-    def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
-    def is_new(self, name: str) -> bool: ...
-
-    def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source; its CRC, if it has one, need not be checked."""
-
-    def member(self, name: str) -> Member:
-        """Return an entry as it can be written into a zip."""
-
-    def verify(self, name: str) -> None:
-        """Check the CRC of an entry, if it has one."""
-
-    def check_zip(self, name: str, inner: Container) -> None:
-        """Check the CRC of an entry that is itself a zip, if it has one, or defer that to :meth:`check_deferred`."""
-
-    def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
+__all__ = ["Entries"]
 
 
 class ReadOptions(Record):
@@ -75,28 +41,14 @@ class ReadOptions(Record):
     """Check the CRC of a ``.pth`` entry as a whole, in addition to those of the records that are read."""
 
 
-class EncodedEntry(Record):
-    """An entry as it is written."""
-
-    member: Member
-    is_new: bool
-    """It differs from what was read: it was replaced, added or encoded again."""
-
-
 ONLY_POINTERS: Final = f"expected an archive, got a folder of which each file is {LFS_POINTER}"
-_LARGEST_POINTER: Final = 1024
-"""Pointers of Git LFS are shorter, in bytes."""
+_LARGEST_POINTER: Final = 1024  # pointers of Git LFS are shorter, in bytes
 
 
-class FileEntries:
-    """Entries by name, each with its own source.
+class FileEntries(Entries):
+    """Entries outside a zip, each with its own source; nothing stores a CRC of them."""
 
-    :param sources: the bytes of each entry, in order
-    """
-
-    __slots__ = ("_budget", "_sources", "entries")
-
-    entries: dict[str, Entry]
+    __slots__ = ("_budget", "_sources")
 
     def __init__(self, sources: dict[str, Source], budget: Budget) -> None:
         self._sources = sources
@@ -105,29 +57,12 @@ class FileEntries:
             name: Entry(name, 0, 0, source.size, source.size, 0, STORED) for name, source in sources.items()
         }
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
     @property
     def file(self) -> Source | None:
         """The bytes of the only entry; None for several."""
         return next(iter(self._sources.values())) if len(self._sources) == 1 else None
 
-    def entry(self, name: str) -> Entry:
-        """Return the size of an entry."""
-        try:
-            return self.entries[name]
-        except KeyError:
-            raise MissingEntryError(name, present=self.entries) from None
-
     def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
-        """Return an entry's bytes."""
         if limit is not None:
             self._budget.spend(limit, self.entry(name).size)
         source = self._sources.get(name)
@@ -136,43 +71,22 @@ class FileEntries:
         return self.view(name)
 
     def view(self, name: str) -> memoryview:
-        """Return an entry's bytes."""
-        size = self.entry(name).size
-        return self._sources[name].view(0, size)
+        return self.source(name).view(0, self.entries[name].size)
 
-    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- edited ones can be
-        """Return whether an entry was replaced or added: never."""
-        return False
-
-    def raw(self, name: str) -> memoryview:
-        """Return an entry's bytes; none is compressed."""
-        return self.view(name)
+    raw = view  # none is compressed
 
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
-        """Yield an entry's bytes in chunks."""
-        size = self.entry(name).size
-        source = self._sources[name]
+        source = self.source(name)
         if isinstance(source, _LazySource):
-            source = BytesSource(source.view(0, size))
-        return iter_views(source, 0, size, chunk_bytes)
+            source = BytesSource(self.view(name))
+        return iter_views(source, 0, self.entries[name].size, chunk_bytes)
 
     def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source."""
         self.entry(name)
         return self._sources[name]
 
     def member(self, name: str) -> Member:
-        """Return an entry as it can be written into a zip."""
         return Member(name, self.entry(name).size, partial(self.stream, name))
-
-    def verify(self, name: str) -> None:
-        """Do nothing: there is no CRC."""
-
-    def check_zip(self, name: str, inner: Container) -> None:
-        """Do nothing: there is no CRC."""
-
-    def check_deferred(self, names: Collection[str]) -> None:
-        """Do nothing: there is no CRC."""
 
 
 def open_folder(
@@ -190,31 +104,35 @@ def open_folder(
     are left out as well, except those named like SB3's entries, which download caches make: no other file that a link
     points to may become a part of an archive.
 
-    :param mapped: map the files instead of reading them
     :param in_memory: False leaves the bytes of large files on the disk
     :param follows: returns whether to follow a link named like an entry
-    :param progress: called with a number of bytes whenever that many of a file were read into memory
     """
+    paths: dict[str, str]
+    sizes: dict[str, int] = {}
     if is_remote(path):
-        return _open_remote_folder(path, budget, in_memory=in_memory, progress=progress)
-    paths = _list_local(path, follows)
-    names = [name for name in paths if is_entry_name(name)]
+        from sbformat.io.remote.listing import pin_folder, walk_folder
+
+        url = pin_folder(path)
+        sizes = {row.name: row.size for row in next(iter(walk_folder(url, depth=0))).files}
+        paths = {name: join_url(url, name) for name in sizes}
+    else:
+        with os.scandir(path) as found:
+            paths = {item.name: item.path for item in found if _is_file(item, follows)}
+    names = [name for name in sorted(paths) if not name.startswith(".") and is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
-    read_now = frozenset(filter(is_sb3_name, names))
     sources: dict[str, Source] = {}
     for name in names:
-        if name not in read_now:
-            sources[name] = _LazySource(paths[name])
-        elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
-            sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
+        here = paths[name]
+        if not is_sb3_name(name):
+            sources[name] = _LazyRemote(here, sizes[name], budget.limits) if name in sizes else _LazySource(here)
+        elif name in sizes:
+            remote = open_url(here, budget.limits)
+            sources[name] = remote.load(progress) if in_memory else remote
+        elif in_memory or os.stat(here).st_size <= LARGE_FILE_BYTES:
+            sources[name] = open_source(here, mapped=mapped, budget=budget, progress=progress)
         else:
-            sources[name] = FileSource(paths[name], limits=budget.limits)
-    return _make_entries(sources, budget)
-
-
-def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
-    """Return the entries of a folder; of an archive that is not there, only pointers of Git LFS, none."""
+            sources[name] = FileSource(here, limits=budget.limits)
     names = [name for name in sources if is_sb3_name(name)]
     pointers = [name for name in names if sources[name].size < _LARGEST_POINTER and is_lfs_pointer(sources[name])]
     if pointers and pointers == names:
@@ -224,41 +142,10 @@ def _make_entries(sources: dict[str, Source], budget: Budget) -> FileEntries:
     return FileEntries(sources, budget)
 
 
-def _list_local(path: Path, follows: Callable[[str], bool]) -> dict[str, str]:
-    """Return the paths of the files directly in a folder, by name."""
-    with os.scandir(path) as found:
-        return dict(
-            sorted(
-                (item.name, item.path)
-                for item in found
-                if item.is_file(
-                    follow_symlinks=is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path))
-                )
-                and not item.name.startswith(".")
-            )
-        )
-
-
-def _open_remote_folder(
-    url: str, budget: Budget, *, in_memory: bool, progress: Callable[[int], None] | None
-) -> FileEntries:
-    """Open a remote folder; files that are beside the entries of an archive are fetched when they are read."""
-    from sbformat.io.remote.listing import pin_folder, walk_folder
-
-    url = pin_folder(url)
-    top = next(iter(walk_folder(url, depth=0)))
-    sizes = {row.name: row.size for row in top.files if not row.name.startswith(".") and is_entry_name(row.name)}
-    budget.spend("outer_entries", len(sizes))
-    check_paths(sizes)
-    sources: dict[str, Source] = {}
-    for name, size in sizes.items():
-        path = join_url(url, name)
-        if not is_sb3_name(name):
-            sources[name] = _LazyRemote(path, size, budget.limits)
-        else:
-            remote = open_url(path, budget.limits)
-            sources[name] = remote.load(progress) if in_memory else remote
-    return _make_entries(sources, budget)
+def _is_file(item: os.DirEntry[str], follows: Callable[[str], bool]) -> bool:
+    """Return whether a file may be an entry; only links that are named like an entry of SB3 are followed."""
+    may_follow = is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path))
+    return item.is_file(follow_symlinks=may_follow)
 
 
 def is_entry_name(name: str) -> bool:
@@ -276,10 +163,7 @@ def is_sb3_name(name: str) -> bool:
 
 
 class _Pointer:
-    """A pointer of Git LFS to an entry, which is refused when it is read.
-
-    :param size: of the pointer, in bytes
-    """
+    """A pointer of Git LFS to an entry, which is refused when it is read."""
 
     __slots__ = ("_name", "size")
 
@@ -288,7 +172,6 @@ class _Pointer:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:  # noqa: ARG002 -- as of every source
-        """Refuse to read."""
         message = f"expected an entry, got {LFS_POINTER}"
         raise UnsupportedError(message, entry=self._name)
 
@@ -303,16 +186,11 @@ class _LazySource:
         self.size = os.stat(path).st_size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``, read now."""
         return open_source(self._path).view(offset, length)
 
 
 class _LazyRemote:
-    """A remote file that is opened at its first read.
-
-    :param url: of the file
-    :param size: that the list of the folder gives
-    """
+    """A remote file that is opened at its first read."""
 
     __slots__ = ("_limits", "_opened", "_url", "size")
 
@@ -323,7 +201,6 @@ class _LazyRemote:
         self.size = size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         if self._opened is None:
             self._opened = open_url(self._url, self._limits)
         if self._opened.size != self.size:

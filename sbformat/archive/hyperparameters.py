@@ -43,10 +43,7 @@ class Hyperparameter(Record):
 
 
 def decode_value(value: object, budget: Budget) -> Any:
-    """Decode a value of ``data``.
-
-    :param value: JSON, of which a mutable copy is returned, or a blob
-    """
+    """Decode a value of ``data``."""
     return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
 
@@ -84,15 +81,11 @@ _PACKAGES: Final = {
 }
 """The modules of the algorithms' own policy classes; a user's class is in another module."""
 
-_REFERENCE_BYTES: Final = 4096
-"""Longer blobs are not references to a class, and are not decoded."""
+_REFERENCE_BYTES: Final = 4096  # longer blobs are not references to a class, and are not decoded
 
 
 def class_reference(value: object) -> str | None:
-    """Return the dotted name of the class that a blob refers to; None if it is anything else.
-
-    :param value: a value of ``data``
-    """
+    """Return the dotted name of the class that a blob refers to; None if it is anything else."""
     if not isinstance(value, Serialized) or len(value.pickle) > _REFERENCE_BYTES:
         return None
     try:
@@ -112,8 +105,6 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``
     (SBX.md 22).
     Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
-
-    :param data: the result of :func:`sbformat.data.loads`
     """
     policy = data.get("policy")
     texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
@@ -126,11 +117,7 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
 
 
 def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
-    """Infer the algorithm from ``data`` and the names of the entries.
-
-    :param data: the result of :func:`sbformat.data.loads`
-    :param entries: the names of the entries, used if ``data`` is not enough
-    """
+    """Infer the algorithm from ``data`` and the names of the entries."""
     policy = class_reference(data.get("policy_class"))
     package = policy.rpartition(".")[0] if policy else ""
     by_class = _PACKAGES.get(package)
@@ -144,7 +131,12 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
             return _refine(name, by_class, data, evidence)
     if by_class is not None:
         return Algorithm(by_class, package != ACTOR_CRITIC.module, tuple(evidence))
-    return _from_entries(entries, evidence)
+    if "ent_coef_optimizer.pth" in entries:
+        others = " and ".join(list_relatives("SAC"))
+        return Algorithm("SAC", False, (*evidence, f"there is ent_coef_optimizer.pth; {others} write it too"))
+    if {"actor.optimizer.pth", "critic.optimizer.pth"} <= set(entries):
+        evidence.append("an actor and a critic optimizer: off-policy actor-critic")
+    return Algorithm(None, False, tuple(evidence))
 
 
 DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fixes them; TD3 allows them"
@@ -179,14 +171,3 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
     if replay is not None and replay.rpartition(".")[2] == "HerReplayBuffer":
         evidence.append("replay_buffer_class is HerReplayBuffer: hindsight experience replay")
     return Algorithm(name, certain, tuple(evidence))
-
-
-def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
-    """Infer the family of algorithms from the names of the optimizers."""
-    names = set(entries)
-    if "ent_coef_optimizer.pth" in names:
-        others = " and ".join(list_relatives("SAC"))
-        return Algorithm("SAC", False, (*evidence, f"there is ent_coef_optimizer.pth; {others} write it too"))
-    if {"actor.optimizer.pth", "critic.optimizer.pth"} <= names:
-        return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))
-    return Algorithm(None, False, tuple(evidence))

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
-from sbformat.constants import (
-    DATA_ENTRY,
-    END_SIGNATURE,
-    LEGACY_MAGIC_BYTES,
-    LOCAL_SIGNATURE,
-    PICKLE_RECORD,
-    SB2_PARAMETER_LIST_ENTRY,
-    SB2_PARAMETERS_ENTRY,
-    TORCH_VERSION_RECORD,
-    TORCH_VERSION_RECORD_OLD,
-    TORCHSCRIPT_RECORD,
-    VERSION_ENTRY,
-)
+from sbformat import constants
 from sbformat.container.layout import is_state_dict
 from sbformat.errors import ContainerError, UnsupportedError, quote
 
@@ -35,8 +23,7 @@ SB3_ARCHIVES: Final[frozenset[Kind]] = frozenset({"sb3", "folder"})
 """Kinds of whole archives whose ``data`` has the keys of SB3."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
 """Kinds of files with normalisation statistics."""
-OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
-"""Kinds of files with one object that is not an agent."""
+OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}  # kinds of files with one object that is not an agent
 KIND_TITLES: Final[dict[Kind, str]] = {
     "sb3": "Stable-Baselines3 archive",
     "sbx": "SBX (Stable Baselines Jax) archive",
@@ -58,7 +45,12 @@ KIND_TITLES: Final[dict[Kind, str]] = {
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
 _MAGIC_WITHIN: Final = 32
-_TORCH_RECORDS: Final = (PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD)
+_TORCH_RECORDS: Final = (
+    constants.PICKLE_RECORD,
+    constants.TORCH_VERSION_RECORD,
+    constants.TORCH_VERSION_RECORD_OLD,
+    constants.TORCHSCRIPT_RECORD,
+)
 
 
 def detect_kind(source: Source) -> Kind:
@@ -66,14 +58,14 @@ def detect_kind(source: Source) -> Kind:
     head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
     if not head:
         return "empty"
-    if head.startswith(LOCAL_SIGNATURE):
+    if head.startswith(constants.LOCAL_SIGNATURE):
         return "zip"
-    if head.startswith(END_SIGNATURE):
+    if head.startswith(constants.END_SIGNATURE):
         return "empty-zip"
     if is_safetensors(head, source.size):  # before pickles: its length may begin with the bytes 80 03
         return "safetensors"
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
-        return "torch-legacy" if LEGACY_MAGIC_BYTES in head[:_MAGIC_WITHIN] else "pickle"
+        return "torch-legacy" if constants.LEGACY_MAGIC_BYTES in head[:_MAGIC_WITHIN] else "pickle"
     if head.startswith(_LFS):
         return "lfs-pointer"
     start = head.lstrip(b" \t\r\n")
@@ -81,7 +73,7 @@ def detect_kind(source: Source) -> Kind:
         return "data-json"
     if start[:9].lower() in (b"<!doctype", b"<html") or start[:5].lower() == b"<html":
         return "html"
-    return "text" if _is_text(head) else "unknown"
+    return "text" if all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head) else "unknown"
 
 
 def is_lfs_pointer(source: Source) -> bool:
@@ -90,23 +82,16 @@ def is_lfs_pointer(source: Source) -> bool:
 
 
 def is_safetensors(head: bytes, size: int) -> bool:
-    """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON.
-
-    :param size: the size of the file, in bytes
-    """
+    """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON."""
     length = int.from_bytes(head[:8], "little")
     return head[8:9] == b"{" and 2 <= length <= size - 8 and b'"' in head[9:16]
 
 
-def _is_text(head: bytes) -> bool:
-    return all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head)
-
-
 def detect_zip_kind(names: Collection[str]) -> Kind:
     """Detect the kind of a zip from the names of its members."""
-    if SB2_PARAMETERS_ENTRY in names and SB2_PARAMETER_LIST_ENTRY in names:
+    if constants.SB2_PARAMETERS_ENTRY in names and constants.SB2_PARAMETER_LIST_ENTRY in names:
         return "sb2-zip"
-    if DATA_ENTRY in names or VERSION_ENTRY in names or any(map(is_state_dict, names)):
+    if constants.DATA_ENTRY in names or constants.VERSION_ENTRY in names or any(map(is_state_dict, names)):
         return "sb3"
     root = next(iter(names)).partition("/")[0]
     folded = {name.casefold() for name in names}  # torch ignores case here, too
@@ -122,7 +107,13 @@ def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoRe
     head = bytes(source.view(0, min(source.size, _HEAD_BYTES)))
     shown = head[:40].decode("utf-8", "replace")
     if kind == "unknown":
-        raise ContainerError(_describe_unknown(head, shown), offset=0)
+        found = next((what for at, magic, what in _MAGIC if head[at : at + len(magic)] == magic), None)
+        if head[:1] == b"\x08" and head[1:2] <= _LAST_ONNX and head[2:3] and head[2:3] in _ONNX_FIELDS:
+            found = found or "an ONNX model, which sbformat export writes and onnxruntime runs"
+        message = f"expected an archive, got {found}"
+        if found is None:
+            message = f"expected an archive, got a file that starts with {quote(shown)} (a zip starts with 'PK')"
+        raise ContainerError(message, offset=0)
     if kind in _NOT_ARCHIVES:
         message = f"expected an archive, got {_NOT_ARCHIVES[kind]}"
         raise ContainerError(f"{message}; it starts with {quote(shown)}" if shown else message, offset=0)
@@ -162,18 +153,7 @@ _MAGIC: Final = (
 """Formats that people have beside their agents: the position of a constant, the constant, and what it is."""
 _ONNX_FIELDS: Final = b"\x12\x1a\x22\x28\x32\x3a\x42\x72"
 """First bytes of the fields of an ONNX ModelProto after its first, the version."""
-_LAST_ONNX: Final = b"\x28"
-"""A version that ONNX has not reached."""
-
-
-def _describe_unknown(head: bytes, shown: str) -> str:
-    """Return the error for a file of another format."""
-    found = next((what for at, magic, what in _MAGIC if head[at : at + len(magic)] == magic), None)
-    if found is None and head[:1] == b"\x08" and head[1:2] <= _LAST_ONNX and _ONNX_FIELDS.find(head[2:3] or b"-") >= 0:
-        found = "an ONNX model, which sbformat export writes and onnxruntime runs"
-    if found is not None:
-        return f"expected an archive, got {found}"
-    return f"expected an archive, got a file that starts with {quote(shown)} (a zip starts with 'PK')"
+_LAST_ONNX: Final = b"\x28"  # a version that ONNX has not reached
 
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {
@@ -188,9 +168,7 @@ def _other_zip(names: Collection[str]) -> str:
     shown = ", ".join(quote(name, 40) for name, _ in zip(names, range(4)))
     folders = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     for folder in folders:
-        if f"{folder}/{DATA_ENTRY}" in names:
-            return (
-                f"expected 'data' at the top of the zip, as SB3 does, got an archive in the folder {quote(folder)}; "
-                f"unzip it and read that folder"
-            )
+        if f"{folder}/{constants.DATA_ENTRY}" in names:
+            found = f"an archive in the folder {quote(folder)}; unzip it and read that folder"
+            return f"expected 'data' at the top of the zip, as SB3 does, got {found}"
     return f"expected an archive of Stable-Baselines3, with 'data' or a '.pth', got a zip of {shown}"

@@ -6,7 +6,7 @@ displayed by their size, unless they were decoded before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DATA_BYTES: Final = 1 << 20
-"""Larger ``data`` is not decoded for a display."""
-_STATE_DICT_BYTES: Final = 1 << 28
-"""Larger state dicts are not decoded for a display: their CRC would be computed."""
+_DATA_BYTES: Final = 1 << 20  # larger ``data`` is not decoded for a display
+_STATE_DICT_BYTES: Final = 1 << 28  # larger state dicts are not decoded for a display: their CRC would be computed
 _LARGE: Final = "not decoded: large"
 _ENTRIES: Final = 8
 _NAME: Final = 60
@@ -37,33 +35,18 @@ _SPACES: Final = ("observation_space", "action_space")
 
 
 def describe(archive: Archive) -> str:
-    """Return the line for ``repr``: the kind, the algorithm, the release, and the largest facts about the entries."""
-    title = _describe_origin(archive)
-    entries = [f"{escape(name, _NAME)} {format_size(entry.size)}" for name, entry in _take(archive.entries.items())]
-    omitted = len(archive.entries) - len(entries)
-    entries += [f"{omitted:,} more"] if omitted else []
-    return f"<Archive {archive.format}{f', {title}' if title else ''}: {', '.join(entries) or 'empty'}>"
-
-
-def _take(items: Any) -> list[Any]:
-    return [item for item, _ in zip(items, range(_ENTRIES))]
-
-
-def _describe_origin(archive: Archive) -> str:
-    """Return who wrote it, as far as that is known: ``PPO of SB3 1.8.0``."""
-    algorithm = _find_algorithm(archive)
+    """Return the line for ``repr``: who wrote it, as far as that is known (``PPO of SB3 1.8.0``), and its entries."""
+    algorithm = _try_to(lambda: archive.algorithm) if _is_quick(archive, DATA_ENTRY, _DATA_BYTES) else None
+    title = []
+    if algorithm is not None and not isinstance(algorithm, SbformatError) and algorithm.name is not None:
+        title.append(f"{'' if algorithm.certain else 'probably '}{escape(algorithm.name, _NAME)}")
     release = _try_to(lambda: archive.stable_baselines3_version)
-    release = f"SB3 {escape(release, _NAME)}" if isinstance(release, str) else ""
-    return " of ".join(filter(None, [algorithm, release]))
-
-
-def _find_algorithm(archive: Archive) -> str:
-    if not _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
-        return ""
-    found = _try_to(lambda: archive.algorithm)
-    if found is None or isinstance(found, SbformatError) or found.name is None:
-        return ""
-    return escape(found.name, _NAME) if found.certain else f"probably {escape(found.name, _NAME)}"
+    if isinstance(release, str):
+        title.append(f"SB3 {escape(release, _NAME)}")
+    rows = list(archive.entries.items())
+    entries = [f"{escape(name, _NAME)} {format_size(entry.size)}" for name, entry in rows[:_ENTRIES]]
+    entries += [f"{len(rows) - _ENTRIES:,} more"] if len(rows) > _ENTRIES else []
+    return f"<Archive {archive.format}{', ' * bool(title)}{' of '.join(title)}: {', '.join(entries) or 'empty'}>"
 
 
 def _is_quick(archive: Archive, name: str, limit: int) -> bool:
@@ -75,10 +58,7 @@ def _is_quick(archive: Archive, name: str, limit: int) -> bool:
 
 
 def _try_to(get: Callable[[], T]) -> T | SbformatError:
-    """Return a value, or the error instead: a display has something to say about every archive.
-
-    The file may also have been removed, truncated or closed since it was opened.
-    """
+    """Return a value, or the error instead, also that of a file that was removed, truncated or closed meanwhile."""
     try:
         return get()
     except SbformatError as error:
@@ -94,9 +74,12 @@ def render(archive: Archive) -> str:
     """Return the HTML for notebooks: what it is, its entries, and folded its hyper-parameters and system."""
     from sbformat.notebook import MAX_ROWS, fold, render_output, render_table
 
-    data = _read_data(archive)
+    data: dict[str, Hyperparameter] | SbformatError | None = None
+    if DATA_ENTRY in archive.contents and _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
+        data = _try_to(archive.hyperparameters)
     names = list(dict.fromkeys((*archive.entries, *archive.contents)))
-    entries = [(name, _render_size(archive, name), _describe_entry(archive, name)) for name in names[:MAX_ROWS]]
+    sizes = {name: format_size(entry.size) for name, entry in archive.entries.items()}
+    entries = [(name, sizes.get(name, ""), _describe_entry(archive, name)) for name in names[:MAX_ROWS]]
     parts = [
         render_table("", (), _list_facts(archive, data)),
         render_table("", ("entry", "size", "contents"), entries, right=(1,), count=len(names)),
@@ -105,23 +88,13 @@ def render(archive: Archive) -> str:
         title = "attributes" if archive.format in OBJECTS else "hyper-parameters"
         rows = [(key, _render_value(found, key)) for key, found in data.items()]
         parts.append(fold(f"{len(rows)} {title}", [render_table("", ("name", "value"), rows)]))
-    parts.append(fold("system info", [render_table("", (), _list_system(archive))]))
+    system = _try_to(lambda: archive.system_info)
+    fields = [] if system is None or isinstance(system, SbformatError) else list(system.fields.items())
+    parts.append(fold("system info", [render_table("", (), fields)]))
     return render_output(f"Archive: {KIND_TITLES.get(archive.format, archive.format)}", parts)
 
 
-def _render_size(archive: Archive, name: str) -> str:
-    return format_size(archive.entries[name].size) if name in archive.entries else ""
-
-
-def _read_data(archive: Archive) -> dict[str, Hyperparameter] | SbformatError | None:
-    """Return the decoded ``data`` or its error; None if there is none, or it is large."""
-    if DATA_ENTRY not in archive.contents or not _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
-        return None
-    return _try_to(archive.hyperparameters)
-
-
 def _list_facts(archive: Archive, data: object) -> list[tuple[str, str]]:
-    """Return the rows of the first table."""
     rows = []
     release = _try_to(lambda: archive.stable_baselines3_version)
     if isinstance(release, str):
@@ -143,14 +116,13 @@ def _render_value(found: Hyperparameter, key: str | None = None) -> str:
 
 
 def _describe_entry(archive: Archive, name: str) -> Markup | str:
-    """Return what an entry contains in a few words, or its error."""
     from sbformat.notebook import Markup, escape_text, render_badge
 
     found: object = ""
-    if name == DATA_ENTRY:
-        found = _count_keys(archive)
-    elif name in archive.state_dicts:
-        found = _count_tensors(archive, name)
+    if name == DATA_ENTRY or name in archive.state_dicts:
+        found = _LARGE
+        if _is_quick(archive, name, _DATA_BYTES if name == DATA_ENTRY else _STATE_DICT_BYTES):
+            found = _try_to(lambda: _summarize(archive, name))
     elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
         found = _try_to(lambda: archive.decode_plain(name) and "")
     if isinstance(found, SbformatError):
@@ -158,18 +130,7 @@ def _describe_entry(archive: Archive, name: str) -> Markup | str:
     return str(found)
 
 
-def _count_keys(archive: Archive) -> str | SbformatError:
-    if not _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
-        return _LARGE
-    return _try_to(lambda: count_noun(len(archive.data), "value"))
-
-
-def _count_tensors(archive: Archive, name: str) -> str | SbformatError:
-    if not _is_quick(archive, name, _STATE_DICT_BYTES):
-        return _LARGE
-    return _try_to(lambda: summarize(count_values(archive.state_dict(name))))
-
-
-def _list_system(archive: Archive) -> list[tuple[str, str]]:
-    system = _try_to(lambda: archive.system_info)
-    return [] if system is None or isinstance(system, SbformatError) else list(system.fields.items())
+def _summarize(archive: Archive, name: str) -> str:
+    if name == DATA_ENTRY:
+        return count_noun(len(archive.data), "value")
+    return summarize(count_values(archive.state_dict(name)))

@@ -38,7 +38,7 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
     opened = open_source(path, budget=budget)
     budget.grant(opened.size)
     arrays = {}
-    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    container = Container(opened, budget=budget, names="record")
     for name in container:
         try:
             if not name.endswith(_NPY_SUFFIX):

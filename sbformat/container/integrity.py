@@ -1,7 +1,5 @@
 """All CRC-32 checks of an archive (FORMAT.md 2.5).
 
-Theory of operation
--------------------
 In: the source of a zip, and its entries with the CRC-32 that the directory gives for each. Out: nothing, or a
 ``ContainerError`` for the first member whose bytes have another CRC-32.
 
@@ -10,32 +8,16 @@ of the time of reading 512 MiB. The rules:
 
 * No byte of a member is handed out as its content before its CRC is checked, or the reader of a stream gets the error
   instead of the end. The exceptions are named so: :meth:`Container.view` and :meth:`Container.source`.
-* What is in memory does not change, so a CRC that was computed is remembered. What stays in a file may change, so a
-  member that is read again is checked again.
-* The CRC of an entry that is itself a zip follows from those of its large members and the bytes between them (see
-  :func:`combine_crc32`), so that each byte is read once for both.
-* Where the entry stays in a file, its CRC is deferred: the members are checked as they are read, and
+* What is in memory does not change, so a CRC that was computed is remembered. A member of a file is checked each time.
+* The CRC of an entry that is itself a zip follows from those of its large members and the bytes between them, so that
+  each byte is read once for both: ``combine(crc(headers, data.pkl), crc("data/0"), size)``, and so on to the directory.
+* Where the entry stays in a file, this is deferred: the members are checked as they are read, and
   :meth:`Checksums.check_deferred` computes the rest before the result counts (when all was written).
 
-Example: ``policy.pth`` of 1 MB, in memory, with ``data.pkl`` (2 KB) and ``data/0`` (998 KB)::
-
-    outer = Container(archive_bytes)
-    inner = Container(outer.source("policy.pth"), names="record")
-    outer.check_zip("policy.pth", inner)
-        # crc = crc32(headers, data.pkl)           computed over 2 KB
-        # found["data/0"] = crc32(998 KB)          computed, remembered; not compared yet
-        # crc = combine(crc, found["data/0"])      arithmetic
-        # crc = crc32(descriptor, directory, crc)  compared with the directory of the outer zip
-    inner.read("data/0")
-        # found["data/0"]                          compared with the directory of the inner zip
-
-Combining
----------
 A CRC-32 is the remainder of the bytes, taken as a polynomial over GF(2), modulo a fixed polynomial of degree 32.
 Appending ``n`` bytes multiplies the polynomial before them by ``x ** (8 * n)``; so the remainder of the whole is the
-remainder of that product plus (XOR) that of the appended bytes. The inversions at the start and the end of a CRC cancel
-out. Powers are computed by squaring; because ``x ** (2 ** 32) == x`` in this field, 32 squares are enough for every
-length. zlib's ``crc32_combine`` does the same (Mark Adler, ``crc32.c``); Python's ``zlib`` has no such function.
+remainder of that product plus (XOR) that of the appended bytes. Powers are computed by squaring; because
+``x ** (2 ** 32) == x`` in this field, 32 squares are enough for every length. zlib's ``crc32_combine`` does the same.
 """
 
 from __future__ import annotations
@@ -45,12 +27,11 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from sbformat.container.layout import STORED, Entry
+from sbformat.container.layout import STORED
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.io.source import CHUNK_BYTES, is_by_range, is_in_memory, iter_views
 
-_POLYNOMIAL: Final = 0xEDB88320
-"""Without its leading term; bit 31 is the coefficient of ``x ** 0``, as everywhere here."""
+_POLYNOMIAL: Final = 0xEDB88320  # without its leading term; bit 31 is the coefficient of ``x ** 0``, as everywhere here
 _ONE: Final = 1 << 31
 _X: Final = 1 << 30
 _BITS: Final = 32
@@ -59,10 +40,7 @@ _PARALLEL_BYTES: Final = 1 << 24
 
 
 def crc32(data: memoryview, before: int = 0) -> int:
-    """Return the CRC-32 of bytes in memory.
-
-    :param before: CRC-32 of what precedes them
-    """
+    """Return the CRC-32 of bytes in memory."""
     if len(data) < _PARALLEL_BYTES:
         return zlib.crc32(data, before)
     from threading import Thread
@@ -120,9 +98,9 @@ def _squares() -> tuple[int, ...]:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Container, Generator, Iterable, Iterator
 
-    from sbformat.io.source import Source
+    from sbformat.container.layout import Entry, Layout, Member
 
     Chunk = TypeVar("Chunk", bound=memoryview | bytes)
 
@@ -132,7 +110,7 @@ them 20 % less processor time. A combination takes 20 to 300 us, and zlib comput
 smaller members would gain nothing."""
 
 
-def refuse_member(entry: Entry, message: str) -> NoReturn:
+def refuse_member(entry: Entry | Member, message: str) -> NoReturn:
     """Raise what is wrong with a member."""
     raise ContainerError(message, entry=entry.name)
 
@@ -140,25 +118,21 @@ def refuse_member(entry: Entry, message: str) -> NoReturn:
 class Checksums:
     """The CRC-32s of the members of one zip: expected, found, and deferred.
 
-    :param read_headers: reads the local headers that were left unread, so that all members have their place
     :param unchecked_crc: accept CRC fields that are all zero; no effect when one of them is not
     """
 
-    __slots__ = ("_deferred", "_entries", "_found", "_is_unchecked", "_read_headers", "_source", "is_in_memory")
+    __slots__ = ("_deferred", "_entries", "_found", "_is_unchecked", "_layout", "_source", "is_in_memory")
 
-    is_in_memory: bool
-    """The source is in memory, so that its bytes cannot change."""
+    is_in_memory: bool  # the source is in memory, so that its bytes cannot change
 
-    def __init__(
-        self, source: Source, entries: Mapping[str, Entry], read_headers: Callable[[], None], *, unchecked_crc: bool
-    ) -> None:
-        self._source = source
-        self._entries = entries
-        self._read_headers = read_headers
-        self._is_unchecked = unchecked_crc and not any(entry.crc for entry in entries.values())
+    def __init__(self, layout: Layout, *, unchecked_crc: bool) -> None:
+        self._layout = layout
+        self._source = layout.source
+        self._entries = layout.entries
+        self._is_unchecked = unchecked_crc and not any(entry.crc for entry in layout.entries.values())
         self._found: dict[str, int] = {}
         self._deferred: dict[str, Checksums] = {}
-        self.is_in_memory = is_in_memory(source)
+        self.is_in_memory = is_in_memory(layout.source)
 
     def is_known(self, entry: Entry) -> bool:
         """Return whether the CRC of a member's bytes was computed before."""
@@ -174,8 +148,16 @@ class Checksums:
     def check(self, entry: Entry, actual: int) -> None:
         """Remember the CRC of a member's bytes, and compare it with the directory's."""
         self._found[entry.name] = actual
-        if actual != entry.crc and not self._is_unchecked:
-            self._refuse(entry, actual)
+        if actual == entry.crc or self._is_unchecked:
+            return
+        if not any(other.crc for other in self._entries.values()):
+            refuse_member(
+                entry,
+                "this zip was saved without CRC-32s (torch does so after set_crc32_options(False)), so that damage "
+                "cannot be detected; pass unchecked_crc=True to read it",
+            )
+        found = f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}"
+        refuse_member(entry, f"{found}: the bytes are damaged, download the file again")
 
     def check_view(self, entry: Entry, view: memoryview) -> None:
         """Check all bytes of a member; in memory, they are read only once."""
@@ -202,7 +184,7 @@ class Checksums:
     def check_zip(self, entry: Entry, inner: Checksums) -> None:
         """Check the CRC of a member that is itself a zip: now if it is in memory, otherwise when it is due."""
         if self.is_in_memory:
-            self.check(entry, self._found[entry.name] if entry.name in self._found else inner.crc_of_zip())
+            self.check(entry, self._crc_of_inner(entry.name, inner))
         else:
             self._deferred[entry.name] = inner
 
@@ -211,17 +193,20 @@ class Checksums:
         for name, inner in self._deferred.items():
             if name in names:
                 try:
-                    actual = self._found[name] if name in self._found else inner.crc_of_zip()
+                    actual = self._crc_of_inner(name, inner)
                 except SbformatError as error:
                     raise error.within(name) from None
                 self.check(self._entries[name], actual)
+
+    def _crc_of_inner(self, name: str, inner: Checksums) -> int:
+        return self._found[name] if name in self._found else inner.crc_of_zip()
 
     def crc_of_zip(self) -> int:
         """Return the CRC-32 of the whole zip, and remember those of its large stored members, without checking them.
 
         Of a zip that is fetched by ranges, those of all stored members, so that none is fetched again for its own CRC.
         """
-        self._read_headers()
+        self._layout.read_headers()
         least = 0 if is_by_range(self._source) else COMBINE_BYTES
         large = [entry for entry in self._entries.values() if entry.size >= least and entry.method == STORED]
         crc = at = 0
@@ -248,18 +233,6 @@ class Checksums:
         for view in views:
             crc = zlib.crc32(view, crc)
         return crc
-
-    def _refuse(self, entry: Entry, actual: int) -> NoReturn:
-        if entry.crc == 0 and all(other.crc == 0 for other in self._entries.values()):
-            refuse_member(
-                entry,
-                "this zip was saved without CRC-32s (torch does so after set_crc32_options(False)), so that damage "
-                "cannot be detected; pass unchecked_crc=True to read it",
-            )
-        refuse_member(
-            entry,
-            f"expected CRC-32 0x{entry.crc:08x}, got 0x{actual:08x}: the bytes are damaged, download the file again",
-        )
 
 
 def crc32_pair(chunks: Iterable[Chunk], size: int, before: int) -> Generator[Chunk, None, tuple[int, int]]:

@@ -1,7 +1,5 @@
 """The layout of a zip: its records, the names of its members, and the check of its whole structure (FORMAT.md 2).
 
-Theory of operation
--------------------
 In: a source. Out: the entries by name, or a ``ContainerError`` with the position of the first fault. No byte of a
 member is read. Python's ``zipfile`` believes the central directory alone, and finds it by searching; so a file can have
 bytes that only other programs see. Here each byte of the file has exactly one meaning (FORMAT.md 2.1 to 2.5):
@@ -15,16 +13,6 @@ bytes that only other programs see. Here each byte of the file has exactly one m
    the directory) there is the header with its name and extras, the member's bytes as the directory gives their size,
    and a descriptor if flag 8 is set; nothing else. This excludes gaps, overlaps, and hidden or shared members.
 6. Each local header agrees with its record in name, flags, method, CRC and sizes.
-
-Example: ``data`` with 2 bytes and ``policy.pth`` with 10, both stored::
-
-      0  local header "data"        30 + 4 bytes, no extras
-     34  {}                         the size in the directory is 2, so the next header is at 36
-     36  local header "policy.pth"  30 + 10
-     76  0123456789                 ends at 86, where the directory starts
-     86  record "data"              46 + 4, offset of the local header 0
-    136  record "policy.pth"        46 + 10, offset 36
-    192  end record                 22: 2 entries; directory of 106 bytes at 86; 86 + 106 = 192
 
 The table of records is what :mod:`~sbformat.container.writer` writes by, too. ``Entry`` is a member that was read,
 ``Member`` one that is to be written.
@@ -68,22 +56,18 @@ END: Final = Struct("<4s4H2IH")
 """Signature; this disk, disk of the directory; entries here, entries; size and start of the directory; comment size."""
 ZIP64_END: Final = Struct("<4sQ2H2I4Q")
 """Signature, size of the rest; made by, version; two disks; entries here, entries, size and start of the directory."""
-ZIP64_LOCATOR: Final = Struct("<4sIQI")
-"""Signature, disk, offset of the zip64 end record, disks."""
+ZIP64_LOCATOR: Final = Struct("<4sIQI")  # signature, disk, offset of the zip64 end record, disks
 CENTRAL: Final = Struct("<4s6H3I5H2I")
 """Signature; made by, version, flags, method, time, date; CRC, compressed size, size; sizes of name, extras and
 comment, disk, internal attributes; external attributes, offset of the local header."""
 LOCAL: Final = Struct("<4s5H3I2H")
 """Signature; version, flags, method, time, date; CRC, compressed size, size; sizes of name and extras."""
-EXTRA: Final = Struct("<2H")
-"""Id and size of an extra field."""
-DESCRIPTOR: Final = Struct("<4s3I")
-"""Signature; CRC, compressed size, size."""
+EXTRA: Final = Struct("<2H")  # id and size of an extra field
+DESCRIPTOR: Final = Struct("<4s3I")  # signature; CRC, compressed size, size
 DESCRIPTOR64: Final = Struct("<4sI2Q")
 
 MAX16: Final = 0xFFFF
-MAX32: Final = 0xFFFFFFFF
-"""Sentinels: the value is in a zip64 record or extra field instead."""
+MAX32: Final = 0xFFFFFFFF  # both are sentinels: the value is in a zip64 record or extra field instead
 
 FLAG_DESCRIPTOR: Final = 0x8
 FLAG_UTF8: Final = 0x800
@@ -100,15 +84,13 @@ class Entry(Record):
     """One member of a zip that was read; its local header and its directory record agree on it."""
 
     name: str
-    offset: int
-    """Position of the local header in the zip, in bytes."""
+    offset: int  # position of the local header in the zip, in bytes
     data_offset: int
     """Position of the member's bytes, as they are stored; -1 for one that is fetched by ranges, until it is used."""
     compressed_size: int
     size: int
     crc: int
-    method: int
-    """0 stored, 8 deflated."""
+    method: int  # 0 stored, 8 deflated
 
     @property
     def is_folder(self) -> bool:
@@ -121,8 +103,7 @@ class Member(Record):
 
     name: str
     size: int
-    chunks: Callable[[], Chunks]
-    """Returns an iterable over its bytes, from the start at each call."""
+    chunks: Callable[[], Chunks]  # returns an iterable over its bytes, from the start at each call
     crc: Callable[[], int] | None = None
     """Returns their CRC-32 after the last chunk, when iterating over them computes it or has checked it."""
 
@@ -130,10 +111,8 @@ class Member(Record):
 # -- names (FORMAT.md 1.2, 2.6) -----------------------------------------------------------------------
 
 NAME_BYTES: Final = 1024
-_SHORT: Final = 64
-"""Names up to this length are cached when they are valid: SB3 and torch write the same few in every file."""
 
-_BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+_CONTROL_AND_BIDI: Final = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
 """Matches what no name of a record may contain, in a list of names with one on each line."""
 _STRAY_TEXTS: Final = ("//", "/./", "/../", "\\", ":")
@@ -154,37 +133,25 @@ def is_state_dict(name: str) -> bool:
 
 
 def check_name(raw: bytes, offset: int | None = None) -> str:
-    """Decode a member's name and check it.
-
-    :param offset: its position, for the message
-    """
-    return (len(raw) <= _SHORT and _good_name(raw)) or _checked_name(raw, offset)
-
-
-@lru_cache(maxsize=1024)
-def _good_name(raw: bytes) -> str | None:
+    """Decode a member's name and check it."""
     try:
-        return _checked_name(raw, None)
-    except ContainerError:
-        return None
+        return _decode_name(raw)
+    except ContainerError as error:
+        error.offset = offset
+        raise
 
 
-def _checked_name(raw: bytes, offset: int | None) -> str:
+@lru_cache(maxsize=1024)  # SB3 and torch write the same few in every file
+def _decode_name(raw: bytes) -> str:
     if not 1 <= len(raw) <= NAME_BYTES:
-        _refuse(f"expected a name of 1 to {NAME_BYTES} bytes, got {len(raw)}", offset)
+        _refuse(f"expected a name of 1 to {NAME_BYTES} bytes, got {len(raw)}")
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
-        _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8", offset)
-    if not (name.isascii() and name.isprintable()) and not _is_plain(name):
-        _refuse(f"the name {quote(name)} holds a control or bidi character", offset)
+        _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8")
+    if not (name.isascii() and name.isprintable()) and re.search(_CONTROL_AND_BIDI, name):
+        _refuse(f"the name {quote(name)} holds a control or bidi character")
     return name
-
-
-def _is_plain(name: str) -> bool:
-    import unicodedata
-
-    return not re.search(_BIDI_AND_SEPARATORS, name) and all(unicodedata.category(c) != "Cc" for c in name)
 
 
 def encode_name(name: str) -> bytes:
@@ -192,7 +159,7 @@ def encode_name(name: str) -> bytes:
     try:
         raw = name.encode("utf-8")
     except UnicodeEncodeError:
-        _refuse(f"the name {quote(name)} holds a lone surrogate", None)
+        _refuse(f"the name {quote(name)} holds a lone surrogate")
     check_name(raw)
     return raw
 
@@ -205,39 +172,32 @@ def encode_path(name: str) -> bytes:
 
 
 def check_path(name: str, offset: int | None = None) -> None:
-    """Check that a name is safe to create on any file system, as it is and normalized.
-
-    :param name: a name that passed :func:`check_name`
-    """
-    if len(name) > _SHORT or not _is_good_path(name):
-        _check_path(name, offset)
+    """Check that a name, which passed :func:`check_name`, is safe on any file system, as it is and normalized."""
+    try:
+        _check_path(name)
+    except ContainerError as error:
+        error.offset = offset
+        raise
 
 
 @lru_cache(maxsize=1024)
-def _is_good_path(name: str) -> bool:
-    try:
-        _check_path(name, None)
-    except ContainerError:
-        return False
-    return True
+def _check_path(name: str) -> None:
+    for path in dict.fromkeys((name, _normalize(name))):
+        if "\\" in path or ":" in path or path.startswith("/"):
+            _refuse(f"the name {quote(name)} is a path outside its folder")
+        for part in path.removesuffix("/").split("/"):
+            if part in ("", ".", "..") or part[-1] in ". ":
+                _refuse(f"the name {quote(name)} has a part that is empty, a dot or ends with a dot or space")
+            if part[0] in "cpanlCPANL" and _is_device(part):
+                _refuse(f"the name {quote(name)} is a device on Windows")
 
 
-def _check_path(name: str, offset: int | None) -> None:
-    _check_parts(name, name, offset)
-    if not name.isascii():
-        import unicodedata
+def _normalize(name: str) -> str:
+    if name.isascii():
+        return name
+    import unicodedata
 
-        _check_parts(unicodedata.normalize("NFKC", name), name, offset)
-
-
-def _check_parts(name: str, original: str, offset: int | None) -> None:
-    if "\\" in name or ":" in name or name.startswith("/"):
-        _refuse(f"the name {quote(original)} is a path outside its folder", offset)
-    for part in name.removesuffix("/").split("/"):
-        if part in ("", ".", "..") or part[-1] in ". ":
-            _refuse(f"the name {quote(original)} has a part that is empty, a dot or ends with a dot or space", offset)
-        if part[0] in "cpanlCPANL" and _is_device(part):
-            _refuse(f"the name {quote(original)} is a device on Windows", offset)
+    return unicodedata.normalize("NFKC", name)
 
 
 def _is_device(part: str) -> bool:
@@ -255,42 +215,30 @@ def check_records(names: Iterable[str]) -> None:
     """
     joined = "\n".join(names)
     if not joined.isascii():
-        import unicodedata
-
-        joined += f"\n{unicodedata.normalize('NFKC', joined)}"
+        joined += f"\n{_normalize(joined)}"
     parts = f"/{joined}/".replace("\n", "/\n/")
     if not any(stray in parts for stray in _STRAY_TEXTS):
         return
     found = re.search(_STRAY_PARTS, joined)
     if found:
         name = joined[joined.rfind("\n", 0, found.end()) + 1 :].partition("\n")[0]
-        _refuse(f"the record {quote(name)} is a path outside its folder, or has a part that is empty or a dot", None)
+        _refuse(f"the record {quote(name)} is a path outside its folder, or has a part that is empty or a dot")
 
 
 def check_paths(names: Iterable[str]) -> None:
-    """Check names against each other: no two are the same path on a file system that folds case or normalizes.
-
-    :param names: names that passed :func:`check_name`
-    """
+    """Check that no two names are the same path on a file system that folds case or normalizes."""
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(_fold(name.removesuffix("/")), name)
+        folded = _normalize(_normalize(name.removesuffix("/")).casefold())
+        other = seen.setdefault(folded, name)
         if other is not name:
-            _refuse(f"the names {quote(other)} and {quote(name)} are equal when case is folded", None)
+            _refuse(f"the names {quote(other)} and {quote(name)} are equal when case is folded")
     for folded, name in seen.items():
         parent = folded.rpartition("/")[0]
         while parent:
             if parent in seen and not seen[parent].endswith("/"):
-                _refuse(f"the member {quote(name)} is inside the file {quote(seen[parent])}", None)
+                _refuse(f"the member {quote(name)} is inside the file {quote(seen[parent])}")
             parent = parent.rpartition("/")[0]
-
-
-def _fold(name: str) -> str:
-    if name.isascii():
-        return name.lower()
-    import unicodedata
-
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 # -- structure ----------------------------------------------------------------------------------------
@@ -311,8 +259,7 @@ _DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
 
 _entry: Final = partial(tuple.__new__, Entry)  # takes half the time of Entry(...), once for each record
 
-NOT_READ: Final = -1
-"""The offset of the bytes of a member whose local header was not read."""
+NOT_READ: Final = -1  # the offset of the bytes of a member whose local header was not read
 
 _Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
 """A record of the central directory: name, offset of the local header, compressed and inflated size, CRC,
@@ -326,23 +273,24 @@ Unread: TypeAlias = "tuple[_Central, int]"
 class Layout(Record):
     """The structure of a zip."""
 
-    entries: dict[str, Entry]
-    """The members by name, in the order of the directory."""
-    unread: dict[str, Unread]
-    """All members, if the zip is fetched by ranges: :func:`read_local` reads a header when the member is used."""
+    source: Source
+    entries: dict[str, Entry]  # the members by name, in the order of the directory
+    unread: dict[str, Unread]  # those whose local headers were not read: first all, if the zip is fetched by ranges
+
+    def read_header(self, name: str) -> None:
+        """Read the local header of a member, and check it against its record in the directory."""
+        self.entries[name] = _match_local(self.source, *self.unread[name])
+        del self.unread[name]
+
+    def read_headers(self) -> None:
+        """Read all headers that were left unread, in the order of the file."""
+        for name in sorted(self.unread, key=lambda name: self.entries[name].offset):
+            self.read_header(name)
 
 
 def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> Layout:
-    """Read and check the whole structure; the local headers of a zip that is fetched by ranges are left unread.
-
-    :param entry_limit: the field of ``Limits`` that caps the number of entries
-    """
-    return _match_local_headers(source, _read_directory(source, budget, entry_limit))
-
-
-def read_local(source: Source, unread: Unread) -> Entry:
-    """Read the local header of a member, and check it against its record in the directory."""
-    return _match_local(source, *unread)
+    """Read and check the whole structure; the local headers of a zip that is fetched by ranges are left unread."""
+    return _match_local_headers(source, *_read_directory(source, budget, entry_limit))
 
 
 # -- the end records and the directory (FORMAT.md 2.1 to 2.3) -----------------------------------------
@@ -400,9 +348,8 @@ def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) 
     :return: number of entries, length and start of the directory, and where it has to end
     """
     at = end - ZIP64_LOCATOR.size
-    signature, disk, record_at, disks = b"", 0, 0, 0
-    if at >= 0:
-        signature, disk, record_at, disks = ZIP64_LOCATOR.unpack(source.view(at, ZIP64_LOCATOR.size))
+    locator = source.view(at, ZIP64_LOCATOR.size) if at >= 0 else bytes(ZIP64_LOCATOR.size)
+    signature, disk, record_at, disks = ZIP64_LOCATOR.unpack(locator)
     if signature != ZIP64_LOCATOR_SIGNATURE:
         if count == MAX16 or MAX32 in (length, start):
             _refuse("expected a zip64 end record, because a field of the end record is all ones, got none", end)
@@ -521,9 +468,8 @@ def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
 # -- local headers (FORMAT.md 2.4, 2.5) ---------------------------------------------------------------
 
 
-def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) -> Layout:
-    """Check that the local headers tile the file and agree with the directory."""
-    records, stop = directory
+def _match_local_headers(source: Source, records: list[_Central], stop: int) -> Layout:
+    """Check that the local headers tile the file and agree with the directory, which starts at ``stop``."""
     if not records:
         _refuse("expected at least one member, got none", stop)
     offsets = [record[1] for record in records]
@@ -536,9 +482,12 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     if is_by_range(source):
         following = dict(pairwise(boundaries))
         for record in records:
-            entry = _place(record, following[record[1]])
-            unread[entry.name] = record, following[record[1]]
-            found.append(entry)
+            raw_name, offset, stored, inflated, crc, method, _ = record
+            # what the directory alone shows: the name, and that the member and a header fit between its neighbours
+            _check_overhead(record, following[offset])
+            name = _check_member_name(raw_name, offset, stored, inflated)
+            unread[name] = record, following[offset]
+            found.append(_entry((name, offset, NOT_READ, stored, inflated, crc, method)))
     elif boundaries[:-1] == offsets:
         found = [_match_local(source, record, end) for record, end in zip(records, boundaries[1:])]
     else:  # read in the order of the file, which may be on disk
@@ -547,26 +496,14 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
         found = [entry for _, entry in sorted(matched)]
     entries: dict[str, Entry] = {}
     for entry in found:
-        name = entry[0]
-        if name in entries:
-            _refuse(f"there are two members named {quote(name)}", entry.offset)
-        entries[name] = entry
-    return Layout(entries, unread)
+        if entry.name in entries:
+            _refuse(f"there are two members named {quote(entry.name)}", entry.offset)
+        entries[entry.name] = entry
+    return Layout(source, entries, unread)
 
 
 def _quote_name(record: _Central) -> str:
     return quote(record[0].decode("utf-8", "replace"))
-
-
-def _place(record: _Central, following: int) -> Entry:
-    """Return a member whose local header is not read: where its bytes start is not known.
-
-    What the directory alone shows is checked: the name, and that the member and a header fit between its neighbours.
-    """
-    raw_name, offset, stored, inflated, crc, method, _ = record
-    _check_overhead(record, following)
-    name = _check_member_name(raw_name, offset, stored, inflated)
-    return _entry((name, offset, NOT_READ, stored, inflated, crc, method))
 
 
 def _check_overhead(record: _Central, following: int) -> int:
@@ -625,10 +562,8 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
             message = f"expected a data descriptor after {_quote_name(record)} that equals the directory"
             _refuse(message, following - trailer)
     elif trailer:
-        _refuse(
-            f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes",
-            following - trailer,
-        )
+        message = f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes"
+        _refuse(message, following - trailer)
     name = _check_member_name(raw_name, offset, stored, inflated)
     return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
 

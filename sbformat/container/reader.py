@@ -1,16 +1,12 @@
 """Read a strict zip: the archive itself, and the torch zips inside it (FORMAT.md 2).
 
 In: a source. Out: the bytes of members, or a ``ContainerError``. Opening a :class:`Container` checks the structure
-(:mod:`sbformat.container.layout`) and reads no member. A stored member is a view of the source, a deflated one is
-inflated in chunks under the budget, and the CRC-32 of either is checked when its bytes are handed out
-(:mod:`sbformat.container.integrity`).
+(``layout``) and reads no member. A stored member is a view of the source, a deflated one is inflated in chunks under
+the budget, and the CRC-32 of either is checked when its bytes are handed out (``integrity``).
 
-:class:`Inflation` is the one inflater. A member that is needed whole is inflated into one buffer. A large member is not
-kept in memory: :class:`InflatedSource` inflates it once to check it and copies the inflater's state (48 KB) every
-mebibyte or so; a view is inflated again from the last checkpoint before it (FORMAT.md 2.5)::
-
-    first pass   0 ----- c1 ----- c2 ----- c3 ----- size
-    view(x, n)                    c2 --xx->               inflates from c2 to the end of the view
+A deflated member that is needed whole is inflated into one buffer. A large one is not kept in memory:
+:class:`InflatedSource` inflates it once to check it and copies the inflater's state (48 KB) every mebibyte or so; a
+view is inflated again from the last checkpoint before it (FORMAT.md 2.5).
 """
 
 from __future__ import annotations
@@ -22,29 +18,24 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from sbformat.container.integrity import Checksums, refuse_member
-from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout, read_local
+from sbformat.container.layout import STORED, Entry, Member, check_path, check_paths, read_layout
 from sbformat.errors import MissingEntryError
 from sbformat.immutable import Record
 from sbformat.io.source import BytesSource, find_ranged, is_by_range, iter_views, slice_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from sbformat.container.layout import Unread
     from sbformat.io.source import Source
 
 
-CHUNK_BYTES: Final = 1 << 18
-"""Largest number of bytes inflated in one step, by default."""
-RATIO_FREE: Final = 1 << 20
-"""Members up to this size may have any compression ratio."""
-_COMPRESSED_BYTES: Final = 1 << 16
-"""Number of compressed bytes passed to the inflater in one step."""
+CHUNK_BYTES: Final = 1 << 18  # largest number of bytes inflated in one step, by default
+RATIO_FREE: Final = 1 << 20  # members up to this size may have any compression ratio
+_COMPRESSED_BYTES: Final = 1 << 16  # number of compressed bytes passed to the inflater in one step
 _LEAST_DISTANCE: Final = 1 << 20
 _MOST_CHECKPOINTS: Final = 64
-_CHECKPOINT_BYTES: Final = 48 << 10
-"""Memory of one checkpoint: the window of 32 KiB, and zlib's state."""
+_CHECKPOINT_BYTES: Final = 48 << 10  # memory of one checkpoint: the window of 32 KiB, and zlib's state
 
 
 class Inflation:
@@ -52,8 +43,7 @@ class Inflation:
 
     __slots__ = ("_consumed", "_entry", "_inflater", "_source", "produced")
 
-    produced: int
-    """Number of bytes inflated so far."""
+    produced: int  # number of bytes inflated so far
 
     def __init__(self, source: Source, entry: Entry) -> None:
         self._source = source
@@ -74,6 +64,12 @@ class Inflation:
         while chunk := self.step(chunk_bytes):
             yield chunk
 
+    def take(self, size: int) -> Iterator[bytes]:
+        """Yield the next ``size`` bytes, of which there must be as many, in chunks."""
+        stop = self.produced + size
+        while self.produced < stop:
+            yield self.step(min(CHUNK_BYTES, stop - self.produced))
+
     def step(self, most: int = CHUNK_BYTES) -> bytes:
         """Return at most ``most`` more bytes; none at the end."""
         entry, inflater = self._entry, self._inflater
@@ -93,9 +89,8 @@ class Inflation:
             if not given and not inflater.eof:
                 refuse_member(entry, f"its deflate stream does not end within its {entry.compressed_size:,} bytes")
         if self._consumed != entry.compressed_size:
-            refuse_member(
-                entry, f"expected a deflate stream of {entry.compressed_size:,} bytes, got {self._consumed:,}"
-            )
+            expected = f"expected a deflate stream of {entry.compressed_size:,} bytes"
+            refuse_member(entry, f"{expected}, got {self._consumed:,}")
         if self.produced != entry.size:
             refuse_member(entry, f"expected {entry.size:,} inflated bytes, got {self.produced:,}")
         return b""
@@ -131,28 +126,29 @@ class InflatedSource:
                 self._checkpoints.append(inflation.copy())
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``, inflated again."""
         length = max(min(length, self.size - offset), 0)
         self._budget.keep(0, meanwhile=length)
         checkpoint = self._checkpoints[bisect_right(self._checkpoints, offset, key=attrgetter("produced")) - 1]
+        # a read that continues the last one starts where that ended, not at the checkpoint
         if not checkpoint.produced <= self._current.produced <= offset:
             self._current = checkpoint.copy()
         inflation = self._current
-        self._charge(offset + length - inflation.produced)
-        while inflation.produced < offset:
-            inflation.step(min(CHUNK_BYTES, offset - inflation.produced))
-        buffer = bytearray(length)
-        at = 0
-        while at < length:
-            chunk = inflation.step(min(CHUNK_BYTES, length - at))
-            buffer[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        return memoryview(buffer).toreadonly()
-
-    def _charge(self, size: int) -> None:
-        self._again += size
+        self._again += offset + length - inflation.produced
         if self._again > max(RATIO_FREE, self.size):
             self._budget.spend("ratio", -(-self._again // max(self._entry.compressed_size, 1)))
+        for _ in inflation.take(offset - inflation.produced):
+            pass
+        return _join(inflation.take(length), length)
+
+
+def _join(chunks: Iterable[bytes], size: int) -> memoryview:
+    """Return chunks of known total size in one buffer."""
+    buffer = bytearray(size)
+    at = 0
+    for chunk in chunks:
+        buffer[at : at + len(chunk)] = chunk
+        at += len(chunk)
+    return memoryview(buffer).toreadonly()
 
 
 INFLATED_WHOLE_BYTES: Final = 1 << 20
@@ -163,10 +159,8 @@ _MOST_PREFETCHED: Final = 16
 """Members around whose start an archive that is fetched by ranges is fetched in advance (largest real archive: 8)."""
 _CHECKED_WHOLE_BYTES: Final = 1 << 16
 """A member of a zip that is fetched by ranges up to this size is checked whole: one request, if any."""
-_PREFETCHED_BEFORE: Final = 1 << 14
-"""Bytes before the start of a member: the directory of the ``.pth`` before it."""
-_PREFETCHED_AFTER: Final = 1 << 15
-"""Bytes after it: its header, and the pickle of a ``.pth``."""
+_PREFETCHED_BEFORE: Final = 1 << 14  # bytes before the start of a member: the directory of the ``.pth`` before it
+_PREFETCHED_AFTER: Final = 1 << 15  # bytes after it: its header, and the pickle of a ``.pth``
 
 Names = Literal["path", "record"]
 """The rules for names: ``path`` for members that may be extracted to disk, ``record`` for members that are only looked
@@ -177,71 +171,25 @@ class Unchecked(Record):
     """A member of a zip of which something was not checked."""
 
     name: str
-    header: bool
-    """Its local header was not compared with the directory."""
-    crc: bool
-    """The CRC-32 of its bytes was not computed."""
+    header: bool  # its local header was not compared with the directory
+    crc: bool  # the CRC-32 of its bytes was not computed
 
 
-def _read_header(source: Source, entries: dict[str, Entry], unread: dict[str, Unread], name: str) -> None:
-    entries[name] = read_local(source, unread[name])
-    del unread[name]
+class Entries:
+    """Entries by name: members of a zip, files outside one (``FileEntries``), or either edited (``EditedEntries``)."""
 
+    __slots__ = ("entries",)
 
-def _read_headers(source: Source, entries: dict[str, Entry], unread: dict[str, Unread]) -> None:
-    """Read the local headers that were left unread, in the order of the file."""
-    for name in sorted(unread, key=lambda name: entries[name].offset):
-        _read_header(source, entries, unread, name)
+    entries: dict[str, Entry]  # in the order of the file
 
+    if TYPE_CHECKING:
 
-class Container:
-    """A zip that keeps every rule of FORMAT.md 2.
-
-    ::
-
-        container = Container(data)
-        container.entries["policy.pth"].size
-        container.read("data")
-
-    :param source: the bytes, or a :class:`~sbformat.io.source.Source`
-    :param limits: for a budget of its own
-    :param budget: of the operation that it is a part of
-    :param names: the rules for names
-    :param entry_limit: the field of ``Limits`` that caps the number of entries
-    :param unchecked_crc: accept CRC fields that are all zero, as torch writes them after
-        ``set_crc32_options(False)``; damage of the members is then not detected
-    :raises ContainerError: when the structure breaks a rule
-    :raises LimitError: for more entries or bytes than allowed
-    """
-
-    __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_source", "_sources", "_unread", "entries")
-
-    entries: dict[str, Entry]
-    """The members by name, in the order of the directory."""
-
-    def __init__(
-        self,
-        source: Source | bytes | bytearray | memoryview,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-        budget: Budget | None = None,
-        names: Names = "path",
-        entry_limit: Literal["outer_entries", "inner_entries"] = "outer_entries",
-        unchecked_crc: bool = False,
-    ) -> None:
-        if isinstance(source, (bytes, bytearray, memoryview)):
-            source = BytesSource(source)
-        self._source = source
-        self._budget = budget or Budget(limits)
-        self._charged: set[str] = set()
-        self._kept: set[str] = set()
-        self._sources: dict[str, InflatedSource] = {}
-        self._inflated = (0, 0)
-        self.entries, self._unread = read_layout(source, self._budget, entry_limit)
-        read_headers = partial(_read_headers, source, self.entries, self._unread)  # a method would refer to the zip
-        self._checksums = Checksums(source, self.entries, read_headers, unchecked_crc=unchecked_crc)
-        if names == "path":
-            self.require_paths()
+        def read(self, name: str, *, limit: LimitName | None = None) -> memoryview: ...
+        def view(self, name: str) -> memoryview: ...
+        def raw(self, name: str) -> memoryview: ...
+        def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
+        def source(self, name: str) -> Source: ...
+        def member(self, name: str) -> Member: ...
 
     def __contains__(self, name: object) -> bool:
         return name in self.entries
@@ -253,8 +201,66 @@ class Container:
         return len(self.entries)
 
     @property
+    def file(self) -> Source | None:
+        """The bytes of the one file that it is; None for several files, and for edited entries."""
+        return None
+
+    def entry(self, name: str) -> Entry:
+        """Return the name, sizes, CRC and position of an entry, as far as it has them."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an edited one can be
+        """Return whether an entry was made here, not read."""
+        return False
+
+    def verify(self, name: str) -> None:
+        """Check the CRC of an entry, if it has one."""
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Check the CRC of an entry that is itself a zip, if it has one, or defer that to :meth:`check_deferred`."""
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
+
+
+class Container(Entries):
+    """A zip that keeps every rule of FORMAT.md 2.
+
+    :param limits: for a budget of its own
+    :param unchecked_crc: accept CRC fields that are all zero, as torch writes them after
+        ``set_crc32_options(False)``; damage of the members is then not detected
+    """
+
+    __slots__ = ("_budget", "_charged", "_checksums", "_inflated", "_kept", "_layout", "_source", "_sources")
+
+    def __init__(
+        self,
+        source: Source | bytes | bytearray | memoryview,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        budget: Budget | None = None,
+        names: Names = "path",
+        unchecked_crc: bool = False,
+    ) -> None:
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            source = BytesSource(source)
+        self._source = source
+        self._budget = budget or Budget(limits)
+        self._charged: set[str] = set()
+        self._kept: set[str] = set()
+        self._sources: dict[str, InflatedSource] = {}
+        self._inflated = (0, 0)
+        self._layout = read_layout(source, self._budget, "outer_entries" if names == "path" else "inner_entries")
+        self.entries = self._layout.entries
+        self._checksums = Checksums(self._layout, unchecked_crc=unchecked_crc)
+        if names == "path":
+            self.require_paths()
+
+    @property
     def file(self) -> Source:
-        """The bytes of the whole zip."""
         return self._source
 
     @property
@@ -269,16 +275,10 @@ class Container:
         check_paths(self.entries)
 
     def entry(self, name: str) -> Entry:
-        """Return name, sizes, CRC and position of a member.
-
-        Of a zip that is fetched by ranges, this reads the member's local header, and checks it.
-        """
-        if name in self._unread:
-            _read_header(self._source, self.entries, self._unread, name)
-        try:
-            return self.entries[name]
-        except KeyError:
-            raise MissingEntryError(name, present=self.entries) from None
+        """Return a member; of a zip that is fetched by ranges, its local header is read and checked."""
+        if name in self._layout.unread:
+            self._layout.read_header(name)
+        return super().entry(name)
 
     def prefetch(self) -> None:
         """Fetch where members meet, if the zip is fetched by ranges: headers, directories and pickles."""
@@ -294,7 +294,7 @@ class Container:
         """
         if not is_by_range(self._source):
             return []
-        rows = ((name, name in self._unread, not self._checksums.is_checked(name)) for name in self.entries)
+        rows = ((name, name in self._layout.unread, not self._checksums.is_checked(name)) for name in self.entries)
         return [Unchecked(*row) for row in rows if row[1] or row[2]]
 
     def check_rest(self) -> None:
@@ -309,10 +309,8 @@ class Container:
 
         A stored member is a view of the source if that is in memory. Members that are inflated, or read from a file,
         are charged.
-
-        :param limit: a field of ``Limits`` that caps this member
         """
-        entry = self.entry(name) if self._unread else self.entries.get(name) or self.entry(name)
+        entry = self.entry(name) if self._layout.unread else self.entries.get(name) or self.entry(name)
         _, _, at, _, size, _, method = entry
         if limit is not None:
             self._budget.spend(limit, size)
@@ -325,10 +323,7 @@ class Container:
         return view
 
     def view(self, name: str) -> memoryview:
-        """Return a member's bytes without reading all of them: the CRC of a stored member is not checked.
-
-        For a caller that checks what is inside, as ``safe_open`` does record by record.
-        """
+        """Return a member's bytes without a check of the CRC of a stored one: the caller checks what is inside."""
         entry = self.entry(name)
         if entry.method == STORED:
             return self._source.view(entry.data_offset, entry.size)
@@ -359,10 +354,7 @@ class Container:
         return self._source.view(entry.data_offset, entry.compressed_size)
 
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
-        """Yield a member's bytes in chunks; its CRC is checked after the last one.
-
-        :param chunk_bytes: size of the largest chunk; None chooses one
-        """
+        """Yield a member's bytes in chunks; its CRC is checked after the last one."""
         entry = self.entry(name)
         if chunk_bytes is not None and chunk_bytes < 1:
             message = f"chunk_bytes must be at least 1, not {chunk_bytes}"
@@ -397,13 +389,8 @@ class Container:
                 yield part
 
     def member(self, name: str) -> Member:
-        """Return a member as it can be written into another zip."""
         entry = self.entry(name)
         return Member(name, entry.size, partial(self.stream, name), lambda: entry.crc)
-
-    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
-        """Return whether an entry was made here, not read."""
-        return False
 
     # -- CRCs of whole members ------------------------------------------------------------------------
 
@@ -420,11 +407,9 @@ class Container:
         self._checksums.check_zip(self.entry(name), inner._checksums)
 
     def check_deferred(self, names: Collection[str]) -> None:
-        """Check the CRCs of those members among ``names`` for which :meth:`check_zip` deferred it."""
         self._checksums.check_deferred(names)
 
     def verify(self, name: str) -> None:
-        """Check the CRC of a member."""
         entry = self.entry(name)
         if entry.method == STORED:
             self._checksums.check_stored(entry)
@@ -433,7 +418,6 @@ class Container:
                 pass
 
     def verify_all(self) -> None:
-        """Check every CRC."""
         self.check_deferred(self.entries)
         for name in self.entries:
             self.verify(name)
@@ -458,12 +442,7 @@ class Container:
         if entry.name not in self._kept:  # a caller that reports an error in it may compare or copy its bytes
             self._budget.keep(0, meanwhile=2 * entry.size)
         self.keep(entry.name)
-        buffer = bytearray(entry.size)
-        at = 0
-        for chunk in self._inflate(entry):
-            buffer[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        return memoryview(buffer).toreadonly()
+        return _join(self._inflate(entry), entry.size)
 
     def keep(self, name: str) -> None:
         """Charge the memory of a member that is kept, once."""

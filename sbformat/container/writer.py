@@ -19,30 +19,9 @@ from sbformat.constants import (
     ZIP64_END_SIGNATURE,
     ZIP64_LOCATOR_SIGNATURE,
 )
-from sbformat.container.integrity import crc32_pair
-from sbformat.container.layout import (
-    CENTRAL,
-    DESCRIPTOR,
-    DESCRIPTOR64,
-    DOS_FOLDER,
-    END,
-    EXTRA,
-    EXTRA_TORCH_PADDING,
-    EXTRA_ZIP64,
-    FLAG_DESCRIPTOR,
-    FLAG_UTF8,
-    LOCAL,
-    MAX16,
-    MAX32,
-    MODE_FOLDER,
-    STORED,
-    ZIP64_END,
-    ZIP64_LOCATOR,
-    Member,
-    check_paths,
-    encode_name,
-    encode_path,
-)
+from sbformat.container import layout
+from sbformat.container.integrity import crc32_pair, refuse_member
+from sbformat.container.layout import MAX16, MAX32, STORED, Member, check_paths, encode_name, encode_path
 from sbformat.errors import ContainerError
 from sbformat.immutable import Record
 
@@ -54,9 +33,9 @@ _UNIX: Final = 3 << 8
 _VERSION: Final = 20
 _VERSION_ZIP64: Final = 45
 _MODE: Final = 0o600 << 16  # as Python's zipfile writes it, and so SB3
-_FOLDER_MODE: Final = (MODE_FOLDER | 0o755) << 16 | DOS_FOLDER
+_FOLDER_MODE: Final = (layout.MODE_FOLDER | 0o755) << 16 | layout.DOS_FOLDER
 _ALIGNMENT: Final = 64
-_ZIP64_REST: Final = ZIP64_END.size - 12
+_ZIP64_REST: Final = layout.ZIP64_END.size - 12
 
 
 class _Record(Record):
@@ -74,7 +53,7 @@ def _is_wide(size: int) -> bool:
 
 
 def _zip64_extra(*values: int) -> bytes:
-    return EXTRA.pack(EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
+    return layout.EXTRA.pack(layout.EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
 
 
 def _pack_central(record: _Record, made_by: int, version: int, date: int, attributes: int) -> bytes:
@@ -84,7 +63,7 @@ def _pack_central(record: _Record, made_by: int, version: int, date: int, attrib
     extra = _zip64_extra(*wide) if wide else b""
     size = min(size, MAX32)
     version = max(version, _VERSION_ZIP64) if wide else version
-    head = CENTRAL.pack(
+    head = layout.CENTRAL.pack(
         CENTRAL_SIGNATURE, made_by, version, flags, STORED, 0, date, crc, size, size, len(name), len(extra), 0, 0, 0,
         attributes, min(offset, MAX32),
     )  # fmt: skip
@@ -94,13 +73,13 @@ def _pack_central(record: _Record, made_by: int, version: int, date: int, attrib
 def _pack_end(count: int, length: int, start: int, *, always_zip64: bool) -> bytes:
     """Pack the end records; with both zip64 ones when a number needs them, or always, as torch does (FORMAT.md 2.2)."""
     zip64 = b""
-    if always_zip64 or count >= MAX16 or _is_wide(length) or _is_wide(start):
-        zip64 = ZIP64_END.pack(
+    if always_zip64 or count >= MAX16 or _is_wide(max(length, start)):
+        zip64 = layout.ZIP64_END.pack(
             ZIP64_END_SIGNATURE, _ZIP64_REST, _UNIX | _VERSION_ZIP64, _VERSION_ZIP64, 0, 0, count, count, length, start
         )
-        zip64 += ZIP64_LOCATOR.pack(ZIP64_LOCATOR_SIGNATURE, 0, start + length, 1)
+        zip64 += layout.ZIP64_LOCATOR.pack(ZIP64_LOCATOR_SIGNATURE, 0, start + length, 1)
     entries = min(count, MAX16)
-    return zip64 + END.pack(END_SIGNATURE, 0, 0, entries, entries, min(length, MAX32), min(start, MAX32), 0)
+    return zip64 + layout.END.pack(END_SIGNATURE, 0, 0, entries, entries, min(length, MAX32), min(start, MAX32), 0)
 
 
 # -- the outer zip (WRITER.md 12.1) -------------------------------------------------------------------
@@ -121,27 +100,14 @@ class ContainerWriter:
         self._records: list[_Record] = []
 
     def add(self, member: Member) -> None:
-        """Write a member."""
         name = encode_path(member.name)
         if member.name in self._names:
-            message = "there are two members of this name"
-            raise ContainerError(message, entry=member.name)
+            refuse_member(member, "there are two members of this name")
         if member.size and name.endswith(b"/"):
-            message = "a folder cannot have content"
-            raise ContainerError(message, entry=member.name)
-        flags = 0 if name.isascii() else FLAG_UTF8
+            refuse_member(member, "a folder cannot have content")
+        flags = 0 if name.isascii() else layout.FLAG_UTF8
         start = self._at
         self._put(_outer_header(name, flags, member.size, 0))
-        crc = self._put_all(member)
-        if crc:
-            self._file.seek(start)
-            write_all(self._file, _outer_header(name, flags, member.size, crc))
-            self._file.seek(self._at)
-        self._names[member.name] = None
-        self._records.append(_Record(name, start, member.size, crc, flags))
-
-    def _put_all(self, member: Member) -> int:
-        """Write a member's bytes; return their CRC-32, computed here unless the member has it."""
         crc = written = 0
         for chunk in member.chunks():
             if member.crc is None:
@@ -149,10 +115,15 @@ class ContainerWriter:
             written += len(chunk)
             self._put(chunk)
         _check_size(member, written)
-        return crc if member.crc is None else member.crc()
+        crc = crc if member.crc is None else member.crc()
+        if crc:
+            self._file.seek(start)
+            write_all(self._file, _outer_header(name, flags, member.size, crc))
+            self._file.seek(self._at)
+        self._names[member.name] = None
+        self._records.append(_Record(name, start, member.size, crc, flags))
 
     def finish(self) -> None:
-        """Write the directory."""
         if not self._records:
             message = "an archive needs at least one entry"
             raise ContainerError(message)
@@ -177,19 +148,18 @@ def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
 
 def _check_size(member: Member, written: int) -> None:
     if written != member.size:
-        message = f"expected {member.size:,} bytes, got {written:,}: it changed while it was written"
-        raise ContainerError(message, entry=member.name)
+        refuse_member(member, f"expected {member.size:,} bytes, got {written:,}: it changed while it was written")
+
+
+def _pack_local(name: bytes, extra: bytes, version: int, flags: int, date: int, crc: int, size: int) -> bytes:
+    sizes = (len(name), len(extra))
+    return layout.LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, date, crc, size, size, *sizes) + name + extra
 
 
 def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
     extra = _zip64_extra(size, size) if _is_wide(size) else b""
     version = _VERSION_ZIP64 if extra else _VERSION
-    size32 = min(size, MAX32)
-    return (
-        LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, _DATE, crc, size32, size32, len(name), len(extra))
-        + name
-        + extra
-    )
+    return _pack_local(name, extra, version, flags, _DATE, crc, min(size, MAX32))
 
 
 # -- torch's zip (WRITER.md 12.2) ---------------------------------------------------------------------
@@ -203,8 +173,7 @@ class TorchZip:
 
     __slots__ = ("_crc", "_members", "_records", "size")
 
-    size: int
-    """Total size in bytes."""
+    size: int  # total size in bytes
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
@@ -213,7 +182,7 @@ class TorchZip:
         at = 0
         for member in members:
             name = encode_name(member.name)
-            flags = FLAG_UTF8 | (FLAG_DESCRIPTOR if member.size else 0)
+            flags = layout.FLAG_UTF8 | (layout.FLAG_DESCRIPTOR if member.size else 0)
             header = _torch_header(name, flags, member.size, at)
             record = _Record(name, at, member.size, 0, flags)
             self._records.append((header, record, _descriptor(0, member.size)))
@@ -245,30 +214,24 @@ class TorchZip:
 
 
 def _exact_chunks(member: Member) -> Iterator[bytes | memoryview]:
-    """Yield a member's bytes, as they will stay."""
+    """Yield a member's bytes, copied if they can change: an array may before it is in the file, unlike its CRC."""
     written = 0
     for chunk in member.chunks():
-        piece = _copy_if_mutable(chunk)
+        piece = chunk if isinstance(chunk, bytes) or isinstance(chunk.obj, bytes) else bytes(chunk)
         written += len(piece)
         yield piece
     _check_size(member, written)
 
 
-def _copy_if_mutable(chunk: bytes | memoryview) -> bytes | memoryview:
-    """Return a chunk that cannot change: an array may before it is in the file, and then the CRC would be wrong."""
-    return chunk if isinstance(chunk, bytes) or isinstance(chunk.obj, bytes) else bytes(chunk)
-
-
 def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:
     extra = _zip64_extra(0, 0) if _is_wide(size) else b""
     size32 = MAX32 if extra else 0
-    unaligned = at + LOCAL.size + len(name) + len(extra) + EXTRA.size
-    filler = -unaligned % _ALIGNMENT
-    extra += EXTRA.pack(EXTRA_TORCH_PADDING, filler) + b"Z" * filler
-    return LOCAL.pack(LOCAL_SIGNATURE, 0, flags, STORED, 0, 0, 0, size32, size32, len(name), len(extra)) + name + extra
+    filler = -(at + layout.LOCAL.size + len(name) + len(extra) + layout.EXTRA.size) % _ALIGNMENT
+    extra += layout.EXTRA.pack(layout.EXTRA_TORCH_PADDING, filler) + b"Z" * filler
+    return _pack_local(name, extra, 0, flags, 0, 0, size32)
 
 
 def _descriptor(crc: int, size: int) -> bytes:
     if not size:
         return b""
-    return (DESCRIPTOR64 if _is_wide(size) else DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)
+    return (layout.DESCRIPTOR64 if _is_wide(size) else layout.DESCRIPTOR).pack(DESCRIPTOR_SIGNATURE, crc, size, size)

@@ -151,7 +151,7 @@ def _require_keys(opened: Source, budget: Budget) -> None:
 
 
 def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
-    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    container = Container(opened, budget=budget, names="record")
     kind = detect_zip_kind(container.entries)
     if kind == "torch-zip":
         return _open_pth(opened, kind, source, budget, options)

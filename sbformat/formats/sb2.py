@@ -142,7 +142,7 @@ class Sb2Zip(ReadOnlyArchive):
         if not source.size:
             message = "expected an npz with a member for each parameter, got an empty entry"
             raise ContainerError(message)
-        container = Container(source, budget=self._budget, names="record", entry_limit="inner_entries")
+        container = Container(source, budget=self._budget, names="record")
         _check_members(names, container)
         self._budget.spend("tensors", len(names))
         tree = OrderedDict((key, npy_tensor(container, key, self._budget)) for key in names)

@@ -56,9 +56,9 @@ def _remove_old(folder: Path) -> None:
                         os.unlink(item.path)
 
 
-def _sync_file(path: Path, mode: int | None = None) -> None:
-    """Set the mode of a file, and write it to the disk."""
-    handle = os.open(path, os.O_RDWR | _NO_LINK)  # Windows syncs only files that are open for writing
+def _sync(path: Path, flags: int, mode: int | None = None) -> None:
+    """Set the mode of a file, and write it, or a folder, to the disk."""
+    handle = os.open(path, flags)
     try:
         if mode is not None and mode != stat.S_IMODE(os.fstat(handle).st_mode):  # not every file system has modes
             os.chmod(handle if os.chmod in os.supports_fd else path, mode)
@@ -67,17 +67,17 @@ def _sync_file(path: Path, mode: int | None = None) -> None:
         os.close(handle)
 
 
+def _sync_file(path: Path, mode: int | None = None) -> None:
+    _sync(path, os.O_RDWR | _NO_LINK, mode)  # Windows syncs only files that are open for writing
+
+
 def _sync_folder(folder: Path) -> None:
     with contextlib.suppress(OSError):  # not every system lets a folder be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(folder, os.O_RDONLY)
 
 
-def _error_exists(target: Path) -> FileExistsError:
-    return FileExistsError(17, "already exists", str(target))
+def _error_exists(target: Path, message: str = "already exists") -> FileExistsError:
+    return FileExistsError(17, message, str(target))
 
 
 def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Path, int | None]:
@@ -100,15 +100,17 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Pa
 
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary path to write to; it is renamed to the target when the block ends without an error.
-
-    :param path: the target; a symbolic link is followed
-    :param overwrite: replace a file that exists, keeping its mode
-    """
+    """Yield a temporary path to write to; it is renamed to the target when the block ends without an error."""
     target, mode = check_new_file(path, overwrite=overwrite)
     _remove_old(target.parent)
     temporary = _temporary_name(target)
-    handle = _create(temporary, target, mode)
+    try:
+        # readable for nobody who cannot read the target
+        allowed = 0o666 if mode is None else mode & 0o666 | 0o600
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, allowed)
+    except OSError as error:
+        error.filename = str(target)  # the name that the caller passed
+        raise
     try:
         if mode is None:
             mode = stat.S_IMODE(os.fstat(handle).st_mode)
@@ -136,16 +138,6 @@ def _name_target(error: BaseException, temporary: Path, target: Path) -> None:
         error.filename, error.filename2 = str(target), None
 
 
-def _create(temporary: Path, target: Path, mode: int | None) -> int:
-    """Create the file, readable for nobody who cannot read the target."""
-    allowed = 0o666 if mode is None else mode & 0o666 | 0o600
-    try:
-        return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, allowed)
-    except OSError as error:
-        error.filename = str(target)  # the name that the caller passed
-        raise
-
-
 def _move_unless_there(temporary: Path, target: Path) -> None:
     """Rename without replacing a file that another process made in the meantime."""
     try:
@@ -165,8 +157,7 @@ def _check_replaceable(target: Path, suffix: str | None) -> None:
     if target.is_symlink() or not target.is_dir() or target == Path.cwd() or target.is_mount():
         if suffix is None:
             raise _error_exists(target)
-        message = f"is not a folder of {suffix} files; it is not replaced"
-        raise FileExistsError(17, message, str(target))
+        raise _error_exists(target, f"is not a folder of {suffix} files; it is not replaced")
     with os.scandir(target) as found:
         for item in found:
             if suffix is None:
@@ -174,31 +165,23 @@ def _check_replaceable(target: Path, suffix: str | None) -> None:
             if item.is_dir(follow_symlinks=False):
                 _check_replaceable(Path(item.path), suffix)
             elif not item.is_file(follow_symlinks=False) or not item.name.endswith(suffix):
-                message = f"contains files other than {suffix}; it is not replaced"
-                raise FileExistsError(17, message, str(target))
+                raise _error_exists(target, f"contains files other than {suffix}; it is not replaced")
 
 
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suffix: str) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to the target when the block ends without an error.
 
-    :param path: the target
     :param overwrite: replace a folder that contains only files of ``replaceable_suffix``
-    :param replaceable_suffix: such as ``.npy``
     """
     import shutil  # imported late: it imports every compression module
 
     target = Path(os.path.realpath(path))
     if os.path.lexists(target):
         _check_replaceable(target, replaceable_suffix if overwrite else None)
-    temporary = _temporary_name(target)
+    temporary, old = _temporary_name(target), _temporary_name(target)
     try:
         temporary.mkdir()
-    except OSError as error:
-        _name_target(error, temporary, target)
-        raise
-    old = _temporary_name(target)
-    try:
         yield temporary
         for item in temporary.rglob("*"):
             (_sync_folder if item.is_dir() else _sync_file)(item)

@@ -32,8 +32,7 @@ SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 
 LARGE_FILE_BYTES: Final = 32 << 20
 """A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
-_PIECE_BYTES: Final = 8 << 20
-"""Size of the pieces in which a file is read whole, in bytes."""
+_PIECE_BYTES: Final = 8 << 20  # size of the pieces in which a file is read whole, in bytes
 _PARALLEL_BYTES: Final = 64 << 20
 """A file of at least this size is read by two threads: 512 MiB in the cache of the system take 0.15 s instead of 0.26,
 nearly all of it for memory that is used for the first time."""
@@ -51,7 +50,6 @@ def open_source(
     A path that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file object is read from its
     start, whatever its position, as ``zipfile`` does in SB3's ``load``. A remote file is fetched whole.
 
-    :param source: path, URL, bytes-like or binary file object
     :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
     :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
     :param progress: called with a number of bytes whenever that many of a file were read
@@ -68,8 +66,8 @@ def open_source(
         view = memoryview(source)  # type: ignore[arg-type]
     except TypeError:
         view = None
-    if view is not None:
-        return BytesSource(_copy_if_mutable(view))
+    if view is not None:  # of a buffer that its owner can change, a copy
+        return BytesSource(view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes())
     if not hasattr(source, "read"):
         require_type(source, (), "an Archive, a path, bytes or a binary file")
     return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
@@ -132,18 +130,12 @@ def has_file(folder: Path, name: str) -> bool:
 
 
 def join_path(folder: str, name: str) -> str:
-    """Return the path or URL of a file below a folder.
-
-    :param name: with slashes
-    """
+    """Return the path or URL of a file below a folder."""
     return join_url(folder, name) if is_url(folder) else os.path.join(folder, *name.split("/"))
 
 
 def read_start(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, on the disk or remote.
-
-    :param size: the number of bytes, if the file has as many
-    """
+    """Return the first bytes of a file, on the disk or remote."""
     if is_remote(path):
         source = open_url(path)
         return bytes(source.view(0, min(size, source.size)))
@@ -193,11 +185,6 @@ def open_path(path: Path) -> IO[bytes]:
         if not os.path.exists(fallback):
             raise
         return open(fallback, "rb", buffering=0)
-
-
-def _copy_if_mutable(view: memoryview) -> bytes | memoryview:
-    """Return an immutable buffer as it is, and a copy of one that its owner could still change."""
-    return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
 
 
 def _open_file(

@@ -17,12 +17,9 @@ _URL: Final = r"((?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]+)://"
 _PARTS: Final = r"(?s)(?P<scheme>[^/]+?)://(?P<host>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?"
 _LOCAL: Final = ("file", "local")
 _WITH_QUERY: Final = ("http", "https")
-_HUB_QUERY: Final = ("author", "tag", "search", "limit")
-"""Names in queries of the Hub, which are no secrets."""
-TIMEOUT: Final = 30.0
-"""Seconds that a server may take, unless a :class:`Url` has another number."""
-_DIGITS: Final = 8
-"""Hexadecimal digits of the digest that stands for a value of a query."""
+HUB_QUERY: Final = ("author", "tag", "search", "limit")  # names in queries of the Hub, which are no secrets
+TIMEOUT: Final = 30.0  # seconds that a server may take, unless a :class:`Url` has another number
+_DIGITS: Final = 8  # hexadecimal digits of the digest that stands for a value of a query
 
 
 class Url(str):
@@ -136,7 +133,7 @@ def hide_secrets(url: str) -> str:
     path, mark, query = rest.partition("?")
     if not mark:
         return f"{scheme}://{path}"
-    shown = {name.lower() for name in _HUB_QUERY} if scheme.lower() == "hf" else frozenset()
+    shown = HUB_QUERY if scheme.lower() == "hf" else ()
     return f"{scheme}://{path}?{'&'.join(_hide_value(part, shown) for part in query.split('&'))}"
 
 
@@ -155,10 +152,6 @@ def _remove_user(rest: str) -> str:
 
 
 def _hide_value(part: str, shown: Collection[str]) -> str:
-    """Return a part of a query without its value.
-
-    :param shown: names whose values are no secrets
-    """
     name, equals, value = part.partition("=")
     if not value:  # without a name, all of it may be a token
         return f"{name}{equals}" if equals else f"#{_digest(name)}" if name else ""

@@ -13,7 +13,7 @@ from sbformat.known.rows import find, is_name, known, known_in_pth, reject
 from sbformat.known.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
 from sbformat.pkl import numpy as arrays
 from sbformat.pkl.numpy import ArrayInfo, is_empty_shape, is_flag
-from sbformat.pkl.tree import NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME, Call, Global, Update
+from sbformat.pkl.tree import NUMPY_NDARRAY, NUMPY_RECONSTRUCT, Call, Global, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ def decode_jax_array(context: NodeContext, node: Call) -> ArrayInfo:
     if len(args) != 4 or node.updates:
         reject("expected four arguments of a jax array, and no state")
     function, given, state, aval = args
-    is_numpy = isinstance(function, Global) and function.pair[1] == NUMPY_RECONSTRUCT_NAME and not function.updates
+    is_numpy = isinstance(function, Global) and function.pair[1] == NUMPY_RECONSTRUCT and not function.updates
     if not is_numpy or find(function.pair).role != "numpy_array" or type(given) is not tuple:
         reject("expected numpy's _reconstruct and its arguments in a jax array")
     if type(context.value(aval)) is not dict or any(type(value) is not bool for value in context.value(aval).values()):

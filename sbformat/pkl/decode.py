@@ -13,9 +13,11 @@ from sbformat.immutable import Record
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.machine import Machine, Pickle
 from sbformat.pkl.opcodes import Reading, readings
+from sbformat.pkl.state import refuse
 
 if TYPE_CHECKING:
     from sbformat.io.source import Cursor
+    from sbformat.pkl.encode import Protocol
     from sbformat.pkl.tree import Node, Update
 
 
@@ -34,10 +36,20 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     Global('os', 'system')
 
     :param data: the pickle; nothing may follow its STOP
-    :param limits: the limits that the pickle must keep
     :return: plain values and the nodes of :mod:`sbformat.pkl.tree`
     """
     return decode_pickle(data, Budget(limits)).value
+
+
+def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
+    r"""Encode an inert tree, the mirror of :func:`loads`.
+
+    >>> dumps([1, None])
+    b'\x80\x04]\x94(K\x01Ne.'
+    """
+    from sbformat.pkl.encode import encode_pickle  # most programs only read
+
+    return encode_pickle(tree, protocol=protocol)
 
 
 def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encoding: str = "ascii") -> Pickle:
@@ -58,8 +70,7 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     budget.work(cost)
     budget.keep(cost)
     if pickle.size != len(whole):
-        message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
-        raise PickleError(message, offset=pickle.size)
+        refuse(f"{len(whole) - pickle.size} bytes follow the STOP of the pickle", pickle.size)
     return pickle
 
 
@@ -98,24 +109,17 @@ class Attempt(Record):
     pickle: Pickle | None
     log: list[Node | Update]
     error: SbformatError | None
-    reached: int
-    """The number of bytes that were read."""
-    built: int = 0
-    """The number of composite values."""
+    reached: int  # the number of bytes that were read
+    built: int = 0  # the number of composite values
     ends: tuple[int, ...] = ()
     """Positions where another pickle may start: after STOP, and at the end of a frame that extends beyond it."""
-    faults: tuple[str, ...] = ()
-    """What CPython refuses, although it was read here."""
+    faults: tuple[str, ...] = ()  # what CPython refuses, although it was read here
     changes: tuple[tuple[object, int], ...] = ()
     """Plain values that were changed after a second reference, with the length of the log at that moment."""
-    is_uncertain: bool = False
-    """A plain value was changed in a way that is not followed here."""
-    is_ambiguous: bool = False
-    """There are more ways to read its frames than those in ``others``."""
-    reading: Reading | None = None
-    """The bytes that were executed, if they are not those of the pickle in order."""
-    others: tuple[Attempt, ...] = ()
-    """The readings of other unpicklers, where a frame is wrong."""
+    is_uncertain: bool = False  # a plain value was changed in a way that is not followed here
+    is_ambiguous: bool = False  # there are more ways to read its frames than those in ``others``
+    reading: Reading | None = None  # the bytes that were executed, if they are not those of the pickle in order
+    others: tuple[Attempt, ...] = ()  # the readings of other unpicklers, where a frame is wrong
 
     @property
     def readings(self) -> tuple[Attempt, ...]:
@@ -133,10 +137,6 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
 
     Where a frame is wrong, each way in which an unpickler may continue is decoded, too. Numbers and texts are read as
     CPython reads them, even in forms that no pickler writes.
-
-    :param data: the pickle, and the bytes that follow it
-    :param budget: the budget of the operation
-    :param encoding: as in :func:`~sbformat.pkl.decode.decode_pickle`
     """
     try:
         budget.spend("pickle_bytes", len(data))
@@ -145,20 +145,14 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
     found = _attempt(data, budget, encoding)
     if found.error is None or isinstance(found.error, LimitError) or _FRAME not in data:
         return found  # where a frame is wrong, the first reading ends, before any limit
-    ways = readings(data, budget.limits.pickle_opcodes)
-    others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
+    ways, is_complete = readings(data, budget.limits.pickle_opcodes)
+    others = [_attempt(way.data, budget, encoding, way) for way in ways]
     is_more = [other for other in others if other.log or other.pickle is not None]
-    return found._replace(others=tuple(is_more), is_ambiguous=not ways.is_complete)
+    return found._replace(others=tuple(is_more), is_ambiguous=not is_complete)
 
 
 def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii") -> list[int]:
-    """Return the offset of the opcode that caused each row of an attempt's log.
-
-    :param data: the bytes of the attempt
-    :param found: the attempt
-    :param budget: the budget of the operation
-    :param encoding: the encoding of the attempt
-    """
+    """Return the offset of the opcode that caused each row of an attempt's log, from the bytes of the attempt."""
     offsets: list[int] = []
     read = data if found.reading is None else found.reading.data
     machine = _lenient_machine(read, budget, encoding, found.reading)
@@ -194,9 +188,9 @@ def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None
         reached=reached,
         built=machine.built,
         ends=tuple(sorted(ends)),
-        faults=tuple(dict.fromkeys(machine.notes.faults)),
-        changes=tuple(machine.notes.changes),
-        is_uncertain=machine.notes.is_uncertain,
+        faults=tuple(dict.fromkeys(machine.faults)),
+        changes=tuple(machine.changes),
+        is_uncertain=machine.is_uncertain,
         reading=reading,
     )
 

@@ -1,16 +1,9 @@
 """The inert pickle machine: opcodes in, a tree out; nothing is imported, called or hashed (FORMAT.md 5).
 
-Theory of operation
--------------------
-
 A pickle is a program for a stack machine. CPython's unpickler executes it: it imports names, calls them, and hashes
 what it puts into dicts. This machine gives each opcode the same meaning, but where CPython would import or call, it
-pushes a node of :mod:`sbformat.pkl.tree` that describes the import or the call.
-
-In: the bytes of one pickle, the limits, and how much memory the values may take. Out: a :class:`Pickle`, which is the
-tree, the log of every import, call and change, in the order in which CPython would do them, and whatever is unusual.
-
-The state (:mod:`~sbformat.pkl.state`):
+pushes a node of :mod:`sbformat.pkl.tree` that describes the import or the call. Its state
+(:mod:`~sbformat.pkl.state`) is:
 
 * ``stack`` holds the values above the last mark, ``marked`` the stacks below each mark. So MARK starts an empty list,
   and TUPLE makes a tuple of the whole of it; no opcode can take a value from below a mark.
@@ -25,7 +18,6 @@ The state (:mod:`~sbformat.pkl.state`):
 For example, ``torch.save(collections.OrderedDict())`` writes::
 
     opcode                             stack afterwards                         memo, log
-    PROTO 2
     GLOBAL collections OrderedDict     [Global]                                 log: Global
     BINPUT 0                           [Global]                                 memo: [Global]
     EMPTY_TUPLE                        [Global, ()]
@@ -33,14 +25,11 @@ For example, ``torch.save(collections.OrderedDict())`` writes::
     BINPUT 1                           [Call(REDUCE, Global, ())]               memo: [Global, Call]
     STOP                               []                                       the Call is the tree
 
-Invariants:
-
-* Each opcode is executed here in the loop or by one handler, never in two ways.
-* A count that a limit bounds is compared before the next opcode could pass it, or no opcode of so short a pickle can.
-* An opcode reads its argument from the frame that it is in: ``data`` is that frame, a slice, or the whole pickle.
-* The machine raises PickleError and LimitError, and nothing else. IndexError means that a value or a mark is missing on
-  the stack, StopIteration and struct.error that bytes are missing: bytes are never indexed. They become PickleErrors in
-  one place, :meth:`Machine.run`.
+Invariants: each opcode is executed in the loop or by one handler, never in two ways. A count that a limit bounds is
+compared before the next opcode could pass it, or no opcode of so short a pickle can. An opcode reads its argument from
+the frame that it is in: ``data`` is that frame, a slice, or the whole pickle. Nothing but PickleError and LimitError is
+raised: IndexError means that a value or a mark is missing on the stack, StopIteration and struct.error that bytes are
+missing (bytes are never indexed); they become PickleErrors in one place, :meth:`Machine.run`.
 
 Why it is fast: opcodes are drawn from an iterator over the bytes, which takes half the time of indexing. Frequent
 opcodes are executed in the loop itself, in the order of how often they occur in state dicts. The conditions are simple
@@ -54,15 +43,16 @@ import codecs
 import re
 import struct
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from operator import add
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import PickleError, quote
 from sbformat.immutable import Record
 from sbformat.pkl.opcodes import BY_CODE
-from sbformat.pkl.state import State, cut_short, make_call, make_global, too_long
+from sbformat.pkl.state import State, cut_short, make_call, make_global, refuse, too_long
 from sbformat.pkl.tree import (
     COMPOSITES,
     Call,
@@ -83,15 +73,16 @@ if TYPE_CHECKING:
 
 HIGHEST_PROTOCOL: Final = 5
 
-_UINT1: Final = Struct("B").unpack_from
-_UINT2: Final = Struct("<H").unpack_from
-_INT4: Final = Struct("<i").unpack_from
-_UINT8: Final = Struct("<Q").unpack_from
+_UINT1: Final = Struct("B")
+_UINT2: Final = Struct("<H")
+_INT4: Final = Struct("<i")
+_UINT8: Final = Struct("<Q")
 
 # Compiled when first used: text opcodes are rare, and compiling takes longer than reading an archive.
 _INT: Final = rb"0|-?[1-9][0-9]*"
 _FLOAT: Final = rb"(?i)-?(?:inf|nan|[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,4})?)"
 _BAD_ESCAPE: Final = rb"""\\(?!['"nrt]|x[0-9a-fA-F]{2})"""
+_ANY_ESCAPE: Final = rb"(?s)\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)"
 _ODD_DIGITS: Final = 4000  # the most digits of a number that no pickler writes: CPython accepts few more
 _ESCAPES: Final = {
     b"\n": b"", b"\\": b"\\", b"'": b"'", b'"': b'"', b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r",
@@ -101,23 +92,20 @@ _INFINITIES: Final = (float("inf"), float("-inf"))
 _LINE_DIGITS: Final = 600  # below the lowest limit on digits that an interpreter can be configured with
 
 
-def _pop(state: State, position: int) -> int:
+def _pop(state: State) -> None:
     """Remove the mark. POP of a value is executed in the loop."""
     state.pop_mark()
-    return position
 
 
-def _pop_mark(state: State, position: int) -> int:
+def _pop_mark(state: State) -> None:
     state.discarded.extend(value for value in state.pop_mark() if type(value) in COMPOSITES)
-    return position
 
 
-def _dup(state: State, position: int) -> int:
+def _dup(state: State) -> None:
     state.stack.append(state.refer(state.stack[-1]))
-    return position
 
 
-def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> object:
+def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> Any:
     """Return CPython's value of a number that no pickler writes, up to a NUL; None if CPython refuses it, too."""
     if not state.is_lenient:
         return None
@@ -126,34 +114,30 @@ def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> object:
         value = parse(text) if len(text) <= _ODD_DIGITS else 0  # its value has no effect on what follows
     except ValueError:
         return None
-    state.notes.is_odd = True
+    state.is_odd = True
     return value
 
 
-def _float(state: State, position: int) -> int:
-    text, position = state.line(position)
-    if not re.fullmatch(_FLOAT, text) or (float(text) in _INFINITIES and text[-1:] not in b"fF"):
-        odd = _odd(state, text, float)
-        if odd is not None:
-            state.stack.append(odd)
-            return position
-        message = f"expected a float, got {quote(text.decode('latin-1'))}"
-        raise PickleError(message, offset=position)
-    state.stack.append(float(text))
-    return position
+def _float(state: State) -> None:
+    text = state.line()
+    is_plain = re.fullmatch(_FLOAT, text) and (float(text) not in _INFINITIES or text[-1:] in b"fF")
+    value = float(text) if is_plain else _odd(state, text, float)
+    if value is None:
+        refuse(f"expected a float, got {quote(text.decode('latin-1'))}", state.position)
+    state.stack.append(value)
 
 
-def _whole(state: State, text: bytes, position: int) -> int:
+def _whole(state: State, text: bytes) -> int:
     is_long = len(text) > _LINE_DIGITS
-    if is_long or not re.fullmatch(_INT, text):
-        odd = _odd(state, text, _any_base)
-        if isinstance(odd, int):
-            return odd
+    if not is_long and re.fullmatch(_INT, text):
+        return int(text)
+    odd: int | None = _odd(state, text, _any_base)
+    if odd is None:
         message = f"expected an integer, got {quote(text.decode('latin-1'))}"
         if is_long:
             message = f"expected at most {_LINE_DIGITS} decimal digits (longer integers are binary), got {len(text)}"
-        raise PickleError(message, offset=position)
-    return int(text)
+        refuse(message, state.position)
+    return odd
 
 
 def _any_base(text: bytes) -> int:
@@ -169,40 +153,25 @@ def _any_base(text: bytes) -> int:
     return int(text)
 
 
-def _int(state: State, position: int) -> int:
-    text, position = state.line(position)
-    state.stack.append(text == b"01" if text in (b"00", b"01") else _whole(state, text, position))
-    return position
+def _int(state: State) -> None:
+    text = state.line()
+    state.stack.append(text == b"01" if text in (b"00", b"01") else _whole(state, text))
 
 
-def _long(state: State, position: int) -> int:
-    text, position = state.line(position)
-    state.stack.append(_whole(state, text.removesuffix(b"L"), position))
-    return position
+def _long(state: State) -> None:
+    state.stack.append(_whole(state, state.line().removesuffix(b"L")))
 
 
-def _binint(state: State, position: int) -> int:
-    state.stack.append(_INT4(state.data, position)[0])
-    return position + 4
+def _binint(state: State) -> None:
+    state.stack.append(state.unpack(_INT4))
 
 
-def _persid(state: State, position: int) -> int:
-    text, position = state.line(position)
-    state.push_built(Persistent(text.decode("ascii")))
-    return position
-
-
-def _is_well_escaped(body: bytes) -> bool:
-    """Return whether every backslash starts an escape that Python 2 wrote, in linear time and memory."""
-    return not re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  "))
-
-
-def _unescape(body: bytes) -> bytes:
-    """Replace the escapes of a text as Python 2 does, including those that it never wrote."""
-    return re.sub(rb"(?s)\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", _escape, body)
+def _persid(state: State) -> None:
+    state.push_built(Persistent(state.line().decode("ascii")))
 
 
 def _escape(found: re.Match[bytes]) -> bytes:
+    """Return what Python 2 replaces an escape by, also one that it never wrote."""
     text = found[1]
     if text[:1] == b"x" and len(text) == 3:
         return bytes([int(text[1:], 16)])
@@ -211,189 +180,173 @@ def _escape(found: re.Match[bytes]) -> bytes:
     return _ESCAPES.get(text, found[0])
 
 
-def _string(state: State, position: int) -> int:
-    text, position = state.line(position)
+def _string(state: State) -> None:
+    text = state.line()
     body = text[1:-1]
     is_quoted = len(text) >= 2 and text[:1] in (b"'", b'"') and text[:1] == text[-1:]
-    if is_quoted and not _is_well_escaped(body):
-        is_quoted = state.notes.is_odd = state.is_lenient
-        body = _unescape(body).replace(b"\\", b"\\\\")
+    # whether every backslash starts an escape that Python 2 wrote, in linear time and memory: pairs of them are removed
+    if is_quoted and re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  ")):
+        is_quoted = state.is_odd = state.is_lenient
+        body = re.sub(_ANY_ESCAPE, _escape, body).replace(b"\\", b"\\\\")
     if not is_quoted:
-        message = "expected a quoted STRING with the escapes of Python 2, got another one"
-        raise PickleError(message, offset=position)
+        refuse("expected a quoted STRING with the escapes of Python 2, got another one", state.position)
     raw = codecs.escape_decode(body)[0]  # as CPython's own load_string
     state.stack.append(state.text(raw))
-    return position
 
 
-def _binstring(state: State, position: int) -> int:
-    raw, position = state.counted(position, 4, signed=True)
-    state.stack.append(state.text(raw))
-    return position
+def _binstring(state: State) -> None:
+    state.stack.append(state.text(state.counted(4, signed=True)))
 
 
-def _short_binstring(state: State, position: int) -> int:
-    raw, position = state.counted(position, 1)
-    state.stack.append(state.text(raw))
-    return position
+def _short_binstring(state: State) -> None:
+    state.stack.append(state.text(state.counted(1)))
 
 
-def _unicode(state: State, position: int) -> int:
-    text, position = state.line(position)
-    state.stack.append(state.check_surrogates(text.decode("raw-unicode-escape")))
-    return position
+def _unicode(state: State) -> None:
+    state.stack.append(state.check_surrogates(state.line().decode("raw-unicode-escape")))
 
 
-def _append(state: State, position: int) -> int:
+def _append(state: State) -> None:
     value = state.stack.pop()
-    state.append_items(state.stack[-1], [value])
-    return position
+    state.add_items("APPENDS", state.stack[-1], [value])
 
 
-def _build(state: State, position: int) -> int:
+def _appends(state: State) -> None:
+    items = state.pop_mark()
+    state.add_items("APPENDS", state.stack[-1], items)
+
+
+def _additems(state: State) -> None:
+    items = state.pop_mark()
+    state.add_items("ADDITEMS", state.stack[-1], items)
+
+
+def _build(state: State) -> None:
     attributes = state.stack.pop()
     state.update("BUILD", state.stack[-1], attributes)
-    return position
 
 
-def _global(state: State, position: int) -> int:
-    data = state.data
-    end = data.find(b"\n", position)
-    stop = data.find(b"\n", end + 1)
-    if end < 0 or stop < 0:
-        message = "expected a line of text, got no newline"
-        raise cut_short(message, position if end < 0 else end + 1)
-    state.push_call(make_global(state, data[position:end].decode(), data[end + 1 : stop].decode()))
-    return stop + 1
+def _global(state: State) -> None:
+    module, name = state.line(), state.line()
+    state.push_call(make_global(state, module.decode(), name.decode()))
 
 
-def _dict(state: State, position: int) -> int:
+def _dict(state: State) -> None:
     items = state.pop_mark()
     pairs = Dict()
     state.set_items(pairs, items)
     state.built += len(items) >> 1
     state.push_built(pairs)
-    return position
 
 
-def _appends(state: State, position: int) -> int:
-    items = state.pop_mark()
-    state.append_items(state.stack[-1], items)
-    return position
+def _get(state: State) -> None:
+    state.stack.append(state.refer(state.get(state.decimal())))
 
 
-def _get(state: State, position: int) -> int:
-    index, position = state.decimal(position)
-    state.stack.append(state.refer(state.get(index)))
-    return position
+def _put(state: State) -> None:
+    state.put(state.decimal(), state.stack[-1])
 
 
-def _inst(state: State, position: int) -> int:
-    position = _global(state, position)  # CPython's unpickler in Python imports before it looks for the mark
+def _inst(state: State) -> None:
+    _global(state)  # CPython's unpickler in Python imports before it looks for the mark
     func = state.stack.pop()
     args = tuple(state.pop_mark())
     state.built += bool(args)
     state.push_call(make_call("INST", func, args))
-    return position
 
 
-def _list(state: State, position: int) -> int:
-    state.push_built(state.pop_mark())
-    return position
-
-
-def _empty_list(state: State, position: int) -> int:
-    state.push_built([])
-    return position
-
-
-def _obj(state: State, position: int) -> int:
+def _obj(state: State) -> None:
     items = state.pop_mark()
     state.built += len(items) > 1
     state.push_call(make_call("OBJ", items[0], tuple(items[1:])))
-    return position
 
 
-def _put(state: State, position: int) -> int:
-    index, position = state.decimal(position)
-    state.put(index, state.stack[-1])
-    return position
+def _list(state: State) -> None:
+    state.push_built(state.pop_mark())
 
 
-def _proto(state: State, position: int) -> int:
-    protocol = _UINT1(state.data, position)[0]
-    if protocol > HIGHEST_PROTOCOL:
-        message = f"expected protocol 0 to {HIGHEST_PROTOCOL}, got {protocol}"
-        raise PickleError(message, offset=position)
-    state.protocol = protocol
-    return position + 1
+def _empty_list(state: State) -> None:
+    state.push_built([])
 
 
-def _newobj(state: State, position: int) -> int:
-    args = state.stack.pop()
-    state.push_call(make_call("NEWOBJ", state.stack.pop(), args))
-    return position
+def _empty_set(state: State) -> None:
+    state.push_built(Set())
 
 
-def _extension(state: State, position: int, code: int, size: int) -> int:
-    if code <= 0:
-        message = f"expected an extension code above 0, got {code}"
-        raise PickleError(message, offset=position)
-    state.push_call(Extension(code))
-    return position + size
+def _frozenset(state: State) -> None:
+    state.push_built(FrozenSet(state.pop_mark()))
 
 
-def _ext1(state: State, position: int) -> int:
-    return _extension(state, position, _UINT1(state.data, position)[0], 1)
-
-
-def _ext2(state: State, position: int) -> int:
-    return _extension(state, position, _UINT2(state.data, position)[0], 2)
-
-
-def _ext4(state: State, position: int) -> int:
-    return _extension(state, position, _INT4(state.data, position)[0], 4)
-
-
-def _tuple3(state: State, position: int) -> int:
+def _tuple3(state: State) -> None:
     stack = state.stack
     last = stack.pop()
     middle = stack.pop()
     state.push_built((stack.pop(), middle, last))
-    return position
 
 
-def _newtrue(state: State, position: int) -> int:
+def _newtrue(state: State) -> None:
     state.stack.append(True)
-    return position
 
 
-def _long1(state: State, position: int) -> int:
-    raw, position = state.counted(position, 1)
-    state.stack.append(int.from_bytes(raw, "little", signed=True))
-    return position
+def _proto(state: State) -> None:
+    protocol = state.unpack(_UINT1)
+    if protocol > HIGHEST_PROTOCOL:
+        refuse(f"expected protocol 0 to {HIGHEST_PROTOCOL}, got {protocol}", state.position - 1)
+    state.protocol = protocol
 
 
-def _long4(state: State, position: int) -> int:
-    raw, position = state.counted(position, 4, signed=True)
-    state.stack.append(int.from_bytes(raw, "little", signed=True))
-    return position
+def _newobj(state: State) -> None:
+    args = state.stack.pop()
+    state.push_call(make_call("NEWOBJ", state.stack.pop(), args))
 
 
-def _binbytes(state: State, position: int) -> int:
-    raw, position = state.payload(position, 4)
-    state.stack.append(raw)
-    return position
+def _newobj_ex(state: State) -> None:
+    kwargs = state.stack.pop()
+    args = state.stack.pop()
+    if not isinstance(kwargs, (Dict, Node)):
+        name = type(kwargs).__name__.lower()
+        refuse(f"expected a dict of keywords for NEWOBJ_EX, got a {name}", state.position)
+    state.push_call(make_call("NEWOBJ_EX", state.stack.pop(), args, kwargs))
 
 
-def _short_binbytes(state: State, position: int) -> int:
-    raw, position = state.counted(position, 1)
-    state.stack.append(raw)
-    return position
+def _extension(state: State, layout: Struct) -> None:
+    start = state.position
+    code = state.unpack(layout)
+    if code <= 0:
+        refuse(f"expected an extension code above 0, got {code}", start)
+    state.push_call(Extension(code))
 
 
-def _binunicode8(state: State, position: int) -> int:
-    raw, position = state.counted(position, 8)
+_ext1, _ext2, _ext4 = (partial(_extension, layout=layout) for layout in (_UINT1, _UINT2, _INT4))
+
+
+def _long1(state: State) -> None:
+    state.stack.append(int.from_bytes(state.counted(1), "little", signed=True))
+
+
+def _long4(state: State) -> None:
+    state.stack.append(int.from_bytes(state.counted(4, signed=True), "little", signed=True))
+
+
+def _binbytes(state: State) -> None:
+    state.stack.append(state.payload(4))
+
+
+def _short_binbytes(state: State) -> None:
+    state.stack.append(state.counted(1))
+
+
+def _binbytes8(state: State) -> None:
+    state.stack.append(state.payload(8))
+
+
+def _bytearray8(state: State) -> None:
+    raw = state.payload(8)
+    state.push_built(bytearray(raw) if type(raw) is bytes else raw)
+
+
+def _binunicode8(state: State) -> None:
+    raw = state.counted(8)
     state.add_width(raw)
     state.check_memory(state.long)
     try:
@@ -401,42 +354,9 @@ def _binunicode8(state: State, position: int) -> int:
     except UnicodeDecodeError:
         text = state.surrogate_text(raw)
     state.stack.append(text)
-    return position
 
 
-def _binbytes8(state: State, position: int) -> int:
-    raw, position = state.payload(position, 8)
-    state.stack.append(raw)
-    return position
-
-
-def _empty_set(state: State, position: int) -> int:
-    state.push_built(Set())
-    return position
-
-
-def _additems(state: State, position: int) -> int:
-    items = state.pop_mark()
-    state.add_items(state.stack[-1], items)
-    return position
-
-
-def _frozenset(state: State, position: int) -> int:
-    state.push_built(FrozenSet(state.pop_mark()))
-    return position
-
-
-def _newobj_ex(state: State, position: int) -> int:
-    kwargs = state.stack.pop()
-    args = state.stack.pop()
-    if not isinstance(kwargs, (Dict, Node)):
-        message = f"expected a dict of keywords for NEWOBJ_EX, got a {type(kwargs).__name__.lower()}"
-        raise PickleError(message, offset=position)
-    state.push_call(make_call("NEWOBJ_EX", state.stack.pop(), args, kwargs))
-    return position
-
-
-def _stack_global(state: State, position: int) -> int:
+def _stack_global(state: State) -> None:
     name = state.stack.pop()
     module = state.stack.pop()
     if isinstance(module, str) and isinstance(name, str):
@@ -444,52 +364,33 @@ def _stack_global(state: State, position: int) -> int:
     elif isinstance(module, (str, Node)) and isinstance(name, (str, Node)):
         state.push_call(Call("STACK_GLOBAL", None, (module, name)))
     else:
-        message = "expected texts for the module and name of STACK_GLOBAL, got other values"
-        raise PickleError(message, offset=position)
-    return position
+        refuse("expected texts for the module and name of STACK_GLOBAL, got other values", state.position)
 
 
-def _frame(state: State, position: int) -> int:
-    size = _UINT8(state.data, position)[0]
-    if state.is_unframed:
-        return position + 8
-    state.enter_frame(position + 8, size)
-    return 0
+def _frame(state: State) -> None:
+    size = state.unpack(_UINT8)
+    if not state.is_unframed:
+        state.enter_frame(size)
 
 
-def _bytearray8(state: State, position: int) -> int:
-    raw, position = state.payload(position, 8)
-    state.push_built(bytearray(raw) if type(raw) is bytes else raw)
-    return position
+def _next_buffer(state: State) -> NoReturn:
+    refuse("the pickle refers to an out-of-band buffer, which no archive contains", state.position)
 
 
-def _next_buffer(state: State, position: int) -> NoReturn:  # noqa: ARG001 -- the handlers' signature
-    message = "the pickle refers to an out-of-band buffer, which no archive contains"
-    raise PickleError(message, offset=position)
-
-
-def _readonly_buffer(state: State, position: int) -> int:
+def _readonly_buffer(state: State) -> None:
     buffer = state.stack[-1]
     if type(buffer) is bytearray:
         state.stack[-1] = state.freeze(buffer)
     elif type(buffer) is Unread:
         state.stack[-1] = buffer.freeze()
     elif not isinstance(buffer, (bytes, Node)):
-        message = f"expected a buffer for READONLY_BUFFER, got a {type(buffer).__name__.lower()}"
-        raise PickleError(message, offset=position)
-    return position
+        refuse(f"expected a buffer for READONLY_BUFFER, got a {type(buffer).__name__.lower()}", state.position)
 
 
-IN_LINE: Final = frozenset({
-    "BINPUT", "MEMOIZE", "BINGET", "BININT1", "BINUNICODE", "MARK", "REDUCE", "TUPLE", "EMPTY_TUPLE", "EMPTY_DICT",
-    "NEWFALSE", "BINPERSID", "TUPLE1", "TUPLE2", "SHORT_BINUNICODE", "BINFLOAT", "SETITEM", "SETITEMS", "BININT2",
-    "NONE", "STOP", "LONG_BINPUT", "LONG_BINGET",
-})  # fmt: skip
-"""Opcodes that ``machine`` executes in its loop. Every other one has a function of its name above."""
-
-HANDLERS: Final[dict[int, Callable[[State, int], int]]] = {
-    code: globals()[f"_{row.name.lower()}"] for code, row in BY_CODE.items() if row.name not in IN_LINE
+HANDLERS: Final[dict[int, Callable[[State], None]]] = {
+    code: globals()[f"_{row.name.lower()}"] for code, row in BY_CODE.items() if f"_{row.name.lower()}" in globals()
 }
+"""The functions above, by opcode. Every other opcode is executed in the loop."""
 
 
 if TYPE_CHECKING:
@@ -505,8 +406,7 @@ if TYPE_CHECKING:
         def __setstate__(self, position: int) -> None: ...
 
 
-_MOST_COST: Final = 2048
-"""More bytes of memory than an opcode without a long argument takes."""
+_MOST_COST: Final = 2048  # more bytes of memory than an opcode without a long argument takes
 _LEAST_ROOM: Final = 64
 """Opcodes between two comparisons of the counts: after each opcode, they would take ten times as long."""
 _FLOAT8: Final = Struct(">d").unpack_from
@@ -515,41 +415,31 @@ _FLOAT8: Final = Struct(">d").unpack_from
 class Pickle(Record):
     """The content of one pickle."""
 
-    value: object
-    """The inert tree."""
+    value: object  # the inert tree
     log: list[Node | Update]
     """Every import, call and change of a node, in the order in which CPython would execute them."""
-    protocol: int
-    """The protocol of the last PROTO, or 0."""
-    size: int
-    """The length in bytes, including STOP."""
-    shared: frozenset[int]
-    """The ``id()`` of every composite value and node that occurs more than once."""
+    protocol: int  # the protocol of the last PROTO, or 0
+    size: int  # the length in bytes, including STOP
+    shared: frozenset[int]  # the ``id()`` of every composite value and node that occurs more than once
     flags: tuple[str, ...]
     """What is unusual, as sentences. A pickler of plain data leaves no values or marks on the stack and no frame beyond
     STOP, and does not change a value after a second reference to it (a value that contains itself needs that)."""
     discarded: tuple[object, ...] = ()
     """Values that were popped or left on the stack: an unpickler creates them nevertheless."""
-    changed: frozenset[int] = frozenset()
-    """The ``id()`` of every value that was changed after a second reference to it."""
+    changed: frozenset[int] = frozenset()  # the ``id()`` of every value that was changed after a second reference to it
 
 
 class Machine(State):
     """The loop over the opcodes of one pickle.
 
-    :param data: the pickle, and the bytes that follow it
-    :param limits: the limits that it must keep
-    :param encoding: the encoding of Python 2's 8-bit strings
     :param room: how many bytes of memory its values may take
     """
 
     __slots__ = ("codes",)
 
-    codes: _ByteIterator
-    """The bytes of the frame, or of the pickle, that are not yet read."""
+    codes: _ByteIterator  # the bytes of the frame, or of the pickle, that are not yet read
 
     def run(self) -> Pickle:
-        """Decode up to STOP."""
         try:
             return self._run()
         except IndexError:
@@ -763,12 +653,13 @@ class Machine(State):
                 position = size - codes.__length_hint__()
                 handler = HANDLERS.get(code)
                 if handler is None:
-                    message = f"expected a pickle opcode, got {code:#04x}"
-                    raise PickleError(message, offset=position - 1)
-                position = handler(self, position)
-                stack, built = self.stack, self.built
+                    refuse(f"expected a pickle opcode, got {code:#04x}", position - 1)
+                self.position = position
+                handler(self)
+                position, stack, built = self.position, self.stack, self.built
                 entries = -1 if far_memo else len(memo)
-                if self.data is not data:  # a frame starts
+                # FRAME replaces ``data`` by a slice, so that the iterator over the old bytes is of no use
+                if self.data is not data:
                     break
                 codes.__setstate__(position)
             executed += room - steps.__length_hint__()
@@ -824,25 +715,15 @@ class Machine(State):
                 if count > getattr(self.limits, limit):
                     self.exceeded(limit, count)
         value = stack.pop()
-        flags = []
-        if stack or any(self.marked):
-            flags.append("values are left on the stack at STOP")
-        if self.marked:
-            flags.append("marks are left on the stack at STOP")
-        if self.changed:
-            flags.append("a value is changed after a second reference to it, as happens when a value contains itself")
-        if position < len(self.data) and self.base:
-            flags.append("a frame extends beyond STOP")
-        if self.notes.is_odd:
-            flags.append("a number or text is encoded in an unusual way")
-        left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
-        return Pickle(
-            value,
-            self.log,
-            self.protocol,
-            self.base + position,
-            frozenset(self.referred),
-            tuple(flags),
-            (*self.discarded, *left),
-            frozenset(self.changed),
+        shared, changed = frozenset(self.referred), frozenset(self.changed)
+        flags = (
+            (stack or any(self.marked), "values are left on the stack at STOP"),
+            (self.marked, "marks are left on the stack at STOP"),
+            (changed, "a value is changed after a second reference to it, as happens when a value contains itself"),
+            (position < len(self.data) and self.base, "a frame extends beyond STOP"),
+            (self.is_odd, "a number or text is encoded in an unusual way"),
         )
+        odd = tuple(flag for is_set, flag in flags if is_set)
+        left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
+        dropped = (*self.discarded, *left)
+        return Pickle(value, self.log, self.protocol, self.base + position, shared, odd, dropped, changed)

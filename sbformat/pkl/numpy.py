@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeGuard
 
-from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.immutable import Record
-from sbformat.pkl.tree import (
-    CALLS,
-    NUMPY_DTYPE,
-    NUMPY_NDARRAY,
-    NUMPY_RECONSTRUCT_NAME,
-    Call,
-    Dict,
-    Global,
-    Unread,
-    Update,
-)
+from sbformat.pkl.tree import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT, Call, Dict, Global, Unread, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +38,7 @@ _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 
 
 _ALIGNMENTS: Final = (1, 2, 4, 8, 16)
-_UNORDERED: Final = ("O", "S", "V")
-"""Kinds of dtypes without a byte order."""
+_UNORDERED: Final = ("O", "S", "V")  # kinds of dtypes without a byte order
 
 
 class _Reduced(Call):
@@ -56,7 +46,7 @@ class _Reduced(Call):
 
     __slots__ = ()
     func: Global
-    args: tuple[object, ...]
+    args: tuple[Any, ...]
 
 
 class Field(Record):
@@ -64,23 +54,18 @@ class Field(Record):
 
     name: str
     dtype: str
-    offset: int
-    """In bytes."""
+    offset: int  # in bytes
 
 
 class ArrayInfo(Record):
     """A numpy array or scalar of a pickle, before it is created."""
 
-    dtype: str
-    """numpy's array-interface code, ``<f8``."""
+    dtype: str  # numpy's array-interface code, ``<f8``
     shape: tuple[int, ...]
-    order: Literal["C", "F"]
-    """``C`` or ``F``: how ``buffer`` runs through the shape."""
-    buffer: bytes | Unread
-    """``Unread`` if it is too large for memory: see :meth:`read` and :meth:`chunks`."""
+    order: Literal["C", "F"]  # ``C`` or ``F``: how ``buffer`` runs through the shape
+    buffer: bytes | Unread  # ``Unread`` if it is too large for memory: see :meth:`read` and :meth:`chunks`
     is_scalar: bool
-    fields: tuple[Field, ...] = ()
-    """Of a structured dtype."""
+    fields: tuple[Field, ...] = ()  # of a structured dtype
     axes: tuple[int, ...] = ()
     """The position of each axis of the shape in the order of the buffer, if that is different."""
 
@@ -91,7 +76,6 @@ class ArrayInfo(Record):
 
     @property
     def numel(self) -> int:
-        """Items."""
         return len(self.buffer) // item_size(self.dtype) if self.buffer else 0
 
     def read(self) -> bytes:
@@ -170,8 +154,8 @@ def array_buffer(view: memoryview | bytes) -> Any:
     return np.frombuffer(view, np.uint8)
 
 
-def _refuse(message: str) -> NoReturn:
-    raise TensorError(message)
+def _refuse(message: str, error: type[SbformatError] = TensorError) -> NoReturn:
+    raise error(message)
 
 
 def _is_checked(code: str) -> bool:
@@ -201,18 +185,10 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
     )
 
 
-def _items(value: object) -> bytes | Unread | None:
-    """Return the items of an array, which may be ``Unread``; numpy's own state never contains a bytearray."""
-    if isinstance(value, bytearray) or (isinstance(value, Unread) and value.is_bytearray):
-        _refuse("expected bytes as the items of a numpy value, got a bytearray")
-    return _buffer(value)
-
-
 def _buffer(value: object) -> bytes | Unread | None:
-    """Return the items of an array that ``_frombuffer`` accepts: any buffer, which may be ``Unread``."""
+    """Return the items of an array, which may be ``Unread``; None for anything but bytes."""
     if type(value) is list:
-        message = "a numpy array contains Python objects"
-        raise UnsupportedError(message)
+        _refuse("a numpy array contains Python objects", UnsupportedError)
     return value if isinstance(value, Unread) else encoded_bytes(value)
 
 
@@ -242,12 +218,11 @@ def latin1_bytes(text: object, encoding: object) -> bytes | None:
 
 def dtype_code(value: object) -> str:
     """Return the code of ``numpy.dtype(code, align, copy)`` with its state."""
-    args, updates = _dtype_call(value)
-    code = args[0]
+    call = _dtype_call(value)
+    code = call.args[0]
     if code not in ITEM_SIZES:
-        message = f"the numpy dtype {quote(code)} is not a plain number"
-        raise UnsupportedError(message)
-    state = _dtype_state(args, updates)
+        _refuse(f"the numpy dtype {quote(code)} is not a plain number", UnsupportedError)
+    state = _dtype_state(call)
     if state is not None and not any(_is_exactly(state[2:], plain) for plain in _PLAIN_STATES):
         _refuse("a numpy dtype has fields or an unknown state")
     order = "|" if state is None else _BYTE_ORDERS[state[1]]
@@ -256,24 +231,18 @@ def dtype_code(value: object) -> str:
     return f"{'<' if order == '|' else order}{code}"
 
 
-def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
-    """Return the code and the state of a dtype's call."""
-    args, updates = _dtype_call(value)
-    return args[0], _dtype_state(args, updates)
-
-
-def _dtype_call(value: object) -> tuple[tuple[Any, ...], list[Update]]:
-    """Return the arguments of a dtype's call, of which the first is its code, and its changes."""
+def _dtype_call(value: object) -> _Reduced:
+    """Return the call of a dtype; the first of its arguments is its code."""
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         _refuse("expected the dtype of a numpy value, got another value")
     args = value.args
     if not 1 <= len(args) <= 3 or not isinstance(args[0], str) or any(type(arg) not in (bool, int) for arg in args[1:]):
         _refuse("a numpy dtype has unknown arguments")
-    return args, value.updates or []
+    return value
 
 
-def _dtype_state(args: tuple[Any, ...], updates: list[Update]) -> tuple[Any, ...] | None:
-    """Return the state that a dtype was changed to have."""
+def _dtype_state(call: _Reduced) -> tuple[Any, ...] | None:
+    args, updates = call.args, call.updates or []
     if len(updates) > 1 or (updates and updates[0].how != "BUILD"):
         _refuse("a numpy dtype has an unknown state")
     if not updates:
@@ -294,16 +263,15 @@ def _dtype_state(args: tuple[Any, ...], updates: list[Update]) -> tuple[Any, ...
 
 def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
     """Return the code of a dtype, and its fields: besides plain numbers, text, bytes and flat structures."""
-    code, state = _dtype_parts(value)
+    call = _dtype_call(value)
+    code, state = call.args[0], _dtype_state(call)
     if code in ITEM_SIZES:
         return dtype_code(value), ()
     if not re.fullmatch("[USV][0-9]{1,9}", code):
-        message = f"the numpy dtype {quote(code)} is neither a number nor text"
-        raise UnsupportedError(message)
+        _refuse(f"the numpy dtype {quote(code)} is neither a number nor text", UnsupportedError)
     size = item_size(f"|{code}")
     if state is not None and state[8:] not in ((), (None,)):
-        message = "a numpy dtype has metadata"
-        raise UnsupportedError(message)
+        _refuse("a numpy dtype has metadata", UnsupportedError)
     names, fields = (None, None) if state is None else state[3:5]
     if names is None and fields is None:
         plain = (size, 4, 8) if code[0] == "U" else (size, 1, 0)
@@ -313,10 +281,13 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
         return (f"{order}{code}" if code[0] == "U" else f"|{code}"), ()
     if code[0] != "V" or type(names) is not tuple or type(fields) is not Dict or len(fields) != len(names) or not names:
         _refuse("a numpy dtype has unknown fields")
-    if state is None or any(type(part) is not int for part in state[5:8]):
-        _refuse("a numpy dtype has an unknown state")
-    layout = (state[2], state[5], state[6] in _ALIGNMENTS, state[7] in _STRUCTURE_FLAGS)
-    if layout != (None, size, True, True):
+    if (
+        state is None
+        or any(type(part) is not int for part in state[5:8])
+        or (state[2], state[5]) != (None, size)
+        or state[6] not in _ALIGNMENTS
+        or state[7] not in _STRUCTURE_FLAGS
+    ):
         _refuse("a numpy dtype has an unknown state")
     made = tuple(_field(name, pair, size) for name, pair in zip(names, fields))
     if len({field.name for field in made}) != len(made):
@@ -369,7 +340,9 @@ def is_object_dtype(value: object) -> bool:
     """Return whether a call creates the dtype of Python objects."""
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         return False
-    code, state = _dtype_parts(value)
+    call = _dtype_call(value)
+    code: str = call.args[0]
+    state = _dtype_state(call)
     if state is None or code != "O8":
         return code == "O8"
     return state[8:] in ((), (None,)) and _is_exactly(state[1:8], ("|", None, None, None, -1, -1, 63))
@@ -384,17 +357,20 @@ def reaches_memory(call: Call) -> bool:
     if not isinstance(func, Global) or func.module.partition(".")[0] != "numpy":
         return False
     if func.pair == NUMPY_DTYPE:
-        return not all(_is_checked_state(call.args, state) for state in states) and not _is_known_dtype(call)
+        if all(_is_checked_state(call.args, state) for state in states):
+            return False
+        with suppress(TensorError, UnsupportedError):
+            return not (is_object_dtype(call) or wide_dtype(call))
+        return True
     for state in states:
         if type(state) is not tuple or len(state) != 5:
             continue
         dtype = state[2]
         code = dtype.args[0] if _is_reduced(dtype) and dtype.args else None
         if type(code) is not str or "o" in code.lower():
-            try:
+            with suppress(TensorError):
                 return type(state[4]) is not list or checked_numel(state[1], 1) != len(state[4])
-            except TensorError:
-                return True
+            return True
     return False
 
 
@@ -411,41 +387,36 @@ def _is_checked_state(args: object, state: object) -> bool:
     return re.fullmatch("[biufc][0-9]{1,2}", code) is not None and len(state) in (8, 9)
 
 
-def _is_known_dtype(call: Call) -> bool:
-    try:
-        return is_object_dtype(call) or bool(wide_dtype(call))
-    except (TensorError, UnsupportedError):
-        return False
-
-
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
     """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.pkl.tree.CALLS`.
 
-    :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
     :param is_wide: allow text, bytes and flat structures too
     """
     if not _is_reduced(call):
         _refuse("a numpy value has computed arguments")
-    if CALLS[call.func.pair] == "numpy_scalar":
-        return _scalar(call, is_wide=is_wide)
-    if call.func.pair[1] == NUMPY_RECONSTRUCT_NAME:
-        return _reconstructed(call, is_wide=is_wide)
-    return _from_buffer(call, is_wide=is_wide)
+    is_scalar = CALLS[call.func.pair] == "numpy_scalar"
+    if not is_scalar and call.func.pair[1] != NUMPY_RECONSTRUCT:
+        return _from_buffer(call, is_wide=is_wide)
+    shape: object = ()
+    order: Literal["C", "F"] = "C"
+    if is_scalar:
+        if call.updates or len(call.args) != 2:
+            _refuse("a numpy scalar has unknown arguments")
+        dtype, items = call.args
+    else:
+        _, shape, dtype, is_fortran, items = _array_state(call)
+        order = "F" if is_fortran else "C"
+    read = _dtype(dtype, is_wide=is_wide)
+    if isinstance(items, bytearray) or (isinstance(items, Unread) and items.is_bytearray):  # numpy never writes one
+        _refuse("expected bytes as the items of a numpy value, got a bytearray")
+    return _checked(read, shape, order, _buffer(items), is_scalar=is_scalar)
 
 
-def _scalar(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
-    args = call.args
-    if call.updates or not isinstance(args, tuple) or len(args) != 2:
-        _refuse("a numpy scalar has unknown arguments")
-    return _checked(_dtype(args[0], is_wide=is_wide), (), "C", _items(args[1]), is_scalar=True)
-
-
-def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
-    args = call.args
-    updates = call.updates or []
+def _array_state(call: _Reduced) -> tuple[Any, ...]:
+    """Return the state of ``_reconstruct``: version, shape, dtype, whether it is in Fortran order, and the items."""
+    args, updates = call.args, call.updates or []
     if (
-        not isinstance(args, tuple)
-        or len(args) != 3
+        len(args) != 3
         or not (isinstance(args[0], Global) and not args[0].updates)
         or not is_empty_shape(args[1])
         or isinstance(args[2], bytearray)
@@ -455,41 +426,33 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     ):
         _refuse("a numpy array has unknown arguments of _reconstruct")
     if args[0].pair != NUMPY_NDARRAY:
-        message = f"{quote(args[0])} is not numpy's class of arrays"
-        raise UnsupportedError(message)
+        _refuse(f"{quote(args[0])} is not numpy's class of arrays", UnsupportedError)
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) != 5 or not is_flag(state[3]):
         _refuse("a numpy array has an unknown state")
     if type(state[0]) is not int or state[0] != 1:
         _refuse("a numpy array has an unknown version")
-    return _checked(_dtype(state[2], is_wide=is_wide), state[1], "F" if state[3] else "C", _items(state[4]))
+    return state
 
 
 def _from_buffer(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
+    """Return the array of ``_frombuffer``; since numpy 2.3 its axes may be in another order than its bytes."""
     args = call.args
-    if is_wide and len(args) == 5 and args[3] == "K":
-        return _transposed(call)
-    if call.updates or len(args) != 4 or args[3] not in ("C", "F"):
+    is_transposed = is_wide and len(args) == 5 and args[3] == "K"
+    if not is_transposed and (call.updates or len(args) != 4 or args[3] not in ("C", "F")):
         _refuse("a numpy array has an unknown order or arguments")
-    order: Literal["C", "F"] = "F" if args[3] == "F" else "C"
-    return _viewed(_dtype(args[1], is_wide=is_wide), args[2], order, args[0])
-
-
-def _transposed(call: _Reduced) -> ArrayInfo:
-    """An array whose axes are in another order than its bytes: ``_frombuffer`` of numpy >= 2.3."""
-    raw, dtype, base, _, axes = call.args
-    info = _viewed(wide_dtype(dtype), base, "C", raw)
+    dtype = _dtype(args[1], is_wide=is_wide)
+    if not item_size(dtype[0]):
+        _refuse("a numpy array from a buffer has items without bytes")
+    info = _checked(dtype, args[2], "F" if args[3] == "F" else "C", _buffer(args[0]))
+    if not is_transposed:
+        return info
+    axes = args[4]
     if type(axes) is not tuple or any(type(axis) is not int for axis in axes) or call.updates:
         _refuse("a numpy array has unknown axes")
     if sorted(axes) != list(range(len(info.shape))):
         _refuse("a numpy array has unknown axes")
     return info._replace(shape=tuple(info.shape[axis] for axis in axes), axes=axes)
-
-
-def _viewed(dtype: tuple[str, tuple[Field, ...]], shape: object, order: Literal["C", "F"], buffer: object) -> ArrayInfo:
-    if not item_size(dtype[0]):
-        _refuse("a numpy array from a buffer has items without bytes")
-    return _checked(dtype, shape, order, _buffer(buffer))
 
 
 def _dtype(value: object, *, is_wide: bool) -> tuple[str, tuple[Field, ...]]:
@@ -530,25 +493,21 @@ def checked_numel(shape: object, itemsize: int) -> int:
     return numel
 
 
-_MULTIARRAY: Final = "numpy.core.multiarray"
-"""Its name before numpy 2, which both know."""
+_MULTIARRAY: Final = "numpy.core.multiarray"  # its name before numpy 2, which both know
 
 
 def to_tree(info: ArrayInfo) -> Call:
     """Return the call that numpy pickles an array or scalar as."""
     if info.is_scalar:
         return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.read()))
-    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
+    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.read())
     array.updates = [Update("BUILD", array, state)]
     return array
 
 
 def dtype_tree(code: str) -> Call:
-    """Return the call that numpy pickles a dtype of numbers as.
-
-    :param code: in the array interface, ``<f4``
-    """
+    """Return the call that numpy pickles a dtype of numbers as, by its code in the array interface, ``<f4``."""
     dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
     dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
     return dtype

@@ -109,11 +109,19 @@ OPCODES: Final = (
 )
 
 BY_CODE: Final = {row.code: row for row in OPCODES}
+FRAME: Final = 0x95
+STOP: Final = 0x2E
+_FIXED: Final = {"u1": 1, "u2": 2, "u4": 4, "u8": 8, "i4": 4, "f8": 8, "s1": 1, "s4": 4, "s8": 8, "i4s": 4}
+LINES: Final = {row.code: 2 if row.argument == "line2" else 1 for row in OPCODES if row.argument.startswith("line")}
+"""The number of lines of text in the argument, by opcode."""
+HEADS: Final = [1 + _FIXED.get(BY_CODE[code].argument, 0) if code in BY_CODE else 0 for code in range(256)]
+"""By opcode: the size of the opcode and of the fixed part of its argument; 0 if there is no such opcode."""
+WIDTHS: Final = [
+    _FIXED[BY_CODE[code].argument] if code in BY_CODE and "s" in BY_CODE[code].argument else 0 for code in range(256)
+]
+"""By opcode: the size of the length in its argument."""
+SIGNED: Final = frozenset(row.code for row in OPCODES if row.argument == "i4s")  # the opcodes whose length is signed
 
-
-_FRAME: Final = 0x95
-_STOP: Final = 0x2E
-_SIZES: Final = {"": 0, "u1": 1, "u2": 2, "u4": 4, "i4": 4, "u8": 8, "f8": 8}
 _MOST_CROSSINGS: Final = 1
 """The most frames that end inside an argument, in one reading. Picklers write none; each doubles the readings."""
 
@@ -122,8 +130,7 @@ class Reading(Record):
     """The bytes that an unpickler executes, without frames."""
 
     data: bytes
-    starts: tuple[tuple[int, int], ...]
-    """The start of each part of ``data``, in ``data`` and in the pickle."""
+    starts: tuple[tuple[int, int], ...]  # the start of each part of ``data``, in ``data`` and in the pickle
     end: int | None
     """The position where the unpickler stops: after STOP, or at the end of its frame. None without STOP."""
 
@@ -133,18 +140,9 @@ class Reading(Record):
         return theirs + at - ours
 
 
-class Readings(Record):
-    """All readings of a pickle whose frames are wrong."""
+def readings(data: bytes, most: int) -> tuple[tuple[Reading, ...], bool]:
+    """Return readings of a pickle, which differ where a frame ends inside an argument, and whether these are all.
 
-    readings: tuple[Reading, ...]
-    is_complete: bool
-    """False if there are more readings than these."""
-
-
-def readings(data: bytes, most: int) -> Readings:
-    """Return all readings of a pickle, which differ where a frame ends inside an argument.
-
-    :param data: the pickle, and the bytes that follow it
     :param most: the most opcodes to read, of all readings together
     """
     paths = [_Path(data)]
@@ -163,9 +161,8 @@ def readings(data: bytes, most: int) -> Readings:
         found.append(path.reading())
         is_framed = is_framed or path.is_framed
     if not is_framed:
-        return Readings((), is_complete=True)
-    unique = {reading.data: reading for reading in found}
-    return Readings(tuple(unique.values()), is_complete)
+        return (), True
+    return tuple({reading.data: reading for reading in found}.values()), is_complete
 
 
 class _Path:
@@ -174,16 +171,14 @@ class _Path:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
-        self.opcode = 0
-        """The position of the current opcode."""
+        self.opcode = 0  # the position of the current opcode
         self.start = 0
         self.runs: list[tuple[int, int]] = []
         self.frame_end: int | None = None
         self.end: int | None = None
         self.crossings = 0
         self.is_framed = False
-        self.fork: _Path | None = None
-        """The other reading, after an argument that extends beyond the end of a frame."""
+        self.fork: _Path | None = None  # the other reading, after an argument that extends beyond the end of a frame
 
     def step(self) -> bool:
         """Skip one opcode and its argument; return whether another may follow."""
@@ -193,23 +188,21 @@ class _Path:
             return False
         self.opcode = self.position
         code = self.data[self.position]
-        row = BY_CODE.get(code)
         self.position += 1
-        if row is None or code == _STOP:
-            self.end = None if row is None else self.frame_end or self.position
+        if not HEADS[code] or code == STOP:
+            self.end = self.frame_end or self.position if code == STOP else None
             return False
-        kind = row.argument
-        if code == _FRAME:
-            return self._take(8) and self._enter(int.from_bytes(self._last(8), "little"))
-        if kind.startswith("line"):
-            return self._take_line() and (kind != "line2" or self._take_line())
-        if kind in _SIZES:
-            return self._take(_SIZES[kind])
-        size = int(kind[1])
-        return self._take(size) and self._take(int.from_bytes(self._last(size), "little", signed=kind.endswith("s")))
+        if code in LINES:
+            return all(self._take_line() for _ in range(LINES[code]))
+        size = WIDTHS[code]
+        if not self._take(HEADS[code] - 1):
+            return False
+        if code == FRAME:
+            return self._enter(self._last(8))
+        return not size or self._take(self._last(size, signed=code in SIGNED))
 
-    def _last(self, size: int) -> bytes:
-        return self.data[self.position - size : self.position]
+    def _last(self, size: int, *, signed: bool = False) -> int:
+        return int.from_bytes(self.data[self.position - size : self.position], "little", signed=signed)
 
     def _take(self, size: int) -> bool:
         if size < 0:
@@ -230,17 +223,16 @@ class _Path:
 
     def _enter(self, size: int) -> bool:
         self.is_framed = True
-        if size > len(self.data) - self.position:
-            return True  # the unpickler in C fails, the other one continues
-        if self.frame_end is not None and self.position + size <= self.frame_end:
-            return True  # it is already in the buffer
-        if self.frame_end is not None:
-            self._cross()
-        self.frame_end = self.position + size
-        return True
+        is_buffered = self.frame_end is not None and self.position + size <= self.frame_end
+        if size <= len(self.data) - self.position and not is_buffered:
+            if self.frame_end is not None:
+                self._cross()
+            self.frame_end = self.position + size
+        return True  # if the frame is too long, the unpickler in C fails, the other one continues
 
     def _cross(self) -> None:
         """Drop the rest of the frame; on another path, read the same opcode as if there were no frame."""
+        # from bytes CPython reads on after the frame, from a file, as torch does, it drops what is left of the frame
         self.crossings += 1
         self.fork = _Path(self.data)
         self.fork.position, self.fork.start, self.fork.runs = self.opcode, self.start, list(self.runs)
@@ -250,7 +242,6 @@ class _Path:
         self.frame_end = None
 
     def reading(self) -> Reading:
-        """Return the parts, joined."""
         pieces, starts, size = [], [], 0
         for start, stop in (*self.runs, (self.start, self.position)):
             pieces.append(self.data[start:stop])

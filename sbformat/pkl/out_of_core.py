@@ -1,8 +1,5 @@
 """Decode pickles that are larger than memory: the same trees; large bytes stay in the file (REPLAY-BUFFERS.md 18.1).
 
-Theory of operation
--------------------
-
 A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays. Decoding has two steps:
 
 1. :class:`_Walk` reads the opcodes from the file, using only the lengths of their arguments, and copies them into a
@@ -11,25 +8,20 @@ A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays
 2. :class:`_ReducedMachine`, which is the machine of ``machine``, executes the reduced pickle. Where it reads the length
    of such a bytes object, it takes the next of the ``leaves`` as the value.
 
-In: a source and a budget. Out: the same :class:`~sbformat.pkl.machine.Pickle` as of
-:func:`~sbformat.pkl.decode.decode_pickle`, except that large bytes are ``Unread``. For example, with a threshold of 4::
+For example, with a threshold of 4::
 
     pickle     80 05   8e 04 00 00 00 00 00 00 00 'abcd'   94   2e        PROTO BINBYTES8 "abcd" MEMOIZE STOP
     reduced    80 05   8e 04 00 00 00 00 00 00 00          94   2e
-    leaves     [Unread(offset 11, 4 bytes)]
-    tree       Unread(offset 11, 4 bytes)
+    leaves     [Unread(offset 11, 4 bytes)]                               and so is the tree
 
 A hindsight buffer contains an empty dict for each of its million steps. A run of EMPTY_DICT MEMOIZE is left out as
 well: the reduced pickle has one marker for it, ``leaves`` the number of dicts, and the tree one dict instead of all of
 them. If an opcode changes one of them or refers to it, the pickle is decoded again without this shortcut.
 
-Invariants:
-
-* The walk raises no PickleError. Where it cannot continue, it copies the bytes at which the machine will fail, so that
-  the machine raises every error; the offset is converted to that in the file.
-* Only the bytes of the reduced pickle are charged as ``pickle_bytes``.
-* The walk and the machine meet the ``leaves`` in the same order.
-* A FRAME has the length of its content in the reduced pickle, so that frames are checked there as well.
+Invariants: the walk raises no PickleError; where it cannot continue, it copies the bytes at which the machine will
+fail, and the offset of that error is converted to that in the file. Only the bytes of the reduced pickle are charged as
+``pickle_bytes``. The walk and the machine meet the ``leaves`` in the same order. A FRAME has the length of its content
+in the reduced pickle, so that frames are checked there as well.
 """
 
 from __future__ import annotations
@@ -40,15 +32,16 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import PickleError, SbformatError
+from sbformat.errors import SbformatError
 from sbformat.pkl.machine import Machine
-from sbformat.pkl.opcodes import OPCODES
+from sbformat.pkl.opcodes import FRAME, HEADS, LINES, OPCODES, SIGNED, STOP, WIDTHS
+from sbformat.pkl.state import refuse
 from sbformat.pkl.tree import Dict, Unread
 
 if TYPE_CHECKING:
     from sbformat.io.source import Source
     from sbformat.limits import Budget
-    from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.machine import Pickle
 
 LARGE: Final = 1 << 16
 """Bytes objects of at least this size stay in the file. CPython writes the same ones outside frames."""
@@ -57,30 +50,16 @@ _WINDOW: Final = 1 << 16
 """Bytes to read at a time: not more than the threshold, so that what is left out is not read in vain."""
 _COPIES: Final = 3
 """Copies of the reduced pickle in memory: while it grows, the bytes for the machine, and a frame of them."""
-_STOP: Final = 0x2E
-_FRAME: Final = 0x95
 _BYTEARRAY8: Final = 0x96
 _PAYLOADS: Final = frozenset(row.code for row in OPCODES if row.name in ("BINBYTES", "BINBYTES8", "BYTEARRAY8"))
-_FIXED: Final = {"": 0, "u1": 1, "u2": 2, "u4": 4, "u8": 8, "i4": 4, "f8": 8, "s1": 1, "s4": 4, "s8": 8, "i4s": 4}
-_LINES: Final = {row.code: 2 if row.argument == "line2" else 1 for row in OPCODES if row.argument.startswith("line")}
-_HEADS: Final = [0] * 256
-"""By opcode: the size of the opcode and of the fixed part of its argument; 0 for lines of text, and if there is no such
-opcode."""
-_WIDTHS: Final = [0] * 256
-"""By opcode: the size of the length in its argument."""
-_SIGNED: Final = frozenset(row.code for row in OPCODES if row.argument == "i4s")
-for _row in OPCODES:
-    if _row.code not in _LINES:
-        _HEADS[_row.code] = 1 + _FIXED[_row.argument]
-        _WIDTHS[_row.code] = _FIXED[_row.argument] if "s" in _row.argument else 0
+_STOPS: Final = frozenset({STOP, FRAME})  # the opcodes that end a run of opcodes that are copied whole
+_LONGEST_HEAD: Final = max(HEADS)
 _LENGTH8: Final = Struct("<Q")
 _EMPTY_DICT: Final = 0x7D
 _EMPTIES: Final = rb"(?:\}\x94)+"
 _LEAST_EMPTIES: Final = 64
-_EMPTIES_A_NODE: Final = 16
-"""Empty dicts that together count as one node: they take two references each."""
-_RUN: Final = b"\x8e" + b"\xff" * 8
-"""The marker for a run of them: a bytes object that is larger than any file."""
+_EMPTIES_A_NODE: Final = 16  # empty dicts that together count as one node: they take two references each
+_RUN: Final = b"\x8e" + b"\xff" * 8  # the marker for a run of them: a bytes object that is larger than any file
 
 
 def decode_large(
@@ -96,10 +75,6 @@ def decode_large(
     The result is that of :func:`~sbformat.pkl.decode.decode_pickle`, except that each bytes object of ``threshold``
     bytes or more is ``Unread``, that ``size`` does not count those, and that empty dicts may be the same object.
 
-    :param source: the pickle; nothing may follow its STOP
-    :param budget: the budget of the operation; ``pickle_bytes`` is charged for the bytes that are read
-    :param encoding: the encoding of Python 2's 8-bit strings
-    :param threshold: the size in bytes from which on an object stays in the file
     :param least_empties: the shortest run of empty dicts that becomes one dict; None for no run
     """
     walk = _Walk(source, budget, threshold, least_empties)
@@ -109,17 +84,15 @@ def decode_large(
     try:
         pickle = machine.run()
     except SbformatError as error:
-        if machine.touched_empties():
-            return decode_large(source, budget, encoding=encoding, threshold=threshold, least_empties=None)
-        if error.offset is not None:
-            error.offset = walk.offset_of(error.offset)
-        raise
+        if not machine.touched_empties():
+            if error.offset is not None:
+                error.offset += walk.cuts[bisect_right(walk.cuts, (error.offset, source.size)) - 1][1]
+            raise
     if machine.touched_empties():
         return decode_large(source, budget, encoding=encoding, threshold=threshold, least_empties=None)
     budget.keep(machine.cost(len(walk.reduced)))
     if walk.position != source.size:
-        message = f"{source.size - walk.position} bytes follow the STOP of the pickle"
-        raise PickleError(message, offset=walk.position)
+        refuse(f"{source.size - walk.position} bytes follow the STOP of the pickle", walk.position)
     return pickle._replace(size=source.size - sum(len(leaf) for leaf in walk.leaves if isinstance(leaf, Unread)))
 
 
@@ -133,16 +106,16 @@ class _ReducedMachine(Machine):
         super().__init__(data, limits, encoding, budget.memory_left())
         self._leaves = deque(walk.leaves)
         self._threshold = walk.threshold
-        self._empty = Dict()
-        """The dict that represents every empty dict that was left out."""
+        self._empty = Dict()  # the dict that represents every empty dict that was left out
         self._is_lost = False
 
-    def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
-        start = position + size
-        if self._leaves and int.from_bytes(self.data[position:start], "little") >= self._threshold:
-            leaf = self._leaves.popleft()
-            return (self._empties(leaf) if isinstance(leaf, int) else leaf), start
-        return self.counted(position, size)
+    def payload(self, size: int) -> bytes | Unread:
+        start = self.position + size
+        if not self._leaves or int.from_bytes(self.data[self.position : start], "little") < self._threshold:
+            return self.counted(size)
+        self.position = start
+        leaf = self._leaves.popleft()
+        return self._empties(leaf) if isinstance(leaf, int) else leaf
 
     def _empties(self, count: int) -> Any:
         """Push ``count`` empty dicts except the last one, which is returned, and store all in the memo."""
@@ -166,27 +139,18 @@ class _Walk:
         self.source = source
         self.threshold = threshold
         self.reduced = bytearray()
-        self.leaves: list[Unread | int] = []
-        """What was left out, in order: bytes, or a number of empty dicts."""
+        self.leaves: list[Unread | int] = []  # what was left out, in order: bytes, or a number of empty dicts
         self.empties = 0
-        self.position = 0
-        """The offset of the next opcode in the source."""
+        self.position = 0  # the offset of the next opcode in the source
         self._budget = budget
         self._run_of_empties = b"}\x94" * (least_empties + 1) if least_empties else None
         self._opcodes_left = budget.limits.pickle_opcodes
-        self._end = source.size
-        """The end of the frame, or of the source outside frames."""
-        self._frame: int | None = None
-        """The offset of the frame's content in the reduced pickle."""
+        self._end = source.size  # the end of the frame, or of the source outside frames
+        self._frame: int | None = None  # the offset of the frame's content in the reduced pickle
         self._window = b""
-        self._start = 0
-        """The offset of the window in the source."""
-        self._cuts: list[tuple[int, int]] = [(0, 0)]
+        self._start = 0  # the offset of the window in the source
+        self.cuts: list[tuple[int, int]] = [(0, 0)]
         """Offsets in the reduced pickle, each with the number of bytes that were left out before it."""
-
-    def offset_of(self, reduced: int) -> int:
-        """Return the offset in the source of a byte of the reduced pickle."""
-        return reduced + self._cuts[bisect_right(self._cuts, (reduced, self.source.size)) - 1][1]
 
     def run(self) -> None:
         """Walk to STOP, or to the opcode at which the machine will fail."""
@@ -205,14 +169,15 @@ class _Walk:
         window, start, size = self._ahead()
         threshold, left, run = self.threshold, self._opcodes_left, self._run_of_empties
         at = start
+        # this loop sees every opcode of a million steps: its state is in local variables, and it copies once
         while at < size and left >= 0:
             code = window[at]
-            after = at + _HEADS[code]
-            width = _WIDTHS[code]
+            after = at + HEADS[code]
+            width = WIDTHS[code]
             if code == _EMPTY_DICT and run and window.startswith(run, at, size):
                 break
-            if code in _LINES:
-                for _ in range(_LINES[code]):
+            if code in LINES:
+                for _ in range(LINES[code]):
                     after = window.find(b"\n", after, size) + 1 or size + 1
             elif width:
                 length = int.from_bytes(window[after - width : after], "little")
@@ -224,62 +189,56 @@ class _Walk:
             at = after
             left -= 1
         self._opcodes_left = left
-        self._keep_some(window, start, at)
+        self._keep(at - start)
 
     def _step(self) -> bool:
         """Process one opcode of any kind; return whether the walk can continue."""
-        window, at, size = self._ahead()
+        window, at, size = self._ahead(_LONGEST_HEAD)
         code = window[at]
         left = self._end - self.position
         self._opcodes_left -= 1
         run = self._run_of_empties
         if code == _EMPTY_DICT and run and window.startswith(run, at, size):
-            return self._leave_out_empties(window, at, size)
-        if code in _LINES:
-            return all(self._keep_line() for _ in range(_LINES[code]))
-        head = _HEADS[code] or 1
+            self._leave_out_empties(window, at, size)
+            return True
+        if code in LINES:
+            return all(self._keep_line() for _ in range(LINES[code]))
+        head = HEADS[code] or 1
         if head > left:
             self._keep(left)
             return False
-        raw = self._argument(head)
-        if code == _FRAME:
-            return self._enter_frame(int.from_bytes(raw, "little"))
-        length = int.from_bytes(raw, "little", signed=code in _SIGNED) if _WIDTHS[code] else 0
+        if code == FRAME:
+            return self._enter_frame(int.from_bytes(window[at + 1 : at + head], "little"))
+        width = WIDTHS[code]
+        length = int.from_bytes(window[at + head - width : at + head], "little", signed=code in SIGNED)
         if not 0 <= length <= left - head:
             self._keep(head)
             return False
         if code in _PAYLOADS and length >= self.threshold:
             self._keep(head)
-            self._leave_out(length, is_bytearray=code == _BYTEARRAY8)
+            self._leave_out(Unread(self.source, self.position, length, is_bytearray=code == _BYTEARRAY8), length)
             return True
         self._keep(head + length)
-        return bool(_HEADS[code]) and code != _STOP
+        return bool(HEADS[code]) and code != STOP
 
-    def _ahead(self) -> tuple[bytes, int, int]:
-        """Return bytes of the source, and the positions in them of the next opcode and of the end of the frame."""
+    def _ahead(self, least: int = 1) -> tuple[bytes, int, int]:
+        """Return bytes of the source, and the positions in them of the next opcode and of the end of the frame.
+
+        :param least: how many bytes there are from the next opcode on, unless the source ends
+        """
         at = self.position - self._start
-        if at >= len(self._window):
+        if at + least > len(self._window) and self._start + len(self._window) < self.source.size:
             self._window = bytes(self.source.view(self.position, min(_WINDOW, self.source.size - self.position)))
             self._start, at = self.position, 0
         return self._window, at, min(len(self._window), self._end - self._start)
 
-    def _argument(self, head: int) -> bytes:
-        """Return the first ``head`` bytes of the next opcode, without the opcode itself."""
-        window, at, size = self._ahead()
-        if at + head <= size:
-            return window[at + 1 : at + head]
-        return bytes(self.source.view(self.position + 1, head - 1))
-
     # -- the reduced pickle ---------------------------------------------------------------------------
-
-    def _keep_some(self, window: bytes, start: int, stop: int) -> None:
-        self._budget.spend("pickle_bytes", len(self.reduced) + stop - start)
-        self.reduced += window[start:stop]
-        self.position += stop - start
 
     def _keep(self, size: int) -> None:
         self._budget.spend("pickle_bytes", len(self.reduced) + size)
-        self.reduced += self.source.view(self.position, size)
+        at = self.position - self._start
+        is_read = at + size <= len(self._window)
+        self.reduced += self._window[at : at + size] if is_read else self.source.view(self.position, size)
         self.position += size
 
     def _keep_line(self) -> bool:
@@ -287,35 +246,33 @@ class _Walk:
         while self.position < self._end:
             window, at, size = self._ahead()
             stop = window.find(b"\n", at, size) + 1
-            self._keep_some(window, at, stop or size)
+            self._keep((stop or size) - at)
             if stop:
                 return True
         return False
 
-    def _leave_out(self, size: int, *, is_bytearray: bool) -> None:
-        self.leaves.append(Unread(self.source, self.position, size, is_bytearray=is_bytearray))
+    def _leave_out(self, leaf: Unread | int, size: int) -> None:
+        """Skip bytes, and note what the machine will take in their place."""
+        self.leaves.append(leaf)
         self.position += size
-        self._cuts.append((len(self.reduced), self.position - len(self.reduced)))
+        self.cuts.append((len(self.reduced), self.position - len(self.reduced)))
 
-    def _leave_out_empties(self, window: bytes, at: int, size: int) -> bool:
+    def _leave_out_empties(self, window: bytes, at: int, size: int) -> None:
         """Leave out a run of empty dicts except the last one, as items may follow for that."""
         found = re.compile(_EMPTIES).match(window, at, size)
         count = len(found[0]) // 2 - 1 if found else 0
         self.empties += count
         self._budget.spend("pickle_nodes", self.empties // _EMPTIES_A_NODE)
         self.reduced += _RUN
-        self.leaves.append(count)
-        self.position += 2 * count
-        self._cuts.append((len(self.reduced), self.position - len(self.reduced)))
-        return True
+        self._leave_out(count, 2 * count)
 
     # -- frames ---------------------------------------------------------------------------------------
 
     def _enter_frame(self, size: int) -> bool:
         """Copy FRAME and its length, which is corrected at the end of the frame; return whether the frame is valid."""
-        start = self.position + _HEADS[_FRAME]
+        start = self.position + HEADS[FRAME]
         fits = self._frame is None and size <= self.source.size - start
-        self._keep(_HEADS[_FRAME])
+        self._keep(HEADS[FRAME])
         if fits:
             self._frame = len(self.reduced)
             self._end = start + size
@@ -326,7 +283,3 @@ class _Walk:
             _LENGTH8.pack_into(self.reduced, self._frame - 8, len(self.reduced) - self._frame)
         self._frame = None
         self._end = self.source.size
-
-
-_STOPS: Final = frozenset({_STOP, _FRAME})
-"""The opcodes that end a run of opcodes that are copied whole."""

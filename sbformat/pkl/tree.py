@@ -130,11 +130,7 @@ class Global(Node):
 
 
 class Call(Node):
-    """A call that is not executed.
-
-    ``how`` is the opcode. For STACK_GLOBAL (a name that is itself computed) ``func`` is None and ``args``
-    are module and name.
-    """
+    """A call that is not executed; of STACK_GLOBAL, a computed name, ``args`` are module and name."""
 
     __slots__ = ("args", "func", "how", "kwargs")
 
@@ -142,10 +138,8 @@ class Call(Node):
         self.updates = None
         self.how = how
         self.func = func
-        self.args = args
-        """A tuple, or a node whose value would have to be one."""
-        self.kwargs = kwargs
-        """NEWOBJ_EX only: a :class:`Dict` or a node."""
+        self.args = args  # a tuple, or a node whose value would have to be one
+        self.kwargs = kwargs  # NEWOBJ_EX only: a :class:`Dict` or a node
 
     def __repr__(self) -> str:
         func = str(self.func) if isinstance(self.func, Global) else "computed"
@@ -183,9 +177,6 @@ class Unread:
 
     An object is equal to itself only: to compare the bytes would be to read them.
 
-    :param source: the file
-    :param offset: the offset of the first byte
-    :param size: the number of bytes
     :param is_bytearray: whether the pickle contains a bytearray, not bytes
     """
 
@@ -237,10 +228,8 @@ LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None)})
 """Types of most parts that are neither composite values nor nodes."""
 COMPOSITES: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
 """Types of all values that have parts or can be changed. A name can be changed too, but two equal ones are the same."""
-WALKED: Final = COMPOSITES | {Global}
-"""Types of all composite values and nodes."""
-BYTES: Final = frozenset({bytes, bytearray, Unread})
-"""Types of bytes, in memory or left in the file."""
+WALKED: Final = COMPOSITES | {Global}  # types of all composite values and nodes
+BYTES: Final = frozenset({bytes, bytearray, Unread})  # types of bytes, in memory or left in the file
 
 
 def walk(root: object, seen: set[int] | None = None, kinds: frozenset[type] = WALKED) -> Iterator[object]:
@@ -333,12 +322,9 @@ CALLS: Final[dict[Pair, PthRole]] = {
 
 NUMPY_DTYPE: Final[Pair] = ("numpy", "dtype")
 NUMPY_NDARRAY: Final[Pair] = ("numpy", "ndarray")
-NUMPY_RECONSTRUCT_NAME: Final = "_reconstruct"
+NUMPY_RECONSTRUCT: Final = "_reconstruct"
 
-TENSOR_CLASSES: Final[dict[Pair, bool]] = {
-    ("torch", "Tensor"): False,
-    ("torch.nn.parameter", "Parameter"): True,
-}
+TENSOR_CLASSES: Final[dict[Pair, bool]] = {("torch", "Tensor"): False, ("torch.nn.parameter", "Parameter"): True}
 """Classes whose instances ``_rebuild_from_type_v2`` may return, and whether each is a Parameter."""
 
 STORAGES: Final[dict[Pair, str]] = {

@@ -63,7 +63,7 @@ from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource, Cursor
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_next, decode_pickle
-from sbformat.pkl.tree import NUMPY_RECONSTRUCT_NAME, Call, Dict, FrozenSet, Global, Persistent, Set
+from sbformat.pkl.tree import NUMPY_RECONSTRUCT, Call, Dict, FrozenSet, Global, Persistent, Set
 from sbformat.pth.constructors import CONSTRUCTORS, named_value
 from sbformat.pth.context import INT64, DecodeContext, role_of
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
@@ -244,7 +244,7 @@ def _copied_bytes(role: str, node: Call) -> int:
     """Return how many bytes a call copies (FORMAT.md 8, ``expanded_items``)."""
     args = node.args if type(node.args) is tuple else ()
     at = _COPIED[role]
-    if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT_NAME:  # type: ignore[attr-defined]
+    if role == "numpy_array" and node.func.pair[1] == NUMPY_RECONSTRUCT:  # type: ignore[attr-defined]
         state = node.updates[0].value if node.updates else ()
         args, at = state if type(state) is tuple else (), 4
     copied: Any = args[at] if len(args) > at else None
@@ -554,9 +554,7 @@ def is_torch_zip(source: Source) -> bool:
 
 def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False) -> Container:
     """Open a torch zip and check its structure; no record is read."""
-    container = Container(
-        source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
-    )
+    container = Container(source, budget=budget, names="record", unchecked_crc=unchecked_crc)
     check_records(container)
     return container
 

@@ -186,7 +186,7 @@ class _PortableArchive:
             row, arrays = self._convert_text(name), {}
         if row is None or not self._reserve(row, arrays):
             self.as_bytes.append(name)
-            member = self._archive.encode_entry(name).member
+            member, _ = self._archive.encode_entry(name)
             self.arrays[name] = bytes_stream(member.size, member.chunks)
             self.rows.append({"name": name})
             return
@@ -211,7 +211,7 @@ class _PortableArchive:
         return {"name": name, "tree": tree}, streams
 
     def _convert_text(self, name: str) -> dict[str, Any] | None:
-        member = self._archive.encode_entry(name).member
+        member, _ = self._archive.encode_entry(name)
         if member.size > _TEXT_BYTES:
             return None
         content = b"".join(member.chunks())

@@ -18,7 +18,7 @@ from sbformat.known.numpy import unpack_items
 from sbformat.known.rows import UnrecognizedError
 from sbformat.known.sb3 import EXAMINED_KEYS
 from sbformat.known.types import CarriedObject, Function, InterpolatedSchedule, LinearSchedule, Reference, Value
-from sbformat.pkl.encode import render_call
+from sbformat.pkl.disassembly import render_call
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo

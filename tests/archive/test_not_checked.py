@@ -80,7 +80,7 @@ def list_places() -> list[tuple[str, int]]:
         if not name.endswith(".pth"):
             regions[f"bytes of {name}"] = list(range(start, stop))
             continue
-        inner = Container(bytes(LOCAL.read(name)), names="record", entry_limit="inner_entries")
+        inner = Container(bytes(LOCAL.read(name)), names="record")
         records = list(inner.entries.values())
         regions[f"record headers of {name}"] = [
             start + at for row in records for at in range(row.offset, row.data_offset)
@@ -199,7 +199,7 @@ def forge_record() -> bytes:
     import zipfile
 
     contents = {name: bytes(LOCAL.read(name)) for name in LOCAL}
-    inner = Container(contents["policy.pth"], names="record", entry_limit="inner_entries")
+    inner = Container(contents["policy.pth"], names="record")
     largest = max(inner.entries.values(), key=lambda row: row.size)
     changed = bytearray(contents["policy.pth"])
     changed[largest.data_offset + largest.size // 2] ^= 1

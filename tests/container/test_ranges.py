@@ -113,7 +113,7 @@ def test_every_byte_is_fetched_once_to_check_a_zip_within_a_zip() -> None:
     data = make_many_tensors(30, 50_000)
     file, container = open_ranged(data)
     container.prefetch()
-    records = Container(container.source("policy.pth"), names="record", entry_limit="inner_entries")
+    records = Container(container.source("policy.pth"), names="record")
     container.check_zip("policy.pth", records)
     container.check_deferred(["policy.pth"])
     records.check_rest()
@@ -239,7 +239,7 @@ def test_where_members_meet_is_fetched_in_one_call() -> None:
     for name in container:
         container.entry(name)
     assert len(file.calls) == count + 1
-    inner = Container(container.source("policy.pth"), names="record", entry_limit="inner_entries")
+    inner = Container(container.source("policy.pth"), names="record")
     inner.prefetch()
     Container(data).prefetch()
     assert len(file.calls) == count + 2

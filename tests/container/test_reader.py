@@ -48,7 +48,7 @@ LOCAL = "local header|does not end where|expected the next header or the directo
 
 def records(data: bytes, **options: Any) -> Container:
     """Open as torch's zips are opened: names are looked up, not extracted."""
-    return Container(data, names="record", entry_limit="inner_entries", **options)
+    return Container(data, names="record", **options)
 
 
 def contents(container: Container) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Persistent, Set
-from sbformat.pkl.encode import ARGUMENTS, render_arguments, render_call
+from sbformat.pkl.disassembly import ARGUMENTS, render_arguments, render_call
 from tests.helpers.count_work import count_calls
 from tests.helpers.many_cases import check_each
 

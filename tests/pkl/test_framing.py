@@ -8,5 +8,5 @@ FRAMED = b"\x80\x04\x95\x02" + bytes(7) + b"K\x01."
 
 
 def test_a_reading_ends_after_stop() -> None:
-    found = readings(FRAMED + b"K\x02.", 100)
-    assert [(reading.data, reading.end) for reading in found.readings] == [(FRAMED, len(FRAMED))]
+    found, _ = readings(FRAMED + b"K\x02.", 100)
+    assert [(reading.data, reading.end) for reading in found] == [(FRAMED, len(FRAMED))]

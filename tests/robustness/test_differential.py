@@ -62,7 +62,7 @@ def _find_zips() -> Iterator[tuple[str, bytes]]:
 def members(raw: bytes) -> dict[str, bytes] | None:
     """What we read of a zip, all CRCs checked; None when it is refused."""
     try:
-        container = Container(raw, names="record", entry_limit="inner_entries")
+        container = Container(raw, names="record")
         return {name: bytes(container.read(name)) for name in container}
     except SbformatError:
         return None

@@ -19,12 +19,7 @@ __all__ = ["RemoteSource", "open_remote"]
 
 
 def open_remote(url: str, *, limits: Limits = DEFAULT_LIMITS, first_bytes: int = OPENING_BYTES) -> RemoteSource:
-    """Open a remote file; only its first bytes are fetched.
-
-    :param url: a URL, also a :class:`~sbformat.io.urls.Url` with options
-    :param limits: as for :class:`~sbformat.io.remote.source.RemoteSource`
-    :param first_bytes: how many bytes are fetched: more of a file that is read whole, so that most take one request
-    """
+    """Open a remote file; only its first bytes are fetched, of a file that is read whole more of them."""
     scheme = find_scheme(url)
     if scheme in ("http", "https", "hf"):
         from sbformat.io.remote.http import HttpFile

@@ -5,10 +5,9 @@ The clients put whole URLs into their errors, with signatures and tokens. So onl
 words of ours are kept, and the error is not chained to the one that it is made of.
 
 A server that never answers, or sends a byte now and then, must not hold a program for minutes; a large file over a slow
-connection is not an error. So there are two limits, both from the ``timeout`` of a :class:`~sbformat.io.urls.Url`:
-
-* Nothing came for ``timeout`` seconds, whatever was tried again and wherever redirects led.
-* All requests for a file took ``timeout`` seconds longer than its bytes take at the slowest rate.
+connection is not an error. So it is an error if nothing came for ``timeout`` seconds (of a
+:class:`~sbformat.io.urls.Url`), or if all requests for a file took ``timeout`` seconds longer than its bytes take at
+the slowest rate.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLOWEST: Final = 1 << 14
-"""Bytes a second at which a file of any size may come."""
+SLOWEST: Final = 1 << 14  # bytes a second at which a file of any size may come
 
 
 class Clock:
@@ -46,16 +44,13 @@ class Clock:
         self._end = self._last = 0.0
 
     def start(self) -> None:
-        """Begin requests; the time since the last ones does not count."""
         self._last = monotonic()
         self._end = self._last + self._left
 
     def stop(self) -> None:
-        """End them."""
         self._left = self._end - monotonic()
 
     def count(self, size: int) -> None:
-        """Count bytes that came."""
         self._last = monotonic()
         self._end += size / SLOWEST
 
@@ -107,8 +102,7 @@ _DENIED: Final = (
     "Permission", "Forbidden", "Unauthorized", "AccessDenied", "GatedRepo", "Credential", "InvalidAccessKey",
 )  # fmt: skip
 _PROXIES: Final = ("https_proxy", "http_proxy", "all_proxy")
-S3_SCHEMES: Final = frozenset({"s3", "s3a"})
-"""File systems whose files refuse to be read once they have changed."""
+S3_SCHEMES: Final = frozenset({"s3", "s3a"})  # file systems whose files refuse to be read once they have changed
 _VERSIONS: Final = ("ETag", "etag", "generation", "VersionId", "version_id", "md5", "mtime", "LastModified", "created")
 """Names of the version of a file in file systems, the most exact first."""
 _FEW_TRIES: Final = {"retries": {"max_attempts": 2, "mode": "standard"}}
@@ -162,10 +156,7 @@ def require_packages(url: str) -> None:
 
 
 def call_client(url: str, work: Callable[[], T], size: int = 0) -> T:
-    """Call a function that uses a client; its errors become ours.
-
-    :param size: bytes that it fetches, which take their time
-    """
+    """Call a function that uses a client and fetches so many bytes; its errors become ours."""
     return list_by_client(url, lambda: [work()], size)[0]
 
 
@@ -185,11 +176,7 @@ def list_by_client(url: str, work: Callable[[], Iterable[T]], size: int = 0) -> 
 def translate(  # noqa: PLR0911 -- one for each kind of error
     error: BaseException, scheme: str, name: str
 ) -> Exception:
-    """Return the error of ours for one of a client.
-
-    :param scheme: of the URL, which says where credentials come from
-    :param name: the URL without secrets
-    """
+    """Return the error of ours for one of a client; the scheme says where credentials come from."""
     if isinstance(error, ImportError):
         return _translate_import(error, scheme)
     chain = list(iter_chain(error))
@@ -255,11 +242,9 @@ def _find_status(error: BaseException) -> int | None:
 class RemoteEntry(Record):
     """A file of a remote folder."""
 
-    name: str
-    """The path from the top of the folder, with slashes."""
+    name: str  # the path from the top of the folder, with slashes
     size: int
-    version: str | None
-    """Identifies its contents: ETag, checksum or time."""
+    version: str | None  # identifies its contents: ETag, checksum or time
 
 
 class FileSystemFile:
@@ -270,6 +255,8 @@ class FileSystemFile:
     """
 
     __slots__ = ("_file", "_fs", "_is_conditional", "_path", "_url", "name", "size", "version")
+
+    whole: Final = None
 
     def __init__(self, url: str) -> None:
         self.name = hide_secrets(url)
@@ -296,12 +283,7 @@ class FileSystemFile:
             raise IsADirectoryError(errno.EISDIR, "is a folder", self.name)
         return info
 
-    @property
-    def whole(self) -> None:
-        """None: ranges can be fetched."""
-
     def fetch(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the bytes of ranges."""
         size = sum(stop - start for start, stop in ranges)
         return call_client(self._url, lambda: self._fetch(ranges), size)
 

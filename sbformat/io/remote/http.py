@@ -1,7 +1,5 @@
 """Files of HTTP servers, by aiohttp, in the session that fsspec's file system is configured with.
 
-Theory of operation
--------------------
 In: a URL. Out: the bytes of ranges. The first request asks for the first bytes and learns everything else: the size
 (``Content-Range``), the version (``ETag``, or ``Last-Modified``), whether the server knows ranges, and where redirects
 lead. A server may contradict itself, send more than was asked for, or never end. So every later answer is compared with
@@ -9,27 +7,18 @@ the first one and with the request:
 
 1. The status is 206, and ``Content-Range`` has exactly the range that was asked for, of a file of the same size. A
    server that answers 200 does not know ranges: the whole file is fetched once and stays in memory.
-2. ``ETag`` or ``Last-Modified`` are those of the first one; ``If-Match`` asks for that, too. Otherwise the file has
-   changed.
-3. No more bytes are read than were asked for, and no content is decompressed. An answer that is cut off is continued
-   where it ended.
+2. ``ETag`` or ``Last-Modified`` are those of the first one; ``If-Match`` asks for that, too.
+3. No more bytes are read than were asked for, and no content is decompressed. An answer that is cut off is continued.
 4. Redirects are followed one by one, from then on without those that led to the file. Credentials go to the origin that
-   the user named, and nowhere else.
+   the user named, and nowhere else. The address that the user named is followed wherever it is; a redirect to another
+   origin only to addresses of the internet, so that no server can have a program ask for what only it can reach
+   (``http://169.254.169.254/``). This is checked on the addresses that the connection is then made to.
 
 What may be temporary (no connection, a connection that is cut, 408, 425, 429 and 5xx) is tried again, four times in
 all, after a time that doubles or that ``Retry-After`` gives; unless the time for the file is over before that
-(:class:`~sbformat.io.remote.clients.Clock`).
-
-Connections, their encryption, proxies and passwords are aiohttp's, and its configuration fsspec's. Their own reading of
-files is not used: fsspec compares neither versions nor ranges, and aiohttp sends the headers of a session, which may
-have tokens, to wherever a redirect leads.
-
-Where a redirect may lead
--------------------------
-A server on the internet may answer with a redirect to ``http://169.254.169.254/`` or ``http://localhost:8080/``, so
-that a program inside a network asks for what only it can reach (server-side request forgery). The address that the
-user named is followed wherever it is; a redirect to another origin only to addresses of the internet. The check is made
-on the addresses that the connection is then made to, so that a name cannot be resolved differently for each.
+(:class:`~sbformat.io.remote.clients.Clock`). Connections, encryption, proxies and passwords are aiohttp's. Its own
+reading of files and fsspec's are not used: they compare neither versions nor ranges, and send the headers of a session,
+which may have tokens, to wherever a redirect leads.
 """
 
 from __future__ import annotations
@@ -69,24 +58,21 @@ MOST_REDIRECTS: Final = 8
 _TRIES: Final = 4
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 20.0
-_TOGETHER: Final = 6
-"""Requests that are under way at the same time."""
+_TOGETHER: Final = 6  # requests that are under way at the same time
 _PIECE_BYTES: Final = 1 << 18
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _EXPIRED: Final = frozenset({400, 401, 403, 404, 410})
 """Answers of the server that redirects lead to, whose URLs are signed for a time, that are asked for again."""
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
-_EMPTY_RANGE: Final = re.compile(r"bytes \*/0+", re.ASCII)
-"""Content-Range of the answer to a range of an empty file."""
+_EMPTY_RANGE: Final = re.compile(r"bytes \*/0+", re.ASCII)  # Content-Range of the answer to a range of an empty file
 _ENCODED: Final = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _OF_CLOUDS: Final = tuple(
     map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
 )
 """Addresses of services in the networks of clouds, and others of which releases of Python do not agree."""
-_INTERNET: Final = ipaddress.ip_network("2000::/3")
-"""All addresses of version 6 that were assigned to the internet."""
+_INTERNET: Final = ipaddress.ip_network("2000::/3")  # all addresses of version 6 that were assigned to the internet
 _ADVICE: Final = "pass Url(..., private_redirects=True) or --private-redirects to follow it"
 
 
@@ -102,14 +88,8 @@ class _TemporaryError(Exception):
 class HttpFile:
     """A file of an HTTP server; see :class:`~sbformat.io.remote.source.RangedFile`.
 
-    :param url: with the scheme http or https; its ``timeout`` limits what servers take
     :param headers: for the origin of the URL: credentials
     :param limits: ``total_bytes`` limits a file from a server without ranges
-    :param name: what messages call it
-    :param scheme: of the URL that the user named, for messages about credentials
-    :param first_bytes: how many bytes the first request asks for
-    :raises OSError: if it cannot be opened
-    :raises SbformatError: for a redirect that is refused, and an answer that contradicts itself
     """
 
     __slots__ = (
@@ -139,8 +119,7 @@ class HttpFile:
         except ValueError:
             message = f"expected a URL with the name of a server, got {quote(self.name)}"
             raise UnsupportedError(message) from None
-        self._direct: URL | None = None
-        """Where the redirects led, which is asked first from then on."""
+        self._direct: URL | None = None  # where the redirects led, which is asked first from then on
         self.size = 0
         self._etag: str | None = None
         self._modified: str | None = None
@@ -402,10 +381,7 @@ async def _wait(seconds: float) -> None:
 
 
 def _open_file_systems(url: Url) -> tuple[Any, Any]:
-    """Return fsspec's file system for the named origin, and one without credentials for all others.
-
-    fsspec keeps both, with their connections, and closes them when the process ends.
-    """
+    """Return fsspec's file system for the named origin, and one without credentials for all others; it keeps both."""
     scheme = find_scheme(url)
     try:
         import aiohttp  # noqa: F401 -- whether it is there
@@ -413,10 +389,8 @@ def _open_file_systems(url: Url) -> tuple[Any, Any]:
     except ImportError as error:
         raise missing_packages(scheme, error.name) from None
     others = _open_any_session if url.private_redirects else _open_public_session
-    return (
-        fsspec.filesystem(scheme, **{"get_client": _open_named_session, **url.options}),
-        fsspec.filesystem(scheme, get_client=others),
-    )
+    named = fsspec.filesystem(scheme, **{"get_client": _open_named_session, **url.options})
+    return named, fsspec.filesystem(scheme, get_client=others)
 
 
 async def _open_named_session(**kwargs: Any) -> ClientSession:

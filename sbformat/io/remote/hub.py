@@ -17,7 +17,7 @@ from sbformat.immutable import Record
 from sbformat.io.remote.clients import RemoteEntry, call_client, list_by_client, missing_packages, not_found
 from sbformat.io.remote.http import HttpFile, is_private
 from sbformat.io.remote.source import OPENING_BYTES
-from sbformat.io.urls import Url, as_url, copy_options, hide_secrets
+from sbformat.io.urls import HUB_QUERY, Url, as_url, copy_options, hide_secrets
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.rendering import count_noun
 
@@ -37,7 +37,6 @@ _REPOSITORY: Final = re.compile(
 _AUTHOR: Final = re.compile(r"[^/@?*\[]+/?")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TYPES: Final = {None: "model", "models": "model", "datasets": "dataset", "spaces": "space"}
-_QUERY_KEYS: Final = ("author", "tag", "search", "limit")
 
 
 class HubPath(Record):
@@ -45,10 +44,8 @@ class HubPath(Record):
 
     repo_type: str
     repo_id: str
-    revision: str | None
-    """A branch, tag or commit; None for the default branch."""
-    path: str
-    """In the repository; empty for all of it."""
+    revision: str | None  # a branch, tag or commit; None for the default branch
+    path: str  # in the repository; empty for all of it
 
     @property
     def full_id(self) -> str:
@@ -79,11 +76,9 @@ def pin_commit(url: str) -> str:
     place = parse_hub_url(url)
     if place is None or (place.revision is not None and _COMMIT.fullmatch(place.revision)):
         return url
-    commit = call_hub(
-        url, lambda api: api.repo_info(place.repo_id, revision=place.revision, repo_type=place.repo_type)
-    ).sha
-    made = f"{HUB_PREFIX}{place.full_id}@{commit}{'/' if place.path else ''}{place.path}"
-    return copy_options(url, made)
+    given = {"revision": place.revision, "repo_type": place.repo_type}
+    commit = call_hub(url, lambda api: api.repo_info(place.repo_id, **given)).sha
+    return copy_options(url, f"{HUB_PREFIX}{place.full_id}@{commit}{'/' if place.path else ''}{place.path}")
 
 
 def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int = OPENING_BYTES) -> HttpFile:
@@ -100,14 +95,8 @@ def open_hub_file(url: str, limits: Limits = DEFAULT_LIMITS, *, first_bytes: int
     target = f"{endpoint}/{place.full_id}/resolve/{place.revision}/{percent(place.path)}"
     allows_private = given.private_redirects or _is_private_host(endpoint)
     headers = build_hf_headers(token=given.options.get("token"), library_name="sbformat")
-    return HttpFile(
-        Url(target, private_redirects=allows_private, timeout=given.timeout),
-        headers=headers,
-        limits=limits,
-        name=name,
-        scheme=HUB_SCHEME,
-        first_bytes=first_bytes,
-    )
+    made = Url(target, private_redirects=allows_private, timeout=given.timeout)
+    return HttpFile(made, headers=headers, limits=limits, name=name, scheme=HUB_SCHEME, first_bytes=first_bytes)
 
 
 def list_repository(url: str) -> list[RemoteEntry]:
@@ -117,12 +106,8 @@ def list_repository(url: str) -> list[RemoteEntry]:
     """
     place = _find_place(url)
     start = len(f"{place.path}/") if place.path else 0
-    rows = list_by_client(
-        url,
-        lambda: _open_api(url).list_repo_tree(
-            place.repo_id, place.path or None, recursive=True, revision=place.revision, repo_type=place.repo_type
-        ),
-    )
+    given = {"recursive": True, "revision": place.revision, "repo_type": place.repo_type}
+    rows = list_by_client(url, lambda: _open_api(url).list_repo_tree(place.repo_id, place.path or None, **given))
     files = (row for row in rows if hasattr(row, "size"))
     return sorted(RemoteEntry(row.path[start:], row.size, row.lfs.sha256 if row.lfs else row.blob_id) for row in files)
 
@@ -132,10 +117,8 @@ def is_hub_folder(url: str) -> bool:
     place = parse_hub_url(url)
     if place is None or not place.path:
         return True
-    found = call_hub(
-        url,
-        lambda api: api.get_paths_info(place.repo_id, [place.path], revision=place.revision, repo_type=place.repo_type),
-    )
+    given = {"revision": place.revision, "repo_type": place.repo_type}
+    found = call_hub(url, lambda api: api.get_paths_info(place.repo_id, [place.path], **given))
     if not found:
         raise not_found(hide_secrets(url))
     return not hasattr(found[0], "size")
@@ -148,21 +131,14 @@ def find_repositories(url: str) -> list[str]:
     """
     rest = url[len(HUB_PREFIX) :]
     query = parse_qs(rest[1:], keep_blank_values=True) if rest.startswith("?") else {"author": [rest.rstrip("/")]}
-    unknown = [name for name in query if name not in _QUERY_KEYS]
+    unknown = [name for name in query if name not in HUB_QUERY]
     limit = query.get("limit", ["0"])[-1]
     if unknown or not query or not limit.isdecimal():
-        message = f"expected a query of {', '.join(_QUERY_KEYS)}, got {quote(hide_secrets(url))}"
+        message = f"expected a query of {', '.join(HUB_QUERY)}, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
-
-    rows = list_by_client(
-        url,
-        lambda: _open_api(url).list_models(
-            author=query.get("author", [None])[-1],
-            filter=query.get("tag"),
-            search=query.get("search", [None])[-1],
-            limit=int(limit) or None,
-        ),
-    )
+    given: dict[str, Any] = {key: query.get(key, [None])[-1] for key in ("author", "search")}
+    given |= {"filter": query.get("tag"), "limit": int(limit) or None}
+    rows = list_by_client(url, lambda: _open_api(url).list_models(**given))
     return [copy_options(url, HUB_PREFIX + name) for name in sorted(row.id for row in rows)]
 
 

@@ -31,14 +31,13 @@ from sbformat.io.urls import copy_options, find_scheme, hide_secrets, join_url, 
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 
 _WEB: Final = ("http", "https")
 _FILE_SUFFIXES: Final = (*ARCHIVE_SUFFIXES, ".safetensors", ".npz", ".npy", ".json", ".yml", ".yaml")
 """A URL that ends with one of these, and not with a slash, is taken for a file without asking."""
-_HUB_SLASHES: Final = 4
-"""Slashes of ``hf://AUTHOR/NAME/``."""
+_HUB_SLASHES: Final = 4  # slashes of ``hf://AUTHOR/NAME/``
 _MAGIC: Final = ("*", "[")
 
 
@@ -46,21 +45,16 @@ class ListedUrl(Record):
     """An archive that a URL names or that is below it."""
 
     url: str
-    size: int | None
-    """In bytes; None if it was not listed, but named."""
-    version: str | None
-    """Identifies its contents: ETag, checksum or time."""
-    name: str | None = None
-    """Its URL without the commit that ``url`` has, if it was listed at one."""
+    size: int | None  # in bytes; None if it was not listed, but named
+    version: str | None  # identifies its contents: ETag, checksum or time
+    name: str | None = None  # its URL without the commit that ``url`` has, if it was listed at one
 
 
 class RemoteFolder(Record):
     """A folder below a remote folder."""
 
-    name: str
-    """The path from the top; empty for the top itself."""
-    files: tuple[RemoteEntry, ...]
-    """The files directly in it, in the order of their names."""
+    name: str  # the path from the top; empty for the top itself
+    files: tuple[RemoteEntry, ...]  # the files directly in it, in the order of their names
 
 
 def is_folder(url: str) -> bool:
@@ -89,24 +83,22 @@ def pin_folder(url: str) -> str:
 
 
 def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]:
-    """Yield a remote folder and all folders below it, from the top down, in the order of their names.
-
-    :param depth: how many levels of folders below it are listed; by default all
-    """
-    if find_scheme(url) in _WEB:
+    """Yield a remote folder and all folders below it, from the top down, in the order of their names."""
+    scheme = find_scheme(url)
+    if scheme in _WEB:
         message = f"a web server has no folders to list: {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
-    if find_scheme(url) == HUB_SCHEME:
-        yield from (row for row in _group(list_repository(url)) if depth is None or _find_depth(row.name) <= depth)
-        return
-    if find_scheme(url) in S3_SCHEMES and depth is None:
-        yield from _group(_list_keys(url))
+    if scheme == HUB_SCHEME or (scheme in S3_SCHEMES and depth is None):
+        entries = list_repository(url) if scheme == HUB_SCHEME else _list_keys(url)
+        yield from (row for row in _group(entries) if depth is None or _find_depth(row.name) <= depth)
         return
     fs, top = open_file_system(url)
     pending = [""]
     while pending:
         here = pending.pop()
-        rows = call_client(url, lambda here=here: fs.ls(f"{top}/{here}" if here else top, detail=True))  # type: ignore[misc]
+        rows = call_client(url, partial(fs.ls, f"{top}/{here}" if here else top, detail=True))
+        if not rows and not here:
+            raise not_found(hide_secrets(url))
         files, folders = [], []
         listed = f"{top}/{here}".strip("/")
         for row in rows:
@@ -119,14 +111,11 @@ def walk_folder(url: str, *, depth: int | None = None) -> Iterator[RemoteFolder]
                 folders.append(inner)
             elif row["type"] == "file" and name:
                 files.append(RemoteEntry(inner, int(row.get("size") or 0), read_version(row)))
-        if not rows and not here:
-            raise not_found(hide_secrets(url))
         yield RemoteFolder(here, tuple(sorted(files)))
         pending += sorted((name for name in folders if depth is None or _find_depth(name) <= depth), reverse=True)
 
 
 def _find_depth(name: str) -> int:
-    """Return how many levels below the top a folder is."""
     return name.count("/") + 1 if name else 0
 
 
@@ -146,23 +135,17 @@ def iter_files(url: str) -> Iterator[ListedUrl]:
     A URL of a file is one; of a folder, all ``.zip``, ``.pth`` and ``.pkl`` below it and the folders that archives were
     unzipped into; of a pattern (``*``, ``**``, ``[abc]``), what it matches; of a query of the Hub, those of each model.
     """
-    if find_scheme(url) == HUB_SCHEME and _is_query(url):
+    scheme = find_scheme(url)
+    if scheme == HUB_SCHEME and _is_query(url):
         yield from _iter_repositories(url)
     elif is_pattern(url):
         yield from _iter_matches(url)
-    elif is_folder(url):
-        yield from _iter_folder(url)
-    else:
+    elif not is_folder(url):
         yield ListedUrl(url, None, None)
-
-
-def _iter_folder(url: str) -> Iterator[ListedUrl]:
-    """Yield the archives of a folder in the way that its file system lists with the fewest requests."""
-    if find_scheme(url) == HUB_SCHEME:
-        return _iter_commit(url)
-    if find_scheme(url) in S3_SCHEMES:
-        return _iter_archives(url, _iter_complete(_list_keys(url)))
-    return _iter_archives(url, walk_folder(url))
+    elif scheme == HUB_SCHEME:
+        yield from _iter_commit(url)
+    else:  # in the way that its file system lists with the fewest requests
+        yield from _iter_archives(url, _iter_complete(_list_keys(url)) if scheme in S3_SCHEMES else walk_folder(url))
 
 
 def _without_pattern(url: str) -> str:
@@ -184,14 +167,12 @@ def _iter_repositories(url: str) -> Iterator[ListedUrl]:
     if not is_query and any(mark in author for mark in _MAGIC):
         message = f"expected the name of an author before a pattern of repositories, got {quote(hide_secrets(url))}"
         raise UnsupportedError(message)
-    if is_query or not name:
-        repositories, pattern, inner = find_repositories(url), "*", ""
-    else:
-        repositories, pattern = find_repositories(copy_options(url, HUB_PREFIX + author)), f"{author}/{name}"
-    for repository in repositories:
+    pattern = "*" if is_query or not name else f"{author}/{name}"
+    query = url if is_query or not name else copy_options(url, HUB_PREFIX + author)
+    for repository in find_repositories(query):
         if not fnmatchcase(repository[len(HUB_PREFIX) :], pattern):
             continue
-        if inner:
+        if inner and not is_query:
             yield from _iter_matches(join_url(repository, inner))
         else:
             yield from _iter_commit(repository)
@@ -223,7 +204,10 @@ def _iter_archives(
         is_inside = matched is not None and here.startswith(matched)
         if is_inside and _has_data(here, folder.files):
             archive = here
-            yield _describe_unzipped(url, folder.name, folder.files)
+            text = "\n".join(f"{row.name} {row.size} {row.version}" for row in folder.files)
+            digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+            size = sum(row.size for row in folder.files)
+            yield ListedUrl(join_url(url, folder.name) if folder.name else url, size, digest)
             continue
         for row in folder.files:
             is_archive = is_inside and row.name.lower().endswith(ARCHIVE_SUFFIXES)
@@ -281,16 +265,6 @@ def _list_keys(url: str) -> Iterator[RemoteEntry]:
         raise not_found(hide_secrets(url))
 
 
-def _describe_unzipped(url: str, name: str, files: Sequence[RemoteEntry]) -> ListedUrl:
-    """Return a folder that an archive was unzipped into.
-
-    :param name: the path from the top, which ``url`` names; empty for the top itself
-    """
-    text = "\n".join(f"{row.name} {row.size} {row.version}" for row in files)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-    return ListedUrl(join_url(url, name) if name else url, sum(row.size for row in files), digest)
-
-
 def _iter_matches(url: str) -> Iterator[ListedUrl]:
     """Yield the archives that a pattern matches; folders that it matches are listed."""
     base = copy_options(url, _without_pattern(url).rpartition("/")[0])
@@ -320,16 +294,14 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 def _translate(part: str) -> str:
     """Return the regular expression of what is between two slashes."""
-
-    def translate_one(found: re.Match[str]) -> str:
+    made = ""
+    for found in re.finditer(r"(?s)(?P<any>\*+)|\[(?P<not>!?)(?P<set>\]?[^\]]*)\]|.", part):
         if found["any"]:
-            return "[^/]*"
-        if found["set"] is None:
-            return re.escape(found[0])
-        characters = re.sub(r"(?s)(.)(?:-(.))?", translate_range, found["set"])
-        return f"[{'^/' if found['not'] else ''}{characters}]"
-
-    def translate_range(found: re.Match[str]) -> str:
-        return re.escape(found[1]) + (f"-{re.escape(found[2])}" if found[2] else "")
-
-    return re.sub(r"(?s)(?P<any>\*+)|\[(?P<not>!?)(?P<set>\]?[^\]]*)\]|.", translate_one, part)
+            made += "[^/]*"
+        elif found["set"] is None:
+            made += re.escape(found[0])
+        else:
+            ranges = re.findall(r"(?s)(.)(?:-(.))?", found["set"])
+            characters = (re.escape(first) + (f"-{re.escape(last)}" if last else "") for first, last in ranges)
+            made += f"[{'^/' if found['not'] else ''}{''.join(characters)}]"
+    return made

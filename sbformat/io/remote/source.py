@@ -1,7 +1,5 @@
 """``RemoteSource``: the bytes of a remote file, of which only the ranges that are asked for are fetched.
 
-Theory of operation
--------------------
 In: a :class:`RangedFile`, which fetches ranges and refuses a file that is no longer the one that was opened. Out:
 ``size`` and ``view``, as every source has them.
 
@@ -10,11 +8,8 @@ In: a :class:`RangedFile`, which fetches ranges and refuses a file that is no lo
 * Blocks are kept up to 16 MiB, the ones that were used last.
 * A read of 1 MiB or more is fetched as it is, and not kept. If it follows the one before it, more than it asks for is
   fetched, up to 8 MiB: a file that is read from start to end takes few requests and little memory.
-* :meth:`RemoteSource.prefetch` fetches several places together, before they are read one by one.
-
-Example: ``inspect`` of an archive of 200 MB with six entries. Opening fetches the first 64 KiB; the directory is in the
-last block (1 request). It says where the entries start: the blocks around these places (4 requests, sent together) have
-the local headers, and of each ``.pth`` the directory before its end and the pickle after its start.
+* :meth:`RemoteSource.prefetch` fetches several places together, before they are read one by one: ``inspect`` of an
+  archive of 200 MB with six entries takes 1 request for the directory, and 4 that are sent together for the rest.
 """
 
 from __future__ import annotations
@@ -30,43 +25,28 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-BLOCK_BYTES: Final = 1 << 14
-"""Size of the blocks in which small reads are fetched and kept."""
-OPENING_BYTES: Final = 4 * BLOCK_BYTES
-"""Bytes that opening a file fetches from its start."""
-WHOLE_BYTES: Final = 1 << 20
-"""Bytes that opening a file fetches if all of it will be read: most archives are smaller."""
-_KEPT_BYTES: Final = 1 << 24
-"""Bytes of blocks that are kept."""
-_LARGE_READ: Final = 1 << 20
-"""A read of so many bytes is not kept in blocks."""
-_AHEAD_BYTES: Final = 1 << 23
-"""Most bytes that are fetched for a read that follows the one before it."""
-_PIECE_BYTES: Final = 1 << 23
-"""Size of the pieces in which a whole file is fetched."""
+BLOCK_BYTES: Final = 1 << 14  # size of the blocks in which small reads are fetched and kept
+OPENING_BYTES: Final = 4 * BLOCK_BYTES  # bytes that opening a file fetches from its start
+WHOLE_BYTES: Final = 1 << 20  # bytes that opening a file fetches if all of it will be read: most archives are smaller
+_KEPT_BYTES: Final = 1 << 24  # bytes of blocks that are kept
+_LARGE_READ: Final = 1 << 20  # a read of so many bytes is not kept in blocks
+_AHEAD_BYTES: Final = 1 << 23  # most bytes that are fetched for a read that follows the one before it
+_PIECE_BYTES: Final = 1 << 23  # size of the pieces in which a whole file is fetched
 
-Range = tuple[int, int]
-"""First byte, and the one after the last."""
+Range = tuple[int, int]  # first byte, and the one after the last
 
 
 class RangedFile(Protocol):
     """A remote file at the version that it had when it was opened."""
 
     @property
-    def name(self) -> str:
-        """Its URL without secrets."""
-
+    def name(self) -> str: ...  # its URL without secrets
     @property
-    def size(self) -> int:
-        """Number of bytes."""
-
+    def size(self) -> int: ...
     @property
-    def version(self) -> str | None:
-        """The ETag, commit or time that identifies its contents; None if the server gives none."""
-
+    def version(self) -> str | None: ...  # ETag, commit or time; None if the server gives none
     @property
-    def whole(self) -> bytes | bytearray | None:
-        """All bytes, of a server that sends nothing less; None if ranges can be fetched."""
+    def whole(self) -> bytes | bytearray | None: ...  # all bytes, of a server that sends nothing less
 
     def fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | bytearray]:
         """Return the bytes of ranges, each of exactly the length that was asked for."""
@@ -86,17 +66,14 @@ class RemoteSource:
         self._limits = limits
         self._blocks: OrderedDict[int, bytes | bytearray] = OrderedDict()
         self._ahead: tuple[int, bytes | bytearray] = (0, b"")
-        self._end = -1
-        """Where the last large read ended."""
+        self._end = -1  # where the last large read ended
         self._lock = RLock()
         self.size = file.size
-        self.fetched = len(start)
-        """Bytes that were fetched."""
+        self.fetched = len(start)  # bytes that were fetched
         self._keep(0, start)
 
     @property
     def name(self) -> str:
-        """The URL without secrets."""
         return self._file.name
 
     @property
@@ -109,7 +86,6 @@ class RemoteSource:
         return self._file.whole is None
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``."""
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
         if not length:
@@ -130,10 +106,6 @@ class RemoteSource:
             self._drop_blocks()
 
     def load(self, progress: Callable[[int], None] | None = None) -> BytesSource:
-        """Return all bytes of the file, in memory.
-
-        :param progress: called with a number of bytes whenever that many were fetched
-        """
         self._limits.check("total_bytes", self.size)
         if self._file.whole is not None:
             if progress is not None:
@@ -155,7 +127,6 @@ class RemoteSource:
         return BytesSource(data)
 
     def with_limits(self, limits: Limits) -> RemoteSource:
-        """Return the same file with other limits."""
         return RemoteSource(self._file, limits=limits)
 
     # -- blocks ---------------------------------------------------------------------------------------
@@ -178,17 +149,16 @@ class RemoteSource:
 
     def _fetch_blocks(self, numbers: Iterable[int]) -> None:
         """Fetch those blocks that are missing; neighbours are one range."""
-        ranges: list[list[int]] = []
+        ranges: list[Range] = []
         for number in numbers:
             if number in self._blocks:
                 continue
             start, stop = number * BLOCK_BYTES, min((number + 1) * BLOCK_BYTES, self.size)
             if ranges and ranges[-1][1] == start:
-                ranges[-1][1] = stop
-            else:
-                ranges.append([start, stop])
+                start, _ = ranges.pop()
+            ranges.append((start, stop))
         if ranges:
-            for (start, _), data in zip(ranges, self._fetch([(start, stop) for start, stop in ranges])):
+            for (start, _), data in zip(ranges, self._fetch(ranges)):
                 self._keep(start, data)
 
     def _keep(self, start: int, data: bytes | bytearray) -> None:
@@ -222,8 +192,7 @@ class RemoteSource:
         for (start, stop), data in zip(ranges, found):
             self.fetched += len(data)
             if len(data) != stop - start:  # a file system that did not notice it
-                message = (
-                    f"{quote(self.name)} was cut off or has changed: expected {stop - start} bytes, got {len(data)}"
-                )
+                found_bytes = f"expected {stop - start} bytes, got {len(data)}"
+                message = f"{quote(self.name)} was cut off or has changed: {found_bytes}"
                 raise ContainerError(message, offset=start)
         return found

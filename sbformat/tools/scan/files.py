@@ -209,9 +209,7 @@ class FileScanner(PickleScanner):
             return
         try:
             source = data if isinstance(data, InflatedSource) else BytesSource(data)
-            container = Container(
-                source, budget=self.budget, names="record", entry_limit="inner_entries", unchecked_crc=True
-            )
+            container = Container(source, budget=self.budget, names="record", unchecked_crc=True)
         except SbformatError as error:
             self.add(location.broken(error))
             self._scan_recovered(first_bytes(data), location, depth)

@@ -60,7 +60,7 @@ from sbformat.known.types import (
 )
 from sbformat.pkl import Pickle
 from sbformat.pkl.decode import Attempt, trace
-from sbformat.pkl.encode import render_arguments
+from sbformat.pkl.disassembly import render_arguments
 from sbformat.pkl.numpy import ArrayInfo, reaches_memory
 from sbformat.pkl.tree import (
     BYTES,

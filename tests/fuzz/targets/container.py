@@ -40,7 +40,7 @@ def one_input(data: bytes) -> None:
 
 
 def _container(data: bytes | RemoteSource) -> Container:
-    return Container(data, names="record", entry_limit="inner_entries")
+    return Container(data, names="record")
 
 
 def _check_tiles(found: Container) -> None:

@@ -11,8 +11,9 @@ from sbformat import LimitError, PickleError, SbformatError, scan
 from sbformat.errors import escape
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
-from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt, decode_pickle, encode_pickle, trace
+from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt, decode_pickle, trace
 from sbformat.pkl.disassembly import opcodes, tree
+from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.out_of_core import decode_large
 from sbformat.values import decode_blob, encode
 from sbformat.values.render import render_json, render_line
