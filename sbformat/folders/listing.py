@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import struct
-from functools import partial
 from typing import IO, TYPE_CHECKING, Final
 
 from sbformat.constants import (
@@ -113,15 +112,47 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     :param limits: for opening one file
     :param leave_out: real paths of folders that are not listed
     """
+    names = sorted(walk_files(top, leave_out), key=order_key)
     if is_remote(top):
-        return [_list_remote(top, name, limits) for name in sorted(_walk_remote(top), key=order_key)]
-    names = sorted(_walk(top, leave_out), key=order_key)
-    linked = {os.path.realpath(path) for path in map(partial(join_path, top), names) if os.path.islink(path)}
-    return [_list_file(top, name, limits, linked) for name in names]
+        # opening a file costs a request: only by the name of an archive, or without a suffix, as unzipped archives are
+        return [
+            classify_file(join_path(top, name), limits, name)
+            if has_usual_suffix(name) or "." not in name.rpartition("/")[2]
+            else ListedFile(name, None, "", "")
+            for name in names
+        ]
+    paths = {name: join_path(top, name) for name in names}
+    # what a link in the folder leads to, such as the blobs of the Hugging Face cache, is opened by the link's name only
+    linked = {os.path.realpath(path) for path in paths.values() if os.path.islink(path)}
+    files = []
+    for name, path in paths.items():
+        if has_usual_suffix(name) or os.path.isdir(path):
+            files.append(classify_file(path, limits, name))
+        elif not os.path.islink(path) and os.path.realpath(path) in linked:
+            files.append(ListedFile(name, None, "", ""))
+        else:
+            files.append(_list_unusual(path, name, limits))
+    return files
 
 
-def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
+def walk_files(top: str, leave_out: Collection[str] = (), near: str | None = None) -> Iterator[str]:
+    """Yield the names of files and unzipped archives of a folder and those below it; hidden ones are left out.
+
+    :param leave_out: real paths of folders that are not listed
+    :param near: the name of a folder directly in the top, or an empty text for the top: list only folders in which the
+        files of its agents can be, directly in the top or in it; then links may lead out of the folder
+    """
+    return (_walk_remote if is_remote(top) else _walk_local)(top, leave_out, near)
+
+
+def _walk_local(top: str, leave_out: Collection[str], near: str | None) -> Iterator[str]:
     roots = find_roots(top)
+
+    def is_file(item: os.DirEntry[str]) -> bool:
+        if near is not None or not item.is_symlink():
+            return item.is_file()
+        return os.path.isfile(item.path) and is_within(item.path, roots)
+
     folders = [""]
     while folders:
         here = folders.pop()
@@ -131,68 +162,39 @@ def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
         except OSError:
             if not here:
                 raise
-            yield here
+            if near is None:
+                yield here
             continue
-        if here and any(item.name == DATA_ENTRY and _is_file(item, roots) for item in items):
+        if here and any(item.name == DATA_ENTRY and is_file(item) for item in items):
             yield here  # an unzipped archive
             continue
         for item in items:
             name = f"{here}/{item.name}" if here else item.name
             if item.is_dir(follow_symlinks=False):
-                if os.path.realpath(item.path) not in leave_out:
+                is_place = near is None or here in ("", near)
+                if is_place and os.path.realpath(item.path) not in leave_out:
                     folders.append(name)
-            elif _is_file(item, roots):
+            elif is_file(item):
                 yield name
 
 
-def _walk_remote(top: str) -> Iterator[str]:
-    """Yield the names of the files of a remote folder, and of unzipped archives; hidden ones are left out."""
+def _walk_remote(top: str, _: Collection[str], near: str | None) -> Iterator[str]:
     from sbformat.io.remote.listing import walk_folder
 
     archive = None
-    for folder in walk_folder(top):
+    for folder in walk_folder(top, depth=None if near is None else 2 if near else 1):
         if any(part.startswith(".") for part in folder.name.split("/")):
             continue
         if archive is not None and folder.name.startswith(f"{archive}/"):
             continue
+        if near is not None and "/" in folder.name and not folder.name.startswith(f"{near}/"):
+            continue
         names = [row.name for row in folder.files]
-        if folder.name and f"{folder.name}/{DATA_ENTRY}" in names:
+        if folder.name not in ("", near) and f"{folder.name}/{DATA_ENTRY}" in names:
             archive = folder.name
             yield folder.name
             continue
         yield from (name for name in names if not name.rpartition("/")[2].startswith("."))
-
-
-def _list_remote(top: str, name: str, limits: Limits) -> ListedFile:
-    """Return a file of a remote folder. One that is called otherwise than an archive is not opened: it costs a request.
-
-    An unzipped archive has no suffix; a file without one is opened, too.
-    """
-    if has_usual_suffix(name) or "." not in name.rpartition("/")[2]:
-        return classify_file(join_path(top, name), limits, name)
-    return ListedFile(name, None, "", "")
-
-
-def _is_file(item: os.DirEntry[str], roots: tuple[str, ...]) -> bool:
-    """Return whether it is a regular file, or a link to one that belongs to the folder."""
-    if item.is_symlink():
-        return os.path.isfile(item.path) and is_within(item.path, roots)
-    return item.is_file(follow_symlinks=False)
-
-
-def _list_file(top: str, name: str, limits: Limits, linked: Collection[str]) -> ListedFile:
-    """Return a file of a folder. One that is called otherwise than an archive is opened if it starts like one.
-
-    Such a file is listed with its kind if it is an agent, statistics or a replay buffer, and as damaged if the first
-    entry of a zip is one of an agent. Otherwise it is a file of another program, such as a document. What a link in the
-    folder leads to, such as the ``blobs`` of the Hugging Face cache, is opened by the name of the link only.
-    """
-    path = join_path(top, name)
-    if has_usual_suffix(name) or os.path.isdir(path):
-        return classify_file(path, limits, name)
-    if not os.path.islink(path) and os.path.realpath(path) in linked:
-        return ListedFile(name, None, "", "")
-    return _list_unusual(path, name, limits)
 
 
 def is_known_by_content(path: str, limits: Limits = DEFAULT_LIMITS) -> bool:

@@ -18,7 +18,7 @@ from sbformat.io.opening import join_path, read_start
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sbformat.limits import Limits
 
@@ -68,13 +68,9 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
         import yaml
     except ImportError:
         raise UnsupportedError(MISSING_EXTRA) from None
-    data = read_start(path, MAX_BYTES + 1)
-    Budget(limits).spend("total_bytes", len(data))
-    if len(data) > MAX_BYTES:
-        message = f"expected settings of at most {MAX_BYTES:,} bytes"
-        raise UnsupportedError(message)
+    data = _read_file(path, "settings", Budget(limits))
     try:
-        found = _Builder().build(_bound(yaml.parse(data, Loader=yaml.SafeLoader)))
+        found = _build(yaml.parse(data, Loader=yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeError, RecursionError, ValueError, OverflowError) as error:
         if isinstance(error, SbformatError):
             raise
@@ -94,11 +90,17 @@ def read_results(path: str, limits: Limits) -> dict[str, Any]:
     """
     from sbformat.data import parse_object
 
+    return parse_object(_read_file(path, "results"), Budget(limits))
+
+
+def _read_file(path: str, what: str, budget: Budget | None = None) -> bytes:
     data = read_start(path, MAX_BYTES + 1)
+    if budget is not None:
+        budget.spend("total_bytes", len(data))
     if len(data) > MAX_BYTES:
-        message = f"expected results of at most {MAX_BYTES:,} bytes"
+        message = f"expected {what} of at most {MAX_BYTES:,} bytes"
         raise UnsupportedError(message)
-    return parse_object(data, Budget(limits))
+    return data
 
 
 class Normalization(Record):
@@ -133,14 +135,10 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
             continue
         try:
             values = read_settings(join_path(top, name), limits)
-        except SbformatError as error:
-            is_missing = error.message == MISSING_EXTRA
-            not_read = f"{quote(name)} was not read ({error.message})"
-            return Normalization(None, not_read=not_read, is_unreadable=is_missing)
-        except OSError as error:
-            return Normalization(
-                None, not_read=f"{quote(name)} was not read ({error.strerror or type(error).__name__})"
-            )
+        except (SbformatError, OSError) as error:
+            why = error.message if isinstance(error, SbformatError) else error.strerror or type(error).__name__
+            not_read = f"{quote(name)} was not read ({why})"
+            return Normalization(None, not_read=not_read, is_unreadable=why == MISSING_EXTRA)
         if "normalize" in values:
             is_normalized = _means_normalized(values["normalize"])
             return Normalization(is_normalized, f"normalize in {quote(name)} says so", is_stated=True)
@@ -163,50 +161,34 @@ def _means_normalized(value: object) -> bool | None:
     return True if isinstance(value, (int, float)) else None
 
 
-def _bound(events: Iterator[Any]) -> Iterator[Any]:
-    """Yield events up to the largest number of them."""
+def _build(events: Iterable[Any]) -> Any:
+    """Return the value of the first document; None for an empty text."""
+    anchors: dict[str, Any] = {}
+    items: list[Any] = []
+    stack: list[tuple[list[Any], Any]] = []
     for count, event in enumerate(events):
         if count >= MAX_EVENTS:
             message = f"expected settings of at most {MAX_EVENTS:,} values"
             raise UnsupportedError(message)
-        yield event
-
-
-class _Builder:
-    """Makes values of the events of the first document."""
-
-    def __init__(self) -> None:
-        self._anchors: dict[str, Any] = {}
-
-    def build(self, events: Iterator[Any]) -> Any:
-        """Return the value of the first document; None for an empty text."""
-        root: list[Any] = []
-        stack: list[tuple[list[Any], Any]] = []
-        items = root
-        for event in events:
-            kind = type(event).__name__
-            if kind in ("SequenceStartEvent", "MappingStartEvent"):
-                if len(stack) >= MAX_DEPTH:
-                    message = f"expected settings of at most {MAX_DEPTH} levels"
-                    raise UnsupportedError(message)
-                stack.append((items, event))
-                items = []
-            elif kind in ("SequenceEndEvent", "MappingEndEvent"):
-                made, (items, start) = items, stack.pop()
-                items.append(_make_collection(start, made, is_mapping=kind == "MappingEndEvent"))
-            elif kind == "ScalarEvent":
-                items.append(self._make_scalar(event))
-            elif kind == "AliasEvent":
-                items.append(self._anchors.get(event.anchor, Opaque(f"*{event.anchor}")))
-            elif kind == "DocumentEndEvent":
-                break
-        return root[0] if root else None
-
-    def _make_scalar(self, event: Any) -> Any:
-        value = _resolve_scalar(event)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = value
-        return value
+        kind = type(event).__name__
+        if kind in ("SequenceStartEvent", "MappingStartEvent"):
+            if len(stack) >= MAX_DEPTH:
+                message = f"expected settings of at most {MAX_DEPTH} levels"
+                raise UnsupportedError(message)
+            stack.append((items, event))
+            items = []
+        elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+            made, (items, start) = items, stack.pop()
+            items.append(_make_collection(start, made, is_mapping=kind == "MappingEndEvent"))
+        elif kind == "ScalarEvent":
+            items.append(_resolve_scalar(event))
+            if event.anchor is not None:
+                anchors[event.anchor] = items[-1]
+        elif kind == "AliasEvent":
+            items.append(anchors.get(event.anchor, Opaque(f"*{event.anchor}")))
+        elif kind == "DocumentEndEvent":
+            break
+    return items[0] if items else None
 
 
 def _make_collection(start: Any, items: list[Any], *, is_mapping: bool) -> Any:
@@ -249,6 +231,3 @@ def _resolve_scalar(event: Any) -> Any:
     if _FLOAT.fullmatch(text):
         return float(text.replace("_", ""))
     return text
-
-
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_EVENTS", "Opaque", "read_normalize", "read_settings"]
