@@ -22,27 +22,3 @@ Worked example, a folder of rl_zoo3::
     Pendulum-v1/vecnormalize.pkl
     evaluations.npz                        another file: evaluations of EvalCallback
 """
-
-from sbformat.folders.agents import (
-    AgentFiles,
-    ChosenAgent,
-    FolderReport,
-    OtherFile,
-    Role,
-    choose_agent,
-    find_agent,
-    find_in_folder,
-    inspect_folder,
-)
-
-__all__ = [
-    "AgentFiles",
-    "ChosenAgent",
-    "FolderReport",
-    "OtherFile",
-    "Role",
-    "choose_agent",
-    "find_agent",
-    "find_in_folder",
-    "inspect_folder",
-]

@@ -159,7 +159,6 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
     """Return the agent of a folder; None for what is not a folder, an unzipped archive, and a folder without agents.
 
     :param source: any source of :func:`sbformat.read`
-    :param limits: for each file
     """
     if not is_folder(source) or has_file(source, DATA_ENTRY):
         return None
@@ -248,9 +247,6 @@ def find_normalization(top: str, agent: AgentFiles, limits: Limits) -> tuple[Nor
     """Return whether observations were normalized, and why that is not known (FOLDERS.md 21).
 
     The settings say so, or the last observation in the archive, if it was certainly normalized.
-
-    :param top: the folder
-    :param limits: for each file
     """
     from sbformat.formats.normalized import is_surely_normalized
     from sbformat.formats.opener import open_archive

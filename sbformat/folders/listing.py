@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import (
     DATA_ENTRY,
@@ -44,34 +44,24 @@ def is_other_zip(path: str) -> bool:
     The names are those that ``zipfile`` finds, which SB3 and torch's users read zips with: a damaged archive, and one
     in a folder of its zip, are not other zips.
 
-    :param path: of a file that could not be read as an archive
     """
     import zipfile
 
+    expected = zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError
+    opened: Any = to_path(path) if not is_remote(path) else None
     try:
-        with zipfile.ZipFile(_open(path)) as file:
+        if opened is None:
+            source = open_source(path)
+            opened = io.BytesIO(source.view(0, source.size))
+        with zipfile.ZipFile(opened) as file:
             names = [name.rpartition("/")[2].casefold() for name in file.namelist()]
-    except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
+    except (*expected, SbformatError):
         return False
     return not any(map(_is_of_agent, names))
 
 
-def _open(path: str) -> str | os.PathLike[str] | IO[bytes]:
-    """Return what ``zipfile`` opens: the path, or the bytes of a remote file."""
-    if not is_remote(path):
-        return to_path(path)
-    try:
-        source = open_source(path)
-        return io.BytesIO(source.view(0, source.size))
-    except SbformatError as error:
-        raise OSError from error
-
-
-def is_zip_of_agent(head: bytes) -> bool:
-    """Return whether the first entry of a zip, which may be damaged, is one of an agent.
-
-    :param head: the first bytes of the file
-    """
+def _is_zip_of_agent(head: bytes) -> bool:
+    """Return whether the first entry of a zip, which may be damaged, is one of an agent."""
     if not head.startswith(LOCAL_SIGNATURE) or len(head) < _HEADER_BYTES:
         return False
     length = int.from_bytes(head[_NAME_LENGTH : _NAME_LENGTH + 2], "little")
@@ -95,11 +85,11 @@ class ListedFile(Record):
 
     name: str
     """The path from the top of the folder, with slashes."""
-    kind: Kind | None
+    kind: Kind | None = None
     """None for a file that is not one of those that sbformat reads."""
-    outcome: str
+    outcome: str = ""
     """The kind of error of a file that may be an archive and could not be read; otherwise empty."""
-    message: str
+    message: str = ""
     """Why it could not be read."""
 
 
@@ -109,7 +99,6 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     Hidden files and folders are left out, and links that lead out of the folder or to folders.
 
     :param top: the folder, which may be remote; then files with other suffixes than those of archives are not opened
-    :param limits: for opening one file
     :param leave_out: real paths of folders that are not listed
     """
     names = sorted(walk_files(top, leave_out), key=order_key)
@@ -118,7 +107,7 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
         return [
             classify_file(join_path(top, name), limits, name)
             if has_usual_suffix(name) or "." not in name.rpartition("/")[2]
-            else ListedFile(name, None, "", "")
+            else ListedFile(name)
             for name in names
         ]
     paths = {name: join_path(top, name) for name in names}
@@ -129,7 +118,7 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
         if has_usual_suffix(name) or os.path.isdir(path):
             files.append(classify_file(path, limits, name))
         elif not os.path.islink(path) and os.path.realpath(path) in linked:
-            files.append(ListedFile(name, None, "", ""))
+            files.append(ListedFile(name))
         else:
             files.append(_list_unusual(path, name, limits))
     return files
@@ -198,30 +187,27 @@ def _walk_remote(top: str, _: Collection[str], near: str | None) -> Iterator[str
 
 
 def is_known_by_content(path: str, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether a file that is called otherwise than an archive is an agent, statistics or a replay buffer.
-
-    :param path: of a file
-    :param limits: for opening it, which is done only if it starts like one
-    """
+    """Return whether a file that is called otherwise than an archive is an agent, statistics or a replay buffer."""
     file = _list_unusual(path, path, limits)
     return file.kind is not None or bool(file.outcome)
 
 
 def _list_unusual(path: str, name: str, limits: Limits) -> ListedFile:
-    """Return a file that is called otherwise than an archive, with its kind if it is one of those to look for."""
+    """Return a file that is called otherwise than an archive, opened if it starts like one.
+
+    It has a kind if it is an agent, statistics or a replay buffer, and is damaged if the first entry of a zip is one of
+    an agent. Otherwise it is a file of another program, such as a document.
+    """
     head = _read_head(path)
     if head.startswith((LOCAL_SIGNATURE, _PICKLE)):
         file = classify_file(path, limits, name)
-        if file.kind in _WANTED or (file.outcome and is_zip_of_agent(head)):
+        if file.kind in _WANTED or (file.outcome and _is_zip_of_agent(head)):
             return file
-    return ListedFile(name, None, "", "")
+    return ListedFile(name)
 
 
 def starts_like_pickle(path: str) -> bool:
-    """Return whether a file begins as a pickle does.
-
-    :param path: of a file; one that cannot be opened does not
-    """
+    """Return whether a file begins as a pickle does; one that cannot be opened does not."""
     return _read_head(path).startswith(_PICKLE)
 
 
@@ -234,15 +220,13 @@ def _read_head(path: str) -> bytes:
 
 
 def classify_file(path: str, limits: Limits, name: str | None = None) -> ListedFile:
-    """Return a file with its kind, for which it is opened; its arrays are not read.
+    """Return a file or unzipped archive with its kind, for which it is opened; its arrays are not read.
 
-    :param path: of a file, or of an unzipped archive
-    :param limits: for opening it
     :param name: its name in the result; by default the path
     """
     name = path if name is None else name
     try:
-        return ListedFile(name, open_archive(path, Budget(limits), in_memory=False).format, "", "")
+        return ListedFile(name, open_archive(path, Budget(limits), in_memory=False).format)
     except UnsupportedError as error:  # another format
         return ListedFile(name, None, "", error.message)
     except SbformatError as error:

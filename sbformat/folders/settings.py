@@ -59,11 +59,7 @@ class OrderedSettings(dict[str, Any]):
 
 
 def read_settings(path: str, limits: Limits) -> dict[str, Any]:
-    """Return the values of a file of settings.
-
-    :param path: of the file
-    :param limits: bytes are charged to ``total_bytes``
-    """
+    """Return the values of a file of settings."""
     try:
         import yaml
     except ImportError:
@@ -83,11 +79,7 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
 
 
 def read_results(path: str, limits: Limits) -> dict[str, Any]:
-    """Return the values of a ``results.json``, in which the Hugging Face tools store the reward of an evaluation.
-
-    :param path: of the file
-    :param limits: for JSON
-    """
+    """Return the values of a ``results.json``, in which the Hugging Face tools store the reward of an evaluation."""
     from sbformat.data import parse_object
 
     return parse_object(_read_file(path, "results"), Budget(limits))
@@ -124,10 +116,6 @@ def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> Normali
     In a ``config.yml`` that rl_zoo3 wrote, no ``normalize`` is false: rl_zoo3 evaluates such an agent without
     statistics, also if there are some. Such a file is an ``OrderedDict`` of pairs, or has ``n_timesteps`` and
     ``policy``.
-
-    :param top: the folder
-    :param settings: paths in it
-    :param limits: for each file
     """
     for name in settings:
         last = name.rpartition("/")[2]

@@ -33,8 +33,6 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
     An agent, statistics or a replay buffer whose name is not that of an archive is found by what it starts with. Names
     are sorted in each folder. A folder without an archive is yielded itself, and so is one below it that cannot be
     listed: reading it gives the error.
-
-    :param paths: files and folders
     """
     for path in paths:
         found = _list_remote(path) if is_remote(path) else _walk(path) if os.path.isdir(path) else iter(())
@@ -96,8 +94,6 @@ class StatisticsFinder:
     ::
 
         StatisticsFinder().find("logs/ppo/best_model.zip")  # 'vecnormalize.pkl'
-
-    :param limits: for opening one file
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -154,4 +150,4 @@ def _list_places(top: str, near: str, limits: Limits) -> Index | None:
     for name, path in paths.items():
         if name not in found and (name in folders or has_usual_suffix(name)):
             found[name] = classify_file(path, limits, name)
-    return Index(found.get(name) or ListedFile(name, None, "", "") for name in paths)
+    return Index(found.get(name) or ListedFile(name) for name in paths)

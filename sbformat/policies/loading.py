@@ -220,7 +220,7 @@ def resolve_folder(
     """
     if not is_folder(source):
         return source, vecnormalize, False, ""
-    from sbformat.folders import find_in_folder
+    from sbformat.folders.agents import find_in_folder
 
     chosen = find_in_folder(source, limits)
     if chosen is None:

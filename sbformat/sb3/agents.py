@@ -21,7 +21,7 @@ from sbformat.archive.kinds import SB3_ARCHIVES
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote, require_names
-from sbformat.folders import find_in_folder
+from sbformat.folders.agents import find_in_folder
 from sbformat.known.algorithms import ALGORITHMS
 from sbformat.known.changes import ACTOR_EXTRACTOR, BRANCH_EXTRACTORS, ONE_NETWORK_OPTIMIZER, RENAMED, parse_target
 from sbformat.known.sb3 import HER_BUFFER, SCHEDULE_KEYS
