@@ -27,18 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-TEXT: Final = "#000001"
-MUTED: Final = "#000002"
-LINE: Final = "#000003"
-SERIES_1: Final = "#000004"
-SERIES_2: Final = "#000005"
+TEXT, MUTED, LINE, SERIES_1, SERIES_2 = "#000001", "#000002", "#000003", "#000004", "#000005"
 _COLOURS: Final = {
-    TEXT: "var(--text)",
-    MUTED: "var(--muted)",
-    LINE: "var(--line)",
-    SERIES_1: "var(--series-1)",
+    TEXT: "var(--text)", MUTED: "var(--muted)", LINE: "var(--line)", SERIES_1: "var(--series-1)",
     SERIES_2: "var(--series-2)",
-}
+}  # fmt: skip
 """The colours to draw with, and what they become: variables of the page's style sheet."""
 _ELEMENTS: Final = frozenset({"svg", "g", "defs", "clipPath", "path", "rect", "use", "text", "tspan"})
 _ATTRIBUTES: Final = frozenset({
@@ -59,31 +52,13 @@ _LEAST: Final = 1e-100
 _MARGIN: Final = 1e-3
 """Above and below equal numbers, the part of them that the axis shows."""
 _SETTINGS: Final = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "sbformat",
-    "svg.image_inline": True,
-    "text.usetex": False,
-    "font.size": 9,
-    "axes.edgecolor": LINE,
-    "axes.facecolor": "none",
-    "axes.grid.axis": "y",
-    "axes.labelcolor": MUTED,
-    "axes.linewidth": 1,
-    "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.unicode_minus": True,
-    "figure.facecolor": "none",
-    "grid.color": LINE,
-    "grid.linewidth": 0.75,
-    "path.simplify": False,
-    "xtick.color": LINE,
-    "xtick.labelcolor": MUTED,
-    "xtick.major.size": 3,
-    "ytick.color": LINE,
-    "ytick.labelcolor": MUTED,
-    "ytick.major.size": 0,
-}
+    "svg.fonttype": "none", "svg.hashsalt": "sbformat", "svg.image_inline": True, "text.usetex": False, "font.size": 9,
+    "axes.edgecolor": LINE, "axes.facecolor": "none", "axes.grid.axis": "y", "axes.labelcolor": MUTED,
+    "axes.linewidth": 1, "axes.spines.left": False, "axes.spines.right": False, "axes.spines.top": False,
+    "axes.unicode_minus": True, "figure.facecolor": "none", "grid.color": LINE, "grid.linewidth": 0.75,
+    "path.simplify": False, "xtick.color": LINE, "xtick.labelcolor": MUTED, "xtick.major.size": 3,
+    "ytick.color": LINE, "ytick.labelcolor": MUTED, "ytick.major.size": 0,
+}  # fmt: skip
 """Settings of matplotlib over its defaults: those of the user do not change a page."""
 
 
