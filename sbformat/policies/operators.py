@@ -104,8 +104,8 @@ class Operator(Record):
     in_place: bool = False
     """Whether the result may replace the first operand in memory."""
     view: str = ""
-    """The function that returns the result as a view of the operand, if it is one, after ``view_``: in
-    :mod:`sbformat.policies.run.kernels` and :mod:`sbformat.policies.c.calls`."""
+    """How the result is a view of the operand, if it is one: the function of :mod:`sbformat.policies.run.kernels` after
+    ``view_``, and a case of :func:`sbformat.policies.c.calls.find_view`."""
     moves: bool = False
     """Whether items are only copied or converted, which every back end does with every dtype."""
     batch: Literal["one", "all", "none"] = "one"

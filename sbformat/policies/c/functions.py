@@ -47,6 +47,20 @@ static void {function}(int32_t n, {result} *out{parameters})
 }}
 """
 
+_SOFTMAX_START: Final = """\
+/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
+static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
+{{
+    int32_t at, i;
+    for (at = 0; at < outer * inner; at++) {{
+        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
+        float greatest = in[start], sum = 0.0f;
+        for (i = start; i < end; i += inner) {{
+            greatest = in[i] > greatest ? in[i] : greatest;
+        }}
+        for (i = start; i < end; i += inner) {{
+"""
+
 FUNCTIONS: Final[Mapping[str, str]] = {
     "copy": """\
 static void {function}(int32_t n, {type} *out, const {type} *in, int32_t step)
@@ -184,18 +198,8 @@ static void {function}(int32_t n, float *out, const float *in, const float *scal
     }}
 }}
 """,
-    "softmax": """\
-/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
-static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
-{{
-    int32_t at, i;
-    for (at = 0; at < outer * inner; at++) {{
-        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
-        float greatest = in[start], sum = 0.0f;
-        for (i = start; i < end; i += inner) {{
-            greatest = in[i] > greatest ? in[i] : greatest;
-        }}
-        for (i = start; i < end; i += inner) {{
+    "softmax": _SOFTMAX_START
+    + """\
             out[i] = expf(in[i] - greatest);
             sum += out[i];
         }}
@@ -205,18 +209,8 @@ static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, cons
     }}
 }}
 """,
-    "log_softmax": """\
-/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
-static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
-{{
-    int32_t at, i;
-    for (at = 0; at < outer * inner; at++) {{
-        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
-        float greatest = in[start], sum = 0.0f;
-        for (i = start; i < end; i += inner) {{
-            greatest = in[i] > greatest ? in[i] : greatest;
-        }}
-        for (i = start; i < end; i += inner) {{
+    "log_softmax": _SOFTMAX_START
+    + """\
             sum += expf(in[i] - greatest);
         }}
         sum = logf(sum);
