@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.io.opening import SourceLike
-    from sbformat.policies.export.files import Port
     from sbformat.policies.export.lowering import Lowered
     from sbformat.policies.graph import Node
     from sbformat.policies.operators import Shape
@@ -65,18 +64,16 @@ _WIDER: Final = {
 def translate(lowered: Lowered, opset: int, batch: int | None) -> Writer:
     """Return the steps and initializers of a model.
 
-    :param lowered: the graph
-    :param opset: from 13
     :param batch: the size of a batch; None when it is not fixed
     """
     writer = Writer(lowered, opset, batch)
     clips = find_clips(lowered)
     skipped = {clip.inner for clip in clips.values()}
     for node in lowered.nodes:
-        if node.name in clips:
-            value, *bounds = clips[node.name][1:]
-            names = [writer.add_numbers(bound, "bound") for bound in bounds]
-            writer.add_result(node, "Clip", [writer.find(value).name, *names])
+        clip = clips.get(node.name)
+        if clip is not None:
+            bounds = [writer.add_numbers(bound, "bound") for bound in (clip.low, clip.high)]
+            writer.add_result(node, "Clip", [writer.find(clip.value).name, *bounds])
         elif node.name not in skipped:
             _translate_node(writer, node)
     writer.add_outputs()
@@ -87,8 +84,9 @@ def _translate_node(writer: Writer, node: Node) -> None:
     values = [writer.find(name) for name in node.inputs]
     row = OPERATORS[node.op]
     wide = None if row.moves else _WIDER.get(values[-1].dtype)
-    if 0 in node.shape:
-        _make_empty(writer, node)
+    if 0 in node.shape:  # a Reshape to 0 would mean something else
+        empty = writer.add_numbers(np.empty((1, *node.shape), node.dtype), "empty")
+        writer.add_result(node, "Expand", [empty, writer.add_shape(node.shape, node.name)])
     elif row.onnx > writer.opset:
         _add_parts(writer, node, values)
     elif wide is not None:
@@ -119,21 +117,15 @@ def add_plain(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 def _refer(writer: Writer, node: Node, values: Sequence[Value]) -> list[str]:
     """Return the names of operands; those of an elementwise operator have as many axes as the result, or broadcast."""
-    is_elementwise = OPERATORS[node.op].is_elementwise
-    return [_add_axes(writer, node, value) if is_elementwise else writer.refer(value) for value in values]
-
-
-def _add_axes(writer: Writer, node: Node, value: Value) -> str:
-    missing = len(node.shape) - len(value.shape)
-    if value.array is not None or not missing:
-        return writer.refer(value)
-    return writer.add_part(node, "Unsqueeze", [value.name, writer.add_axes(range(1, 1 + missing))])
-
-
-def _make_empty(writer: Writer, node: Node) -> None:
-    """Make a value without items, of which a Reshape to 0 would mean something else."""
-    empty = writer.add_numbers(np.empty((1, *node.shape), node.dtype), "empty")
-    writer.add_result(node, "Expand", [empty, writer.add_shape(node.shape, node.name)])
+    names = []
+    for value in values:
+        missing = len(node.shape) - len(value.shape) if OPERATORS[node.op].is_elementwise else 0
+        if value.array is not None or not missing:
+            names.append(writer.refer(value))
+        else:
+            axes = writer.add_axes(range(1, 1 + missing))
+            names.append(writer.add_part(node, "Unsqueeze", [value.name, axes]))
+    return names
 
 
 def _compute_wide(writer: Writer, node: Node, values: Sequence[Value], wide: str) -> None:
@@ -192,13 +184,14 @@ def add_reshape(writer: Writer, node: Node, values: Sequence[Value]) -> None:
 
 def add_concat(writer: Writer, node: Node, values: Sequence[Value]) -> None:
     """Every operand has a batch axis of the same size."""
-    names = [_repeat(writer, node, value) if value.array is not None else value.name for value in values]
+    names = []
+    for value in values:
+        if value.array is None:
+            names.append(value.name)
+        else:
+            operands = [writer.refer(value), writer.add_shape(value.shape, node.name)]
+            names.append(writer.add_part(node, "Expand", operands))
     writer.add_result(node, "Concat", names, **node.attributes)
-
-
-def _repeat(writer: Writer, node: Node, value: Value) -> str:
-    """Repeat a constant for each item of the batch."""
-    return writer.add_part(node, "Expand", [writer.refer(value), writer.add_shape(value.shape, node.name)])
 
 
 def add_slice(writer: Writer, node: Node, values: Sequence[Value]) -> None:
@@ -354,10 +347,7 @@ class Writer:
         self._batch_size = ""
 
     def find(self, name: str) -> Value:
-        """Return an operand.
-
-        :param name: in the lowered graph
-        """
+        """Return an operand by its name in the lowered graph."""
         array = self._lowered.constants.get(name)
         return self._values[name] if array is None else Value(name, array.dtype.name, array.shape, array)
 
@@ -382,10 +372,7 @@ class Writer:
         return self._numbers[key]
 
     def add_number(self, name: str, number: Array, what: str) -> None:
-        """Make a number that the agent does not have an operand.
-
-        :param name: of the operand
-        """
+        """Make a number that the agent does not have an operand."""
         self._initializer_names[name] = self.add_numbers(number, what)
         self._values[name] = Value(name, number.dtype.name, (), number)
 
@@ -476,13 +463,6 @@ class Names:
         return made
 
 
-def require_text(name: str) -> None:
-    """Refuse the name of an input or output that runtimes cannot have."""
-    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
-        message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
-        raise UnsupportedError(message)
-
-
 OPSETS: Final = range(13, 22)
 """The opsets that are tested. Before 13, axes of Squeeze and Softmax mean something else."""
 _LARGEST_BATCH: Final = 2**31 - 1
@@ -540,10 +520,16 @@ def export_onnx(
     Source: POLICIES.md 20; https://onnx.ai/onnx/operators.
     """
     _check_arguments(path, opset, batch)
-    _require_onnx()
+    try:
+        import onnx  # noqa: F401 -- whether it is there
+    except ImportError:
+        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
+        raise UnsupportedError(message) from None
     lowered = lower(policy, outputs, raw=raw, deterministic=deterministic)
-    for port in (*lowered.inputs, *lowered.outputs):
-        require_text(port.name)
+    for name in (port.name for port in (*lowered.inputs, *lowered.outputs)):
+        if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+            message = f"expected the name of an input without surrogates and NUL, got {quote(name, 80)}: ONNX has UTF-8"
+            raise UnsupportedError(message)
     writer = translate(lowered, opset, batch if isinstance(batch, int) else None)
     files = write_files({os.fspath(path): write_model(lowered, writer, batch)}, overwrite=overwrite)
     return ExportReport(
@@ -558,21 +544,10 @@ def _check_arguments(path: object, opset: object, batch: object) -> None:
         message = f"expected an opset from {OPSETS[0]} to {OPSETS[-1]}, got {quote(opset, 40)}"
         raise ValueError(message)
     require_type(batch, (str, int), "a name or a size as batch")
-    if isinstance(batch, str):
-        is_valid = batch.isidentifier() and batch.isascii()
-    else:
-        is_valid = not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH  # type: ignore[operator]
-    if not is_valid:
+    is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= _LARGEST_BATCH
+    if not (is_size or (isinstance(batch, str) and batch.isidentifier() and batch.isascii())):
         message = f"expected a name such as batch, or a size of 1 or more as batch, got {quote(batch, 40)}"
         raise ValueError(message)
-
-
-def _require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401 -- whether it is there
-    except ImportError:
-        message = "to write ONNX models, the package onnx is needed: pip install 'sbformat[onnx]'"
-        raise UnsupportedError(message) from None
 
 
 # -- the model ----------------------------------------------------------------------------------------
@@ -581,8 +556,6 @@ def _require_onnx() -> None:
 def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
     """Return the file of a model, checked by the ``onnx`` package.
 
-    :param lowered: inputs, outputs and metadata
-    :param writer: steps and initializers
     :param batch: the name or the size of the first axis
     """
     import onnx
@@ -603,21 +576,17 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
 def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
     from onnx import helper, numpy_helper
 
-    graph = helper.make_graph(
-        [_make_node(step) for step in writer.steps],
-        _encode(lowered.metadata.get("algorithm", "policy")),
-        _describe_ports(lowered.inputs, batch),
-        _describe_ports(lowered.outputs, batch),
+    inputs, outputs = (
+        [helper.make_tensor_value_info(port.name, _find_type(port.dtype), [batch, *port.shape]) for port in ports]
+        for ports in (lowered.inputs, lowered.outputs)
     )
+    name = _encode(lowered.metadata.get("algorithm", "policy"))
+    graph = helper.make_graph(list(map(_make_node, writer.steps)), name, inputs, outputs)
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
-        graph,
-        opset_imports=[opset],
-        ir_version=helper.find_min_ir_version_for([opset]),
-        producer_name="sbformat",
-        producer_version=sbformat.__version__,
-        doc_string=_encode(summarize_origin(lowered.metadata)),
-    )
+        graph, opset_imports=[opset], ir_version=helper.find_min_ir_version_for([opset]), producer_name="sbformat",
+        producer_version=sbformat.__version__, doc_string=_encode(summarize_origin(lowered.metadata)),
+    )  # fmt: skip
     helper.set_model_props(model, {name: _encode(text) for name, text in lowered.metadata.items()})
     for name, array in writer.initializers.items():  # not before, because a model has copies of its parts
         model.graph.initializer.append(numpy_helper.from_array(array, name))
@@ -627,24 +596,16 @@ def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
 def _make_node(step: Step) -> Any:
     from onnx import helper
 
-    attributes: dict[str, Any] = dict(step.attributes)
-    for name, value in attributes.items():
-        if isinstance(value, bool):
-            attributes[name] = int(value)
+    attributes = {name: int(value) if isinstance(value, bool) else value for name, value in step.attributes.items()}
     if step.op == "Cast":
-        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
+        attributes["to"] = _find_type(attributes["to"])
     return helper.make_node(step.op, step.inputs, [step.output], step.name, **attributes)
 
 
-def _describe_ports(ports: Iterable[Port], batch: str | int) -> list[Any]:
+def _find_type(dtype: str) -> int:
     from onnx import helper
 
-    return [
-        helper.make_tensor_value_info(
-            port.name, helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype)), [batch, *port.shape]
-        )
-        for port in ports
-    ]
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 def _encode(text: str) -> str:
