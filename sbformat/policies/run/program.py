@@ -94,7 +94,7 @@ class Program:
     ) -> None:
         self._outputs, self._weights, self._functions = tuple(outputs), weights, dict(functions or {})
         supplied = frozenset(given)
-        self._nodes, wanted = prune_nodes(graph, self._outputs, supplied)
+        self._nodes, wanted = prune_nodes(graph.nodes, self._outputs, supplied)
         inputs = [item for item in graph.inputs if item.name in wanted]
         inputs += [Input(node.name, node.dtype, node.shape) for node in graph.nodes if node.name in supplied & wanted]
         self._inputs = tuple(inputs)
@@ -146,7 +146,7 @@ class Program:
 
 
 def prune_nodes(
-    graph: Graph, outputs: Sequence[str], given: frozenset[str] = frozenset()
+    nodes: Sequence[Node], outputs: Sequence[str], given: frozenset[str] = frozenset()
 ) -> tuple[tuple[Node, ...], set[str]]:
     """Return the nodes that outputs need, and the names of all values among them.
 
@@ -154,7 +154,7 @@ def prune_nodes(
     """
     wanted = set(outputs)
     kept = []
-    for node in reversed(graph.nodes):
+    for node in reversed(nodes):
         if node.name in wanted and node.name not in given:
             kept.append(node)
             wanted.update(node.inputs)
