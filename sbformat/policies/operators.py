@@ -382,7 +382,8 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         activation="Softplus",
     ),
     "Softsign": _unary(
-        "x / (1 + |x|)", numpy="softsign", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign"
+        "x / (1 + |x|)", c=C("x / (1.0f + fabsf(x))"), onnx=1, activation="Softsign",
+        parts=lambda make, x: make.add("Div", x, make.add("Add", make.add("Abs", x), make.constant("one", 1.0))),
     ),
     "Elu": _unary(
         "x, or alpha * (e ** x - 1) below 0", "alpha", numpy="elu", c=C("x < 0.0f ? alpha * expm1f(x) : x"),
@@ -394,7 +395,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         activation="CELU", arguments={"alpha": ("alpha", 1.0)},
     ),
     "Selu": _unary(
-        "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="selu",
+        "gamma * x, or gamma * alpha * (e ** x - 1) below 0", "alpha gamma", numpy="elu",
         c=C("gamma * (x < 0.0f ? alpha * expm1f(x) : x)"), onnx=6,
         activation="SELU", arguments={"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
     ),
@@ -454,8 +455,8 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "LayerNormalization": _row(
         _normalization, 3, "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "epsilon",
-        numpy="layer_normalization", c=C(write="normalization"), onnx=17, onnx_write="add_normalization",
-        parts=_normalize, in_place=True, layer="layer normalization",
+        c=C(write="normalization"), onnx=17, onnx_write="add_normalization", parts=_normalize, in_place=True,
+        layer="layer normalization",
     ),
     "ReduceSum": _reduction("the sum along an axis", "reduce_sum", "add_sum"),
     "ReduceMean": _reduction("the mean along an axis", "reduce_mean", "add_mean"),

@@ -68,13 +68,9 @@ _BATCH_SIZES: Final = 8
 class Program:
     """A function from arrays to arrays that a graph describes; several threads may run it at the same time.
 
-    :param graph: the graph
     :param outputs: names of nodes, inputs or weights
-    :param weights: of the same graph
     :param functions: what computes ``Call`` nodes, by name: functions of arrays with a batch axis
     :param given: names of nodes whose values the caller supplies; what only they need is not computed
-    :raises UnsupportedError: when a function is missing
-    :raises SbformatError: when a weight cannot be read
 
     Example::
 
@@ -223,7 +219,19 @@ class Folded:
         count = len(inputs[self.first])
         if count <= self._rows:
             return self._run_block(inputs, count)
-        return self._run_blocks(inputs, count)
+        made: list[Array] = []
+        for start in range(0, count, self._rows):
+            end = min(start + self._rows, count)
+            block = {item.name: inputs[item.name][start:end] for item in self.inputs if item.name in inputs}
+            results = self._run_block(block, end - start)
+            made = made or [
+                result if name in self.constants else np.empty((count, *result.shape[1:]), result.dtype)
+                for name, result in zip(self.outputs, results)
+            ]
+            for name, whole, result in zip(self.outputs, made, results):
+                if name not in self.constants:
+                    whole[start:end] = result
+        return made
 
     def _run_block(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
         if count not in self.plans and len(self.plans) >= _BATCH_SIZES:
@@ -236,22 +244,6 @@ class Folded:
         results = plan.run(inputs)
         plans.append(plan)
         return results
-
-    def _run_blocks(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
-        names = [item.name for item in self.inputs if item.name in inputs]
-        made: list[Array] = []
-        for start in range(0, count, self._rows):
-            end = min(start + self._rows, count)
-            results = self._run_block({name: inputs[name][start:end] for name in names}, end - start)
-            if not made:
-                made = [
-                    result if name in self.constants else np.empty((count, *result.shape[1:]), result.dtype)
-                    for name, result in zip(self.outputs, results)
-                ]
-            for name, whole, result in zip(self.outputs, made, results):
-                if name not in self.constants:
-                    whole[start:end] = result
-        return made
 
 
 # -- plans: memory and steps ---------------------------------------------------------------------------
@@ -277,7 +269,14 @@ class Plan:
         self._results = [
             folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
         ]
-        self._context = None if folded.has_calls else _make_quiet_context()
+        self._context: Context | None = None
+        """One in which numpy does not warn, entered in a tenth of the time of ``numpy.errstate``.
+
+        Only one thread can be in it, as in a plan. numpy keeps this setting in the context since 2.0.
+        """
+        if not folded.has_calls and np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+            self._context = Context()
+            self._context.run(partial(np.seterr, all="ignore"))
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Compute the outputs of one block of rows."""
@@ -297,18 +296,6 @@ class Plan:
         for step in self._steps:
             step()
         return [result.copy() for result in self._results]
-
-
-def _make_quiet_context() -> Context | None:
-    """Return a context in which numpy does not warn: it is entered in a tenth of the time of ``numpy.errstate``.
-
-    Only one thread can be in it, as in a plan. numpy keeps this setting in the context since 2.0.
-    """
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        return None
-    context = Context()
-    context.run(partial(np.seterr, all="ignore"))
-    return context
 
 
 class _Memory:
@@ -336,7 +323,13 @@ class _Memory:
         operands = None
         owner = self._owners.get(first, name)
         if made is None:
-            operands = [self._shape_operand(node, position) for position in range(len(node.inputs))]
+            operands = []
+            for position, operand in enumerate(node.inputs):
+                constant = self._constants.get(operand)
+                if constant is None:
+                    operands.append(_add_axes(self.arrays[operand], node))
+                else:
+                    operands.append(shape_constant(node, position, constant, self._rows))
             if self._is_replaceable(at, node):
                 made = self.arrays[first]
             else:
@@ -345,24 +338,17 @@ class _Memory:
         self._used_until[owner] = max(self._used_until.get(owner, -1), self._last_uses.get(name, -1))
         return made, operands
 
-    def _shape_operand(self, node: Node, position: int) -> Array:
-        constant = self._constants.get(node.inputs[position])
-        if constant is not None:
-            return shape_constant(node, position, constant, self._rows)
-        return _add_axes(self.arrays[node.inputs[position]], node)
-
     def _is_replaceable(self, at: int, node: Node) -> bool:
         """Return whether the result may be written over the first operand."""
         first, *others = node.inputs
-        array, row = self.arrays.get(first), OPERATORS[node.op]
-        if array is None or not (row.in_place and row.numpy):
-            return False
-        if array.shape[1:] != node.shape or array.dtype != node.dtype:
-            return False
-        owner = self._owners[first]
-        if any(self._owners.get(other) == owner for other in others):
-            return False
-        return self._used_until[owner] <= at
+        array, row, owner = self.arrays.get(first), OPERATORS[node.op], self._owners.get(first, "")
+        return (
+            array is not None
+            and bool(row.in_place and row.numpy)
+            and (array.shape[1:], array.dtype) == (node.shape, node.dtype)
+            and self._used_until[owner] <= at
+            and all(self._owners.get(other) != owner for other in others)
+        )
 
 
 def _choose_dtype(item: Input, folded: Folded, users: Sequence[Node]) -> str:
@@ -405,12 +391,7 @@ def _add_axes(value: Array, node: Node) -> Array:
 def bind_node(
     node: Node, out: Array, operands: Sequence[Array], functions: Mapping[str, Callable[..., Any]]
 ) -> Iterable[Step]:
-    """Return the steps of a node.
-
-    :param out: memory for the result
-    :param operands: as the kernel expects them
-    :param functions: for ``Call``, by name
-    """
+    """Return the steps of a node, for operands as its kernel expects them."""
     attributes: dict[str, Any] = dict(node.attributes)
     if node.op == "Call":
         attributes["name"] = attributes["function"]
@@ -485,7 +466,8 @@ class Weights:
         else:
             items = np.array(weight.source, dtype)
             read = items.reshape(weight.shape) if items.size != 1 else np.broadcast_to(items.reshape(()), weight.shape)
-        if read.dtype == dtype and _is_fast(read):
+        is_dense = (read.flags.c_contiguous or read.flags.f_contiguous) and read.flags.aligned
+        if read.dtype == dtype and is_dense and read.ndim != _FILTER_RANK:
             read = read.view()
         else:
             self._budget.inflate(read.size * dtype.itemsize)
@@ -493,12 +475,6 @@ class Weights:
             read = np.array(read.transpose(order), dtype, order="C").transpose(np.argsort(order))
         read.flags.writeable = False
         return read
-
-
-def _is_fast(array: Array) -> bool:
-    """Return whether numpy's matrix product takes an array as it is."""
-    is_dense = array.flags.c_contiguous or array.flags.f_contiguous
-    return array.flags.aligned and is_dense and array.ndim != _FILTER_RANK
 
 
 def _read_tensor(info: TensorInfo, budget: Budget) -> Array:
